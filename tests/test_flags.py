@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from screening.data import stream
 from screening.data.ids import HASH_KEY
 from screening.scoring import rows as night_rows
-from screening.scoring.rows import Rows, as_listed, as_text, as_texts, listed_columns
+from screening.scoring.rows import (
+    Rows,
+    as_listed,
+    as_text,
+    as_texts,
+    listed_columns,
+    ranked_rows,
+)
 
 BATCH = 500
 SCHEMA = pa.schema(
@@ -63,7 +70,8 @@ def listed(folder, scores, flagged):
                 ids,
             ]
             file.append(pa.table(columns, schema=SCHEMA))
-    return map(as_listed, rows.by_rank(listed_columns(rows.schema)))
+    with rows.by_rank(listed_columns(rows.schema)) as pieces:
+        return [as_listed(ranked_rows(piece)) for piece in pieces]
 
 
 @settings(max_examples=15, deadline=None)

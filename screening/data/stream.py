@@ -57,6 +57,7 @@ from screening.monitoring.out_of_bounds import (
 )
 from screening.registry import optional
 from screening.spelling import names_from
+from screening.threads import sort_in_threads
 
 BATCH_ROWS = 65536
 # Rows whose hashed ids are held in memory before they go to a file, sorted at a time,
@@ -921,7 +922,7 @@ class DuplicateIds:
 
     def add(self, hashes: np.ndarray) -> None:
         """Take in the hashes of the ids of further rows, 0 where a row has none."""
-        self._file.write(hashes.tobytes())
+        self._file.write(np.ascontiguousarray(hashes).data)
         self.n_rows += len(hashes)
 
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:
@@ -935,7 +936,7 @@ class DuplicateIds:
         # time.
         for remainder in range(n_parts):
             hashes = self._hold(remainder, n_parts)
-            hashes.sort()
+            sort_in_threads(hashes)
             is_repeated = hashes[1:] == hashes[:-1]
             if is_repeated.any():
                 repeated.append(np.unique(hashes[1:][is_repeated]))

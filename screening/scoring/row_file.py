@@ -123,7 +123,8 @@ class RowGroupEncoder:
             before=pa.concat_tables([none, *self._before]),
             groups=groups,
             after=pa.concat_tables([none, *self._after]),
-            listed=pa.concat_tables([none, *self._listed]),
+            # One batch: the caller writes and sorts each batch by itself.
+            listed=pa.concat_tables([none, *self._listed]).combine_chunks(),
         )
 
 

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
 from io import BytesIO
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -133,39 +133,37 @@ class Rows:
             rows.filter(pc.less_equal(rows["rank"], last))
             for rows in self.flagged(columns)
         ]
-        fields = [self.schema.field(name) for name in columns if name != "rank"]
-        schema = pa.schema([*fields, pa.field("rank", pa.int64())])
+        schema = self._ranked_schema(columns)
         return pa.Table.from_batches(parts, schema).sort_by("rank")
 
-    def by_rank(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield what `first` returns, `PIECE_ROWS` rows at a time.
+    def _ranked_schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Return some columns, and `rank` as the last."""
+        fields = [self.schema.field(name) for name in columns if name != "rank"]
+        return pa.schema([*fields, pa.field("rank", pa.int64())])
 
-        The rows of each piece are gathered in a file beside this one, so that the table
-        is read once.
+    @contextmanager
+    def by_rank(self, columns: Sequence[str]) -> Iterator[list[Path]]:
+        """Write the flagged rows into files of `PIECE_ROWS` ranks, the highest first.
+
+        `ranked_rows` reads them. They lie beside this file, for as long as the context.
         """
         ends = np.arange(PIECE_ROWS, len(self.ranks), PIECE_ROWS)
-        if not len(ends):
-            yield self.first(columns)
-            return
         with TemporaryDirectory(dir=self.path.parent) as folder:
             pieces = [Path(folder) / str(number) for number in range(len(ends) + 1)]
             self._write_pieces(pieces, ends, columns)
-            for piece in pieces:
-                with pa.OSFile(str(piece)) as file:
-                    yield pa.ipc.open_file(file).read_all().sort_by("rank")
-                piece.unlink()
+            yield pieces
 
     def _write_pieces(
         self, pieces: Sequence[Path], ends: np.ndarray, columns: Sequence[str]
     ) -> None:
         """Write the flagged rows into files, each of the ranks up to one of `ends`."""
+        schema = self._ranked_schema(columns)
         with ExitStack() as stack:
-            writers: list[Any] = []
+            writers = []
+            for piece in pieces:
+                writer = pa.ipc.new_file(str(piece), schema)
+                writers.append(stack.enter_context(writer))
             for rows in self.flagged(columns):
-                if not writers:
-                    for piece in pieces:
-                        writer = pa.ipc.new_file(str(piece), rows.schema)
-                        writers.append(stack.enter_context(writer))
                 rows = rows.sort_by("rank")
                 inner = np.searchsorted(rows["rank"].to_numpy(), ends, side="right")
                 cuts = pairwise([0, *inner, rows.num_rows])
@@ -297,18 +295,24 @@ def write_flagged(path: Path, rows: Rows, jobs: int = 1) -> None:
     if len(rows.ranks) < MANY_FLAGGED:
         jobs = 1
     columns = listed_columns(rows.schema)
-    tables = chain(rows.by_rank(columns), [rows.to_check(columns)])
-    tasks = ((table, number == 0) for number, table in enumerate(tables))
-    with path.open("wb") as file:
+    with rows.by_rank(columns) as pieces, path.open("wb") as file:
+        tasks = [(piece, number == 0) for number, piece in enumerate(pieces)]
         for lines in in_parallel(_lines_of, tasks, jobs=jobs):
             file.write(lines)
+        write_table(file, [as_listed(rows.to_check(columns))], header=False)
 
 
-def _lines_of(rows: pa.Table, header: bool) -> bytes:
-    """Return lines of `flagged.csv`."""
+def _lines_of(piece: Path, header: bool) -> bytes:
+    """Return the lines of `flagged.csv` for a file that `Rows.by_rank` wrote."""
     lines = BytesIO()
-    write_table(lines, [as_listed(rows)], header)
+    write_table(lines, [as_listed(ranked_rows(piece))], header)
     return lines.getvalue()
+
+
+def ranked_rows(piece: Path) -> pa.Table:
+    """Return the rows of a file that `Rows.by_rank` wrote, sorted by rank."""
+    with pa.OSFile(str(piece)) as file:
+        return pa.ipc.open_file(file).read_all().sort_by("rank")
 
 
 def listed_columns(schema: pa.Schema) -> list[str]:
