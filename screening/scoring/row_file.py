@@ -24,6 +24,8 @@ from screening.store.model import OUT_OF_BOUNDS
 
 # Rows of the table whose scored rows are a row group.
 GROUP_ROWS = 1 << 16
+# Listed rows that are read back, and sorted, at a time.
+LISTED_ROWS = 1 << 14
 # Texts of few values; a dictionary of any other column only takes time.
 FEW_VALUES = ("group", "class", "predicted", "state")
 
@@ -123,7 +125,7 @@ class RowGroupEncoder:
             before=pa.concat_tables([none, *self._before]),
             groups=groups,
             after=pa.concat_tables([none, *self._after]),
-            # One batch: the caller writes and sorts each batch by itself.
+            # The caller writes and sorts each chunk by itself.
             listed=pa.concat_tables([none, *self._listed]).combine_chunks(),
         )
 
@@ -263,7 +265,7 @@ class ListedCopy:
 
     def append(self, rows: pa.Table) -> None:
         """Append rows that are listed."""
-        self._writer.write_table(rows)
+        self._writer.write_table(rows, max_chunksize=LISTED_ROWS)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of the rows in their order."""
