@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from inspect import isgeneratorfunction
@@ -35,6 +35,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
+import screening.model_selection.train as train_module
 import screening.report.page as page_module
 import screening.scoring.score as score_module
 from screening import (
@@ -44,6 +45,7 @@ from screening import (
     read_cohort,
     score,
     task_queue,
+    threads,
     train,
 )
 from screening.cli import app
@@ -103,7 +105,8 @@ class Shares:
     ----------
     divided : float
         Reading, typing, deciding, counting and encoding pieces of the table, writing
-        lines of flagged rows, and digests, which threads make beside other work.
+        lines of flagged rows, sorting hashes by several threads, and digests, which
+        threads make beside other work.
     rest : float
     """
 
@@ -112,23 +115,31 @@ class Shares:
 
 
 @contextmanager
-def measured(seconds: Counter[str], place: Any, name: str) -> Iterator[None]:
-    """Add up the processor time of a function, or of what a generator yields."""
+def measured(
+    seconds: Counter[str],
+    place: Any,
+    name: str,
+    clock: Callable[[], float] = time.thread_time,
+) -> Iterator[None]:
+    """Add up the processor time of a function, or of what a generator yields.
+
+    By the clock of its own thread, or of all threads of this process.
+    """
     function = getattr(place, name)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        start = time.thread_time()
+        start = clock()
         try:
             return function(*arguments, **options)
         finally:
-            seconds[name] += time.thread_time() - start
+            seconds[name] += clock() - start
 
     def iterate(*arguments: Any, **options: Any) -> Iterator[Any]:
         items = function(*arguments, **options)
         while True:
-            start = time.thread_time()
+            start = clock()
             item = next(items, None)
-            seconds[name] += time.thread_time() - start
+            seconds[name] += clock() - start
             if item is None:
                 return
             yield item
@@ -148,6 +159,8 @@ def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
         # What threads do beside other work.
         measured(seconds, readers, "digest_of"),
         measured(seconds, score_module, "flushed_digest"),
+        # What several threads do.
+        measured(seconds, threads, "run_in_threads", time.process_time),
     ):
         start = time.process_time()
         score(load_model(model), rows, out, date=NIGHT, jobs=jobs)
@@ -245,6 +258,8 @@ def undivided_share_of_training(options: list[str], out: Path) -> float:
     command = [*options, "--jobs", "1", "--out", str(out)]
     with (
         measured(seconds, task_queue, "_run"),
+        # What a thread does beside the fits.
+        measured(seconds, train_module, "describe_table"),
         measured(seconds, page_module, "draw"),
         redirect_stdout(StringIO()),
     ):
@@ -258,7 +273,8 @@ def undivided_share_of_training(options: list[str], out: Path) -> float:
         app(["train", *command], standalone_mode=False)
         whole = time.process_time() - start
     counted = whole - seconds["draw"]
-    return 1 - seconds["_run"] / counted
+    divided = seconds["_run"] + seconds["describe_table"]
+    return 1 - divided / counted
 
 
 def row_of_training(options: list[str], jobs: list[int], folder: Path) -> str:
