@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from screening.cli import EXAMPLES, app
+from screening.cli import COMMANDS, EXAMPLES, app
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands
@@ -41,7 +41,7 @@ def taken() -> dict[str, dict[str, str]]:
     """What each command takes: a line by its long name, such as `--out` or `COHORT`."""
     group = typer.main.get_command(app)
     lines: dict[str, dict[str, str]] = {}
-    for name in (command.__name__ for command in EXAMPLES):
+    for name in COMMANDS:
         context = group.commands[name].make_context(name, [], resilient_parsing=True)
         records = [
             parameter.get_help_record(context)
@@ -65,17 +65,17 @@ def commands() -> str:
     for (name, line), count in uses.most_common():
         shared |= {name: line} if count > 1 and name not in shared else {}
     parts = [HEAD]
-    for command, example in EXAMPLES.items():
-        own = lines[command.__name__].items()
+    for title, command in COMMANDS.items():
+        own = lines[title].items()
         also = ", ".join(f"`{name}`" for name, line in own if shared.get(name) == line)
         parts += [
-            f"## screen {command.__name__}",
+            f"## screen {title}",
             "",
             " ".join(str(command.__doc__).split()),
             "",
         ]
         parts += [
-            f"    {example}",
+            f"    {EXAMPLES[title]}",
             "",
             *(line for name, line in own if shared.get(name) != line),
         ]

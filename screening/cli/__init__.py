@@ -9,21 +9,34 @@ from typing import Annotated, Literal
 import typer
 
 from screening.cli.boundary import Command, Commands, bounded, exits
-from screening.cli.data import check, demo, init, schema
-from screening.cli.ledger import history, ledger, promote, retire, review, status
+from screening.cli.data import check_command, demo_command, init_command, schema_command
+from screening.cli.ledger import (
+    history_command,
+    ledger_command,
+    promote_command,
+    retire_command,
+    review_command,
+    status_command,
+)
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import with_groups
-from screening.cli.outcomes import outcomes
-from screening.cli.privacy import forget, purge
-from screening.cli.score import explain, export, report, run, score
+from screening.cli.outcomes import outcomes_command
+from screening.cli.privacy import forget_command, purge_command
+from screening.cli.score import (
+    explain_command,
+    export_command,
+    report_command,
+    run_command,
+    score_command,
+)
 from screening.cli.train import (
-    approve,
-    compare,
-    recipes,
-    retrain,
-    threshold,
-    train,
-    validate,
+    approve_command,
+    compare_command,
+    recipes_command,
+    retrain_command,
+    threshold_command,
+    train_command,
+    validate_command,
 )
 
 # Options in groups for who reads, plain lines for what reads.
@@ -39,63 +52,91 @@ app = typer.Typer(
     epilog="Example: screen demo --out demo",
 )
 
-EXAMPLES: dict[Callable[..., None], str] = {
-    demo: "screen demo --out demo",
-    recipes: "screen recipes one_class_conformal",
-    init: "screen init past.csv --out cohort.toml",
-    check: "screen check tonight.csv --model trained/infection",
-    train: (
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo_command,
+    "recipes": recipes_command,
+    "init": init_command,
+    "check": check_command,
+    "train": train_command,
+    "compare": compare_command,
+    "score": score_command,
+    "run": run_command,
+    "explain": explain_command,
+    "export": export_command,
+    "report": report_command,
+    "review": review_command,
+    "outcomes": outcomes_command,
+    "history": history_command,
+    "validate": validate_command,
+    "threshold": threshold_command,
+    "approve": approve_command,
+    "retrain": retrain_command,
+    "promote": promote_command,
+    "retire": retire_command,
+    "ledger": ledger_command,
+    "schema": schema_command,
+    "status": status_command,
+    "forget": forget_command,
+    "purge": purge_command,
+}
+EXAMPLES: dict[str, str] = {
+    "demo": "screen demo --out demo",
+    "recipes": "screen recipes one_class_conformal",
+    "init": "screen init past.csv --out cohort.toml",
+    "check": "screen check tonight.csv --model trained/infection",
+    "train": (
         "screen train past.csv --contract cohort.toml --label infected --out"
         " trained/infection"
     ),
-    compare: (
+    "compare": (
         "screen compare past.csv --contract cohort.toml --recipes all,auto --out"
         " compared"
     ),
-    score: (
+    "score": (
         "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger"
         " screening.db"
     ),
-    run: "screen run NIGHT.toml --date 2026-03-01",
-    explain: "screen explain runs/2026-03-01 00123",
-    export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
-    report: "screen report runs/2026-03-01",
-    review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
-    outcomes: (
+    "run": "screen run NIGHT.toml --date 2026-03-01",
+    "explain": "screen explain runs/2026-03-01 00123",
+    "export": "screen export runs/2026-03-01 --to fhir --out flagged.json",
+    "report": "screen report runs/2026-03-01",
+    "review": "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
+    "outcomes": (
         "screen outcomes events.csv --time infected_at --within 72h --series ward-7"
         " --ledger screening.db"
     ),
-    history: "screen history --ledger screening.db --out history.html",
-    validate: "screen validate trained/infection other_hospital.csv --out validated",
-    threshold: (
+    "history": "screen history --ledger screening.db --out history.html",
+    "validate": "screen validate trained/infection other_hospital.csv --out validated",
+    "threshold": (
         'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a'
         ' night"'
     ),
-    approve: (
+    "approve": (
         'screen approve trained/infection --by "Dr. A. Weber" --known-before'
         " crp,temperature"
     ),
-    retrain: (
+    "retrain": (
         "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv'"
         " --out trained/next"
     ),
-    promote: (
+    "promote": (
         'screen promote trained/challenger --series ward-7 --reason "finds more"'
         " --ledger screening.db"
     ),
-    retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
-    ledger: "screen ledger backup screening.db --to backups --keep 14",
-    schema: "screen schema run",
-    status: "screen status --night today --ledger screening.db",
-    forget: (
+    "retire": (
+        'screen retire ward-7 --reason "the ward has closed" --ledger screening.db'
+    ),
+    "ledger": "screen ledger backup screening.db --to backups --keep 14",
+    "schema": "screen schema run",
+    "status": "screen status --night today --ledger screening.db",
+    "forget": (
         "screen forget - --ledger screening.db --runs runs --models trained < id.txt"
     ),
-    purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
+    "purge": "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
-for command, example in EXAMPLES.items():
-    app.command(command.__name__, cls=Command, epilog=f"Example: {example}")(
-        exits()(with_groups(command))
-    )
+for name, command in COMMANDS.items():
+    register = app.command(name, cls=Command, epilog=f"Example: {EXAMPLES[name]}")
+    register(exits()(with_groups(command)))
 
 
 def _version(asked: bool) -> None:

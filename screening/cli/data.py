@@ -36,7 +36,7 @@ QUESTIONS = {
 NOTHING = "none"
 
 
-def init(
+def init_command(
     cohort: options.Source,
     out: Annotated[
         Path, options.in_output("--out", "-o", help="Contract to write (TOML).")
@@ -114,7 +114,7 @@ def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def check(
+def check_command(
     cohort: options.Source,
     *,
     database: options.DatabaseOptions,
@@ -174,7 +174,7 @@ def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
     }
 
 
-def schema(
+def schema_command(
     name: Annotated[
         str,
         typer.Argument(
@@ -228,7 +228,7 @@ JOBS = (
 )
 
 
-def demo(
+def demo_command(
     out: Annotated[
         Path,
         options.in_output("--out", "-o", help="Directory to write models and runs in."),
@@ -259,9 +259,9 @@ def _whole_job(
     job: Job, cohorts: Path, model_directory: Path, run_directory: Path
 ) -> None:
     from screening.data.reading import read_cohort
-    from screening.model_selection import train as training
+    from screening.model_selection.train import train
     from screening.report import render_model
-    from screening.scoring import score as scoring
+    from screening.scoring.score import score
     from screening.store.loading import load_model
     from screening.store.model import save_model
 
@@ -276,7 +276,7 @@ def _whole_job(
     if job.max_rows:
         command += f" --max-rows {job.max_rows}"
     with bar(f"Training {job.name}") as progress:
-        model = training.train(
+        model = train(
             past,
             job.recipe,
             max_rows=job.max_rows,
@@ -289,7 +289,7 @@ def _whole_job(
     # else.
     shutil.rmtree(run_directory, ignore_errors=True)
     with bar(f"Scoring {job.name}") as progress:
-        scoring.score(
+        score(
             load_model(model_directory),
             str(cohorts / job.new),
             run_directory,

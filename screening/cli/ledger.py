@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
 
 
-def history(
+def history_command(
     ledger: LedgerHere = "screening.db",
     series: SeriesAsked = None,
     verify: Annotated[
@@ -74,16 +74,13 @@ def history(
     with a page a series.
     """
     from screening.ledger.database import open_ledger
-    from screening.ledger.history import compare_nights
-    from screening.ledger.history import history as history_of
+    from screening.ledger.history import compare_nights, history
 
     if series is None:
         _refuse_without_series(beside, rates)
     with open_ledger(ledger, read_only=True) as book:
         is_verified = verify or head is not None
-        document = history_of(
-            book, series, verify=is_verified, printed=head, rates=rates
-        )
+        document = history(book, series, verify=is_verified, printed=head, rates=rates)
         answer = dict(document) if as_json else _lines(document)
         if beside is not None and series is not None:
             compared = compare_nights(book, series, beside)
@@ -248,7 +245,7 @@ class MonitorOptions:
             raise typer.Exit(code)
 
 
-def status(
+def status_command(
     max_age: Annotated[
         str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")
     ] = "26h",
@@ -440,7 +437,7 @@ def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
         ) from None
 
 
-def review(
+def review_command(
     run: Annotated[
         Path | None,
         typer.Argument(
@@ -527,7 +524,7 @@ def _line_of_file(file: VerdictsRead) -> str:
     return line
 
 
-def promote(
+def promote_command(
     model: ModelFolder,
     reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
     ledger: LedgerHere = "screening.db",
@@ -539,8 +536,8 @@ def promote(
     The trail records how its nights in shadow compare with the champion's, and the
     reason.
     """
-    from screening.ledger import model_registry
     from screening.ledger.history import compare_nights
+    from screening.ledger.model_registry import promote
     from screening.model_selection.revising import refuse_draft
     from screening.scoring.series_history import series_of
     from screening.store.loading import load_model
@@ -550,7 +547,7 @@ def promote(
     name = series_of(loaded, series_from(series))
     with open_as_owner(ledger) as book:
         evidence = compare_nights(book, name, loaded.digest)
-        head = model_registry.promote(book, name, loaded.digest, reason, evidence)
+        head = promote(book, name, loaded.digest, reason, evidence)
     beside = evidence.to_dict() if as_json else agreement(evidence)
     answer = {
         "series": evidence.one.series,
@@ -561,7 +558,7 @@ def promote(
     print_answer(answer, as_json)
 
 
-def retire(
+def retire_command(
     series: Annotated[
         str,
         typer.Argument(metavar="SERIES", help="The series; `screen status` lists all."),
@@ -574,10 +571,10 @@ def retire(
 
     Its nights and history stay. A later published night reopens it.
     """
-    from screening.ledger import model_registry
+    from screening.ledger.model_registry import retire
 
     with open_as_owner(ledger) as book:
-        head = model_registry.retire(book, series, reason)
+        head = retire(book, series, reason)
     print_answer({"retired": series, "entry": head.number}, as_json)
 
 
@@ -591,7 +588,7 @@ class Action(StrEnum):
     restore = "restore"
 
 
-def ledger(
+def ledger_command(
     action: Annotated[
         Action,
         typer.Argument(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from screening.ledger.outcomes import Entered
 
 
-def outcomes(
+def outcomes_command(
     events: Annotated[
         str | None,
         typer.Argument(

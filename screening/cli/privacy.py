@@ -35,7 +35,7 @@ Pages = Annotated[
 ]
 
 
-def forget(
+def forget_command(
     patient: Annotated[
         str,
         typer.Argument(
@@ -134,7 +134,7 @@ def _id(text: str) -> str:
     return name
 
 
-def purge(
+def purge_command(
     older_than: Annotated[
         str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")
     ],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from screening.store.pages import PageFolder
 
 
-def score(
+def score_command(
     model: options.ModelFolder,
     cohort: options.Source,
     out: Annotated[
@@ -104,7 +104,7 @@ def score(
     prepare_for_scoring(cohort, jobs, cluster)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
-    from screening.scoring import score as scoring
+    from screening.scoring.score import score
     from screening.store.loading import load_model
 
     series = options.series_from(series)
@@ -120,7 +120,7 @@ def score(
         open_ledger(ledger, make=True) if ledger else nullcontext() as book,
         bar("Scoring") as progress,
     ):
-        run = scoring.score(
+        run = score(
             loaded,
             database.source(cohort),
             out,
@@ -304,7 +304,7 @@ def _hand_out(
         hand_out(book, *artefacts)
 
 
-def run(
+def run_command(
     site: Annotated[
         Path,
         typer.Argument(
@@ -449,7 +449,7 @@ def _night_in_words(line: SeriesNight) -> str:
     return text
 
 
-def explain(
+def explain_command(
     run: options.RunFolder,
     case: Annotated[
         str,
@@ -475,14 +475,14 @@ def explain(
 ) -> None:
     """Show why one case of RUN was flagged."""
     from screening.report.page import render_case
-    from screening.scoring import explaining
+    from screening.scoring.explaining import explain
     from screening.store.loading import load_model
     from screening.store.publishing import write_whole
 
     if ledger:
         act_as_owner(ledger)
     loaded = load_model(model) if model else None
-    explained = explaining.explain(
+    explained = explain(
         run,
         options.id_from(os.fsencode(case)),
         loaded,
@@ -543,7 +543,7 @@ FORMS = sorted([*exports.FORMS, MODEL_CARD])
 Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 
-def export(
+def export_command(
     run: options.RunFolder,
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
@@ -703,7 +703,7 @@ def _is_own_export(ledger: str | None, run: Path, place: Path | None) -> bool:
         return may_be_replaced(book, entry["key"], place)
 
 
-def report(
+def report_command(
     directory: Annotated[
         Path,
         typer.Argument(

@@ -50,7 +50,7 @@ NOT_RECORDED = frozenset(
 )
 
 
-def train(
+def train_command(
     context: typer.Context,
     cohort: Source,
     out: Annotated[
@@ -129,8 +129,8 @@ def train(
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
-    from screening.model_selection import train as training
     from screening.model_selection.planning import refuse_other_model
+    from screening.model_selection.train import train
     from screening.recipes.building import load_recipe
     from screening.recipes.encoders import columns_of_points
     from screening.report.page import check_templates
@@ -164,7 +164,7 @@ def train(
             workers.check(secret=True)
         waiting = nullcontext() if workers is None else checkpoints_beside(out, "fits")
         with waiting as kept:
-            model = training.train(
+            model = train(
                 past,
                 method,
                 rule=chosen_by,
@@ -216,7 +216,7 @@ def _write(
     write_model(model, folder, partial(render_model, templates=templates), signer)
 
 
-def recipes(
+def recipes_command(
     name: Annotated[
         str | None, typer.Argument(help="Show this recipe in full.")
     ] = None,
@@ -255,7 +255,7 @@ def _recipe_in_full(recipe: Recipe) -> dict[str, object]:
     return entry | {"search": recipe.search.grid, "criterion": recipe.search.criterion}
 
 
-def compare(
+def compare_command(
     context: typer.Context,
     cohorts: Annotated[
         list[str],
@@ -301,7 +301,12 @@ def compare(
     prepare_for_training(cohorts[0], validation.jobs, cluster)
 
     from screening.data.reading import read_cohort
-    from screening.model_selection import compare as comparison
+    from screening.model_selection.compare import (
+        compare,
+        expand_all,
+        name_sources,
+        write_comparison,
+    )
     from screening.recipes.building import load_recipe
     from screening.recipes.encoders import columns_of_points
     from screening.report.comparison import best_methods
@@ -314,9 +319,7 @@ def compare(
         checkpoints_beside(out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        sources = comparison.name_sources(
-            [database.source(cohort) for cohort in cohorts]
-        )
+        sources = name_sources([database.source(cohort) for cohort in cohorts])
         names = names_from(recipes)
         named = [load_recipe(name) for name in names if name != "all"]
         past = {
@@ -329,9 +332,9 @@ def compare(
             )
             for name, source in sources.items()
         }
-        compared = comparison.compare(
+        compared = compare(
             past,
-            comparison.expand_all(names, past),
+            expand_all(names, past),
             rule=chosen_by,
             **vars(validation),
             control=control,
@@ -341,13 +344,13 @@ def compare(
             progress=progress,
             command=options.command_of(context, NOT_RECORDED),
         )
-        comparison.write_comparison(compared, folder, templates)
+        write_comparison(compared, folder, templates)
     results = compared.summary() if as_json else compared.table()
     best = best_methods(compared.facts)
     print_answer({"comparison": str(out), **results, "best": best}, as_json)
 
 
-def validate(
+def validate_command(
     context: typer.Context,
     model: options.ModelFolder,
     cohort: Source,
@@ -391,7 +394,7 @@ def validate(
     threshold by MODEL's rule on the rows of COHORT (`screen threshold` chooses
     another).
     """
-    from screening.model_selection import external
+    from screening.model_selection.external import validate, write_validation
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
@@ -406,13 +409,13 @@ def validate(
         return
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
-        validation = external.validate(
+        validation = validate(
             load_model(model),
             database.source(cohort),
             **truth,
             command=options.command_of(context, NOT_RECORDED),
         )
-        external.write_validation(validation, folder, templates)
+        write_validation(validation, folder, templates)
     document = validation.to_dict()
     answer = {
         "validation": str(out),
@@ -436,20 +439,20 @@ def _recalibrate(
     **truth: Any,
 ) -> None:
     """Write the model of another place, and print its operating point."""
-    from screening.model_selection import recalibrating
+    from screening.model_selection.recalibrating import recalibrate
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
     check_templates(templates, "model")
     with publish(out, "model") as folder:
-        after = recalibrating.recalibrate(load_model(model), cohort, **truth)
+        after = recalibrate(load_model(model), cohort, **truth)
         _write(after, folder, templates, None)
     answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
     answer["report"] = str(out / "report.html")
     print_answer(answer, as_json)
 
 
-def threshold(
+def threshold_command(
     model: options.ModelAnew,
     reason: Annotated[
         str, typer.Option(help="Why, in words; every page will show it.")
@@ -478,7 +481,7 @@ def threshold(
     print_answer(answer, as_json)
 
 
-def approve(
+def approve_command(
     model: options.ModelAnew,
     by: Annotated[
         str, typer.Option(metavar="NAME", help="Who is responsible for its use.")
@@ -506,16 +509,16 @@ def approve(
     again. If a series already uses MODEL, give --ledger and --series, or its next night
     is refused because of the changed model.
     """
-    from screening.model_selection import revising
+    from screening.model_selection.revising import approval_of, approve
 
     revise = partial(
-        revising.approve,
+        approve,
         by=by,
         date=datetime.date.today(),
         reason=reason,
         known_before=names_from(known_before),
     )
-    after = _revised(model, revise, "approve", revising.approval_of, revision)
+    after = _revised(model, revise, "approve", approval_of, revision)
     answer = {
         "model": str(model),
         "id": after.id,
@@ -563,7 +566,7 @@ def _revised(
     return after
 
 
-def retrain(
+def retrain_command(
     context: typer.Context,
     series: Annotated[
         str,
