@@ -35,7 +35,6 @@ from screening.errors import UsageError
 from screening.spelling import EACH, names_from
 
 if TYPE_CHECKING:
-    from screening.ledger.database import Ledger
     from screening.ledger.entries import SiteNight
     from screening.ledger.status import Due
     from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
@@ -646,37 +645,54 @@ def ledger_command(
     that `forget` and `purge` reach them. moved without --from records that the whole
     site was moved; until then LEDGER counts as a copy, in which no night is entered.
     """
-    from screening.ledger import verifying
-
-    answer: dict[str, object]
-    if action in (Action.backup, Action.restore):
-        print_answer(_back_up_or_restore(action, place, was, to, keep), as_json)
-        return
-    with open_as_owner(place) as book:
-        if action is Action.rebuild:
-            head = verifying.rebuild(book)
-            answer = {"entries": head.number, "head": head.digest}
-        elif action is Action.moved:
-            answer = _enter_move(book, was, to, reason or "")
-        elif runs is None:
-            raise UsageError("accept looks at run directories; give --runs")
-        else:
-            answer = {"accepted": verifying.accept(book, runs, reason or "")}
+    if action is Action.backup:
+        answer = _back_up(place, to, keep)
+    elif action is Action.restore:
+        answer = _restore(place, was)
+    elif action is Action.rebuild:
+        answer = _rebuild(place)
+    elif action is Action.accept:
+        answer = _accept(place, runs, reason or "")
+    else:
+        answer = _enter_move(place, was, to, reason or "")
     print_answer(answer, as_json)
 
 
-def _back_up_or_restore(
-    action: Action, place: str, was: Path | None, to: Path | None, keep: int | None
-) -> dict[str, object]:
-    """Write a backup, or put one back; return the answer."""
-    from screening.ledger.backup import back_up, n_entries, restore
+def _rebuild(place: str) -> dict[str, object]:
+    """Derive the tables again from the audit trail; return the answer."""
+    from screening.ledger.verifying import rebuild
+
+    with open_as_owner(place) as book:
+        head = rebuild(book)
+    return {"entries": head.number, "head": head.digest}
+
+
+def _accept(place: str, runs: Path | None, reason: str) -> dict[str, object]:
+    """Accept an older copy of the trail; return the answer."""
+    from screening.ledger.verifying import accept
+
+    with open_as_owner(place) as book:
+        if runs is None:
+            raise UsageError("accept looks at run directories; give --runs")
+        return {"accepted": accept(book, runs, reason)}
+
+
+def _back_up(place: str, to: Path | None, keep: int | None) -> dict[str, object]:
+    """Write a backup; return the answer."""
+    from screening.ledger.backup import back_up
 
     act_as_owner(place)
-    if action is Action.backup:
-        if to is None:
-            raise UsageError("backup writes into a folder; give --to DIR")
-        path, head = back_up(place, to, keep)
-        return {"backup": str(path), "entries": head.number, "head": head.digest}
+    if to is None:
+        raise UsageError("backup writes into a folder; give --to DIR")
+    path, head = back_up(place, to, keep)
+    return {"backup": str(path), "entries": head.number, "head": head.digest}
+
+
+def _restore(place: str, was: Path | None) -> dict[str, object]:
+    """Put a backup back; return the answer."""
+    from screening.ledger.backup import n_entries, restore
+
+    act_as_owner(place)
     if was is None:
         raise UsageError("restore puts a backup back; give --from BACKUP")
     before = n_entries(place)
@@ -697,15 +713,18 @@ def _back_up_or_restore(
 
 
 def _enter_move(
-    book: Ledger, was: Path | None, to: Path | None, reason: str
+    place: str, was: Path | None, to: Path | None, reason: str
 ) -> dict[str, object]:
     """Enter that files, or the whole site, were moved; return the answer."""
     from screening.ledger import register
 
-    if was is not None:
-        number = register.moved(book, was, to and to.resolve(), reason)
-        outcome = "moved" if to else "gone"
-        return {outcome: number}
-    if to is not None:
-        raise UsageError("--to is where the files of --from are now; give --from too")
-    return {"site": register.relocate(book, reason)}
+    with open_as_owner(place) as book:
+        if was is not None:
+            number = register.moved(book, was, to and to.resolve(), reason)
+            outcome = "moved" if to else "gone"
+            return {outcome: number}
+        if to is not None:
+            raise UsageError(
+                "--to is where the files of --from are now; give --from too"
+            )
+        return {"site": register.relocate(book, reason)}

@@ -148,15 +148,40 @@ def enter_outcomes(
     stated_now = _by_patient(table)
     patients = set(nights.rows["patient"])
     _refuse_other_spelling(patients, stated_now, columns.id)
-    changed = {}
-    n_unknown = 0
-    for name, times in stated_now.items():
-        if name not in patients:
-            n_unknown += 1
-        elif recorded.get(name) != times:
-            changed[name] = times
+    of_scored = {
+        name: events for name, events in stated_now.items() if name in patients
+    }
+    changed = {
+        name: events
+        for name, events in of_scored.items()
+        if recorded.get(name) != events
+    }
     events = _events(recorded | changed)
     rows = with_truth(nights.rows, events, window, until)
+    figures = _figures_of_nights(nights, rows, events, window, until, verdicts)
+    facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
+    with ledger.writing() as connection:
+        append(connection, ledger.clock(), facts, _parts(changed))
+    n_new = sum(name not in recorded for name in changed)
+    return Entered(
+        figures=figures,
+        new=n_new,
+        corrected=len(changed) - n_new,
+        unknown=len(stated_now) - len(of_scored),
+        other=int(is_other.sum()),
+        missed=missed_cases(rows)[["night", "patient", "score", "event"]],
+    )
+
+
+def _figures_of_nights(
+    nights: _Nights,
+    rows: pd.DataFrame,
+    events: pd.DataFrame,
+    window: Window,
+    until: pd.Timestamp,
+    verdicts: Mapping[tuple[str, str], str],
+) -> OutcomeFigures:
+    """Return the figures of the nights by the events that are known until a time."""
     figures = outcome_figures(
         rows,
         window,
@@ -172,19 +197,7 @@ def enter_outcomes(
             for name in nights.classes
         ]
         figures = figures.replace(by_class=by_class, auroc=Estimate())
-    figures = figures.replace(unread=nights.n_unread)
-    facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
-    with ledger.writing() as connection:
-        append(connection, ledger.clock(), facts, _parts(changed))
-    n_new = sum(name not in recorded for name in changed)
-    return Entered(
-        figures=figures,
-        new=n_new,
-        corrected=len(changed) - n_new,
-        unknown=n_unknown,
-        other=int(is_other.sum()),
-        missed=missed_cases(rows)[["night", "patient", "score", "event"]],
-    )
+    return figures.replace(unread=nights.n_unread)
 
 
 def _is_other_event(

@@ -300,25 +300,11 @@ def compare(
     with open_cluster(cluster) as workers:
         resources = Resources(jobs, None, progress or silent, workers, kept)
         methods = _judge_cohorts(recipes, studies, resources)
-    at_sensitivity = _DEFAULT_SENSITIVITY
-    if isinstance(rule, MinSensitivity):
-        at_sensitivity = rule.value
-    entries = []
     tables: list[pd.DataFrame] = []
     for name, cohort_methods in methods.items():
-        study = studies[name][0]
-        entries.append(_cohort_facts(name, study, cohort_methods, at_sensitivity, seed))
-        tables.extend(_score_tables(name, study.sample, cohort_methods))
-    first = _FIRST_FIGURE.get(rule.name, "auroc")
-    document = ComparisonDocument(
-        format_version=FORMAT_VERSION,
-        settings=settings,
-        asked_sensitivity=at_sensitivity,
-        first_figure=first,
-        cohorts=entries,
-        ranks=rank_entry(entries, control, first),
-        sha256="",
-    )
+        sample = studies[name][0].sample
+        tables.extend(_score_tables(name, sample, cohort_methods))
+    document = _comparison_document(settings, studies, methods)
     return Comparison(document, pd.concat(tables, ignore_index=True))
 
 
@@ -506,19 +492,44 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
     return FactorFacts(setting=contrast.setting, differences=gaps)
 
 
+def _comparison_document(
+    settings: Settings,
+    studies: Mapping[str, Sequence[Study]],
+    methods: Mapping[str, Sequence[_Method]],
+) -> ComparisonDocument:
+    """Return the figures of all methods on all cohorts, and their ranks."""
+    rule = settings.rule
+    at_sensitivity = _DEFAULT_SENSITIVITY
+    if isinstance(rule, MinSensitivity):
+        at_sensitivity = rule.value
+    entries = []
+    for name, cohort_methods in methods.items():
+        study = studies[name][0]
+        entries.append(_cohort_facts(name, study, cohort_methods, at_sensitivity))
+    first = _FIRST_FIGURE.get(rule.name, "auroc")
+    return ComparisonDocument(
+        format_version=FORMAT_VERSION,
+        settings=settings,
+        asked_sensitivity=at_sensitivity,
+        first_figure=first,
+        cohorts=entries,
+        ranks=rank_entry(entries, settings.control, first),
+        sha256="",
+    )
+
+
 def _cohort_facts(
     name: str,
     study: Study,
     methods: Sequence[_Method],
     at_sensitivity: float,
-    seed: int,
 ) -> CohortFacts:
     """Return table, differences and curves of one cohort.
 
     The first method is the control.
     """
     judgements = [judgement for _, judgement in methods]
-    draws = _resampled_figures(judgements, at_sensitivity, seed)
+    draws = _resampled_figures(judgements, at_sensitivity, study.seed)
     control = judgements[0]
     control_values = figures_of_method(control, at_sensitivity)
     watched = control.held.watched

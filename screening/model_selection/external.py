@@ -111,22 +111,11 @@ def validate(
     rows = concatenate(read.batches)
     refuse_trained_on(model, rows, read.source)
     truth = true_classes(model, rows, column, positive)
-    task = truth.task
-    if prevalence is not None and len(task.watched) > 1:
-        raise UsageError(
-            "`prevalence`: several classes are watched, and it would be of one of them",
-            parameters=["prevalence"],
-        )
-    promises = [
-        point for point in facts.operating_points if point.label in task.watched
-    ]
+    watched = truth.task.watched
+    _refuse_prevalence_of_several(prevalence, watched)
+    promises = [point for point in facts.operating_points if point.label in watched]
     held = _held_out_scores(model, read.batches, rows, truth, promises, prevalence)
-    lesions: LesionFacts | None = None
-    local_threshold: float | None = None
-    if model.lesions is not None:
-        lesions, local_threshold = optional("lesions").judge_lesions_elsewhere(
-            model, held, rows
-        )
+    lesions, local_threshold = _judge_lesions(model, held, rows)
     rules = [promise.rule for promise in promises]
     judgement = judge(held, rules, facts.training.seed)
     points = []
@@ -134,13 +123,9 @@ def validate(
     for promise, observed in zip(promises, judgement.points, strict=True):
         point = promise.replace(**vars(observed), lesions=lesions)
         points.append(point)
+        ranking = judgement.figures.summary[point.label]
         classes[point.label] = _class_elsewhere(
-            facts,
-            promise,
-            point,
-            judgement.figures.summary[point.label],
-            held,
-            local_threshold,
+            facts, promise, point, ranking, held, local_threshold
         )
     identified = model.sealed | {"id": model.id, "digest": model.digest}
     validation = ExternalValidation(
@@ -164,6 +149,29 @@ def validate(
     if rows.contract.per_unit is None:
         attention += reasons(dependence(read.source, rows.contract))
     return validation.replace(attention=attention)
+
+
+def _refuse_prevalence_of_several(
+    prevalence: float | None, watched: Sequence[str]
+) -> None:
+    """Raise UsageError for a prevalence if several classes are watched."""
+    if prevalence is not None and len(watched) > 1:
+        raise UsageError(
+            "`prevalence`: several classes are watched, and it would be of one of them",
+            parameters=["prevalence"],
+        )
+
+
+def _judge_lesions(
+    model: Model, held: HeldOutScores, rows: Cohort
+) -> tuple[LesionFacts | None, float | None]:
+    """Return the figures by lesions, and the threshold that the rule chooses by them.
+
+    None and None unless the model counts lesions.
+    """
+    if model.lesions is None:
+        return None, None
+    return optional("lesions").judge_lesions_elsewhere(model, held, rows)
 
 
 def _held_out_scores(

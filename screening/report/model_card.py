@@ -81,7 +81,6 @@ def _content(model: ModelDocument, model_id: str) -> Tree:
         stage = f"Approved on {model.approval.date} by {model.approval.by}"
     days = model.training.window
     period = f", {days[0]} to {days[1]}" if days else ""
-    intended_use = stated.intended_use or f"{TO_FILL_IN}: intended use and workflow."
     watched = ", ".join(point.label for point in model.operating_points)
     return {
         "BasicInfo": {
@@ -106,30 +105,8 @@ def _content(model: ModelDocument, model_id: str) -> Tree:
             ),
             "Keywords": {"Keyword": [model.task.label, model.recipe.name]},
         },
-        "UsesAndDirections": {
-            "IntendedUseAndWorkflow": intended_use,
-            "PrimaryIntendedUsers": f"{TO_FILL_IN}: who reads the list.",
-            "HowToUse": (
-                "A flag asks for a look at the record; it is no diagnosis, and the "
-                "absence of a flag rules nothing out."
-            ),
-            "TargetedPatientPopulation": (
-                f"Patients such as the {model.training.n_rows_used} rows of training"
-                f"{period}. {TO_FILL_IN}: in words."
-            ),
-            "CautionedOutOfScopeSettings": (
-                "Other places and populations, until the model is validated there. "
-                f"{TO_FILL_IN}: others."
-            ),
-        },
-        "Warnings": {
-            "KnownRisksAndLimitations": _risks(model),
-            "KnownBiasesOrEthicalConsiderations": (
-                f"See the figures by subgroup under FairnessEquity. {TO_FILL_IN}: what "
-                "follows from them."
-            ),
-            "ClinicalRiskLevel": f"{TO_FILL_IN}: by the intended use.",
-        },
+        "UsesAndDirections": _uses(model, period),
+        "Warnings": _warnings(model),
         "TrustIngredients": _ingredients(model, period),
         "KeyMetrics": _metrics(model, period),
         "Resources": {
@@ -140,10 +117,39 @@ def _content(model: ModelDocument, model_id: str) -> Tree:
     }
 
 
-def _risks(model: ModelDocument) -> str:
-    reasons = [reason.words for reason in model.attention]
+def _uses(model: ModelDocument, period: str) -> Tree:
+    intended_use = model.stated.intended_use
+    return {
+        "IntendedUseAndWorkflow": (
+            intended_use or f"{TO_FILL_IN}: intended use and workflow."
+        ),
+        "PrimaryIntendedUsers": f"{TO_FILL_IN}: who reads the list.",
+        "HowToUse": (
+            "A flag asks for a look at the record; it is no diagnosis, and the "
+            "absence of a flag rules nothing out."
+        ),
+        "TargetedPatientPopulation": (
+            f"Patients such as the {model.training.n_rows_used} rows of training"
+            f"{period}. {TO_FILL_IN}: in words."
+        ),
+        "CautionedOutOfScopeSettings": (
+            "Other places and populations, until the model is validated there. "
+            f"{TO_FILL_IN}: others."
+        ),
+    }
+
+
+def _warnings(model: ModelDocument) -> Tree:
     first = "A model misses cases and flags patients without the condition."
-    return "\n".join([first, *reasons])
+    reasons = [reason.words for reason in model.attention]
+    return {
+        "KnownRisksAndLimitations": "\n".join([first, *reasons]),
+        "KnownBiasesOrEthicalConsiderations": (
+            f"See the figures by subgroup under FairnessEquity. {TO_FILL_IN}: what "
+            "follows from them."
+        ),
+        "ClinicalRiskLevel": f"{TO_FILL_IN}: by the intended use.",
+    }
 
 
 def _ingredients(model: ModelDocument, period: str) -> Tree:
