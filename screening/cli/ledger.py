@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from screening.ledger.entries import SiteNight
     from screening.ledger.status import Due
     from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
+    from screening.site.site import Network
 
 
 def history_command(
@@ -244,37 +245,68 @@ class MonitorOptions:
             raise typer.Exit(code)
 
 
-def status_command(
+@dataclass(frozen=True)
+class DueOptions:
+    """Options that say which series had to have which night."""
+
     max_age: Annotated[
         str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")
-    ] = "26h",
-    ledger: LedgerMaybe = None,
+    ] = "26h"
+    ledger: LedgerMaybe = None
     site: Annotated[
         Path | None,
         typer.Option(
             metavar="NIGHT.toml",
             help="File that names the due series and the ledger.",
         ),
-    ] = None,
+    ] = None
     series: Annotated[
         str,
         typer.Option(
             metavar="NAME|each", help="Only these series, separated by commas."
         ),
-    ] = EACH,
+    ] = EACH
     night: Annotated[
         str | None,
         typer.Option(
             metavar="DATE|today", help="Require this night instead of a --max-age."
         ),
-    ] = None,
+    ] = None
     grace: Annotated[
         str,
         typer.Option(
             metavar="0m",
             help="With --night: time after its midnight until which it may be missing.",
         ),
-    ] = "0m",
+    ] = "0m"
+
+    @property
+    def names(self) -> list[str]:
+        """Series that --series names; empty for all."""
+        return [] if self.series == EACH else names_from(self.series)
+
+    def due(self) -> Due:
+        """Return the night that is due now."""
+        from screening.ledger.status import Due
+
+        now = datetime.datetime.now().astimezone()
+        return Due(
+            now,
+            _span("--max-age", self.max_age),
+            _night(self.night, now),
+            _span("--grace", self.grace),
+        )
+
+    def network(self) -> Network | None:
+        """Return the site that --site names, if it is given."""
+        from screening.site.site import read_network
+
+        return None if self.site is None else read_network(self.site, self.ledger)
+
+
+def status_command(
+    *,
+    when: DueOptions,
     metrics: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write metrics for Prometheus."),
@@ -299,7 +331,6 @@ def status_command(
             help="Also list every published file, and who may read it.",
         ),
     ] = False,
-    *,
     entry: EntryOptions,
     monitor: MonitorOptions,
     as_json: AsJson = False,
@@ -310,17 +341,13 @@ def status_command(
     --give-up or --acknowledge takes effect at once.
     """
     from screening.ledger import status as states
-    from screening.site.site import read_network
     from screening.store.publishing import write_whole
 
-    now = datetime.datetime.now().astimezone()
-    due = states.Due(
-        now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace)
-    )
-    names = [] if series == EACH else names_from(series)
-    entry.check(names, site is not None)
-    network = None if site is None else read_network(site, ledger)
-    place = str(ledger or "screening.db")
+    due = when.due()
+    names = when.names
+    entry.check(names, when.site is not None)
+    network = when.network()
+    place = str(when.ledger or "screening.db")
     of_site: list[str] = []
     if network is not None:
         place = network.ledger

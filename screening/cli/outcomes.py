@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,47 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from screening.ledger.database import Ledger
-    from screening.ledger.outcomes import Entered
+    from screening.ledger.outcomes import Entered, GivenOutcome
+
+
+@dataclass(frozen=True)
+class OutcomeOptions:
+    """Options that say how a table of events is read, and which events count."""
+
+    id: Annotated[
+        str | None, in_data(help="Column of the patient, as the nights name it.")
+    ] = None
+    time: Annotated[
+        str | None, in_data(help="Column of the time of the event; blank for none.")
+    ] = None
+    event: Annotated[
+        str | None, in_data(help="Column that names the event, of several classes.")
+    ] = None
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="72h",
+            help="An event so long after a night makes its row a case.",
+        ),
+    ] = None
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0h",
+            help="Rows of patients whose event came before are not at risk.",
+        ),
+    ] = None
+
+    @property
+    def given(self) -> GivenOutcome:
+        """Return them as arguments of `enter_outcomes`."""
+        return {
+            "id": self.id,
+            "time": self.time,
+            "event": self.event,
+            "within": _hours("--within", self.within),
+            "after": _hours("--after", self.after),
+        }
 
 
 def outcomes_command(
@@ -46,29 +87,7 @@ def outcomes_command(
             metavar="NIGHT.toml", help="Read the tables that the site's series name."
         ),
     ] = None,
-    id: Annotated[
-        str | None, in_data(help="Column of the patient, as the nights name it.")
-    ] = None,
-    time: Annotated[
-        str | None, in_data(help="Column of the time of the event; blank for none.")
-    ] = None,
-    event: Annotated[
-        str | None, in_data(help="Column that names the event, of several classes.")
-    ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            metavar="72h",
-            help="An event so long after a night makes its row a case.",
-        ),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(
-            metavar="0h",
-            help="Rows of patients whose event came before are not at risk.",
-        ),
-    ] = None,
+    outcome: OutcomeOptions,
     as_of: Annotated[
         str | None,
         typer.Option(
@@ -104,12 +123,8 @@ def outcomes_command(
             book,
             series,
             database.source(events),
-            id=id,
-            time=time,
-            event=event,
-            within=_hours("--within", within),
-            after=_hours("--after", after),
             as_of=_time(as_of),
+            **outcome.given,
         )
         if missed is not None:
             _write_missed(book, series, missed, entered.missed)

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from screening.schemas.history import HookFacts, OverviewDocument, SeriesNight
     from screening.schemas.run import RunDocument
     from screening.scoring.score import Run
+    from screening.site.site import Network
     from screening.store.pages import PageFolder
 
 
@@ -304,6 +306,39 @@ def _hand_out(
         hand_out(book, *artefacts)
 
 
+@dataclass(frozen=True)
+class OnlyOptions:
+    """Options of a run of some series only, such as with a corrected table."""
+
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this series; may be repeated."),
+    ] = None
+    accept_delivery: options.AcceptDelivery = None
+    replace: options.Replace = None
+
+    def check(self, network: Network, site: Path) -> None:
+        """Raise UsageError for an unknown series, or a reason without words or series.
+
+        A reason is for the tables that somebody has looked at.
+        """
+        for name in self.only or ():
+            if name not in network.series:
+                hint = did_you_mean(name, network.series)
+                raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
+        for option, reason in (
+            ("--accept-delivery", self.accept_delivery),
+            ("--replace", self.replace),
+        ):
+            if reason is not None and not reason.strip():
+                raise UsageError(f"{option}: say why in a few words, which are kept")
+        if (self.accept_delivery or self.replace) and not self.only:
+            raise UsageError(
+                "--accept-delivery and --replace are for tables that somebody has "
+                "looked at; give --only NAME too"
+            )
+
+
 def run_command(
     site: Annotated[
         Path,
@@ -312,12 +347,8 @@ def run_command(
         ),
     ],
     date: options.Night = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this series; may be repeated."),
-    ] = None,
-    accept_delivery: options.AcceptDelivery = None,
-    replace: options.Replace = None,
+    *,
+    series: OnlyOptions,
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -344,21 +375,16 @@ def run_command(
     from screening.site.site import read_network
 
     network = read_network(site, ledger)
-    only = only or []
-    for name in only:
-        if name not in network.series:
-            hint = did_you_mean(name, network.series)
-            raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
-    _refuse_empty_reasons(only, accept_delivery, replace)
+    series.check(network, site)
     night = night_of_date(date)
     logs.about(night=night)
     act_as_owner(network.ledger, network.site.runs)
     overview, page = run_night(
         network,
         night,
-        only=only,
-        accept_delivery=accept_delivery,
-        replace_reason=replace,
+        only=series.only or [],
+        accept_delivery=series.accept_delivery,
+        replace_reason=series.replace,
         strict=strict,
         relay=logs.relay,
         cluster=cluster,
@@ -403,23 +429,6 @@ def _log_attention(overview: OverviewDocument) -> None:
             logs.attention(line.series, line.night, reason.code, reason.words)
     for reason in new_reasons(overview.attention):
         logs.attention(None, overview.night, reason.code, reason.words)
-
-
-def _refuse_empty_reasons(
-    only: list[str] | None, accept_delivery: str | None, replace: str | None
-) -> None:
-    """Raise UsageError for a reason without words, or of more than one series."""
-    for option, reason in (
-        ("--accept-delivery", accept_delivery),
-        ("--replace", replace),
-    ):
-        if reason is not None and not reason.strip():
-            raise UsageError(f"{option}: say why in a few words, which are kept")
-    if (accept_delivery or replace) and not only:
-        raise UsageError(
-            "--accept-delivery and --replace are for tables that somebody has looked "
-            "at; give --only NAME too"
-        )
 
 
 def _overview_in_words(
@@ -543,9 +552,10 @@ FORMS = sorted([*exports.FORMS, MODEL_CARD])
 Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 
-def export_command(
-    run: options.RunFolder,
-    to: Annotated[Form, typer.Option(help="What to write.")],
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of single forms of an export: each form takes some of them."""
+
     out: Annotated[
         Path | None,
         options.in_output(
@@ -554,30 +564,30 @@ def export_command(
             metavar="FILE",
             help="File to write; for omop, nifti and dicom-seg a directory.",
         ),
-    ] = None,
+    ] = None
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="For table: the database.")
-    ] = None,
+    ] = None
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="For table: its name.")
-    ] = None,
+    ] = None
     id_system: Annotated[
         str | None,
         typer.Option(metavar="URI", help="For fhir: the system of the identifiers."),
-    ] = None,
+    ] = None
     definition: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             help="For omop: cohort_definition_id of the first class; 1 by default.",
         ),
-    ] = None,
+    ] = None
     reference: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR", help="For dicom-seg: DIR/PATIENT has the DICOM series."
         ),
-    ] = None,
+    ] = None
     since: Annotated[
         Path | None,
         typer.Option(
@@ -586,7 +596,28 @@ def export_command(
             "or the run directory that it was made from; says what is new, changed "
             "and ended.",
         ),
-    ] = None,
+    ] = None
+
+    @property
+    def stated(self) -> dict[str, object]:
+        """The options that were given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def place(self) -> Path | None:
+        """Path of the export's file or directory, or of its table."""
+        from screening.io.database import described, read_url
+
+        if self.url is not None:
+            return Path(f"{described(read_url(self.url))}/{self.table}")
+        return self.out and self.out.resolve()
+
+
+def export_command(
+    run: options.RunFolder,
+    to: Annotated[Form, typer.Option(help="What to write.")],
+    *,
+    form: ExportOptions,
     force: Annotated[
         bool, typer.Option("--force", help="Replace existing files.")
     ] = False,
@@ -599,26 +630,18 @@ def export_command(
     model, and FILE its card: CHAI's (FILE.xml) or HL7's, which carries it (FILE.json).
     """
     if to == MODEL_CARD:
-        _export_card(run, out, force, as_json)
+        _export_card(run, form.out, force, as_json)
         return
     from screening.scoring.rows import prepared
 
-    arguments = {
-        "out": out,
-        "url": url,
-        "table": table,
-        "id_system": id_system,
-        "definition": definition,
-        "reference": reference,
-        "since": since,
-    }
-    stated = {name: value for name, value in arguments.items() if value is not None}
-    place = _place_of_export(out, url, table)
+    out = form.out
+    place = form.place
     if ledger:
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
-    flagged, write = prepared(run, to, force or is_own, stated)
-    with _export_registered(ledger, flagged.run, place, is_table=url is not None):
+    flagged, write = prepared(run, to, force or is_own, form.stated)
+    is_table = form.url is not None
+    with _export_registered(ledger, flagged.run, place, is_table=is_table):
         # Nothing replaces a directory of volumes, whose names are the patients'.
         if is_own and out is not None and out.is_dir():
             shutil.rmtree(out)
@@ -630,17 +653,6 @@ def export_command(
         "out": written,
     }
     print_answer(answer, as_json)
-
-
-def _place_of_export(
-    out: Path | None, url: str | None, table: str | None
-) -> Path | None:
-    """Return the path of an export's file or directory, or of its table."""
-    from screening.io.database import described, read_url
-
-    if url is not None:
-        return Path(f"{described(read_url(url))}/{table}")
-    return out and out.resolve()
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import datetime
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -350,6 +351,27 @@ def compare_command(
     print_answer({"comparison": str(out), **results, "best": best}, as_json)
 
 
+@dataclass(frozen=True)
+class TruthOptions:
+    """Options that say who was a case in another place, and how common cases are."""
+
+    label: options.Label = None
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="Label value of cases, if COHORT writes it differently; or A+B."
+        ),
+    ] = None
+    prevalence: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of cases in that place, if it differs from COHORT.",
+        ),
+    ] = None
+
+
 def validate_command(
     context: typer.Context,
     model: options.ModelFolder,
@@ -360,21 +382,7 @@ def validate_command(
     ],
     *,
     database: options.DatabaseOptions,
-    label: options.Label = None,
-    positive: Annotated[
-        str | None,
-        typer.Option(
-            help="Label value of cases, if COHORT writes it differently; or A+B."
-        ),
-    ] = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Share of cases in that place, if it differs from COHORT.",
-        ),
-    ] = None,
+    truth: TruthOptions,
     recalibrate: Annotated[
         bool,
         typer.Option(
@@ -398,21 +406,16 @@ def validate_command(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    truth: dict[str, Any] = {
-        "label": label,
-        "positive": positive,
-        "prevalence": prevalence,
-    }
     if recalibrate:
         source = database.source(cohort)
-        _recalibrate(model, source, out, templates, as_json, **truth)
+        _recalibrate(model, source, out, templates, as_json, truth)
         return
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
         validation = validate(
             load_model(model),
             database.source(cohort),
-            **truth,
+            **vars(truth),
             command=options.command_of(context, NOT_RECORDED),
         )
         write_validation(validation, folder, templates)
@@ -436,7 +439,7 @@ def _recalibrate(
     out: Path,
     templates: Path | None,
     as_json: bool,
-    **truth: Any,
+    truth: TruthOptions,
 ) -> None:
     """Write the model of another place, and print its operating point."""
     from screening.model_selection.recalibrating import recalibrate
@@ -445,7 +448,7 @@ def _recalibrate(
 
     check_templates(templates, "model")
     with publish(out, "model") as folder:
-        after = recalibrate(load_model(model), cohort, **truth)
+        after = recalibrate(load_model(model), cohort, **vars(truth))
         _write(after, folder, templates, None)
     answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
     answer["report"] = str(out / "report.html")
