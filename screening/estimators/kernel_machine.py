@@ -24,7 +24,7 @@ from screening.estimators import landmarks
 from screening.estimators.base import Estimator, as_array, check_weights
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
-from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
+from screening.estimators.training import inner_folds, mean_recall, n_rescalings_by_cv
 from screening.factors import Factor, incompatibility
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.kernels.kernel_cache import KernelCache
@@ -238,7 +238,7 @@ class KernelMachine(Estimator):
         whole = self._training_rows(X, y, sample_weight, groups)
         kernel = self._kernel.resolved(whole.x, whole.sample_weight)
         memory = None if cache is None else cache.memory
-        n_passes = self._choose_n_passes(whole, memory)
+        n_rescalings = self._choose_n_rescalings(whole, memory)
         rows = whole
         if self.approximation == "landmarks" and self.n_landmarks < len(whole.x):
             near_boundary = partial(self._near_boundary, kernel, whole)
@@ -250,7 +250,7 @@ class KernelMachine(Estimator):
         # not of these rows.
         if cache is None or not _are_all_rows(rows, cache.rows):
             cache = KernelCache(rows.x, memory)
-        return self._train(factors, FitInputs(kernel, whole, rows, n_passes, cache))
+        return self._train(factors, FitInputs(kernel, whole, rows, n_rescalings, cache))
 
     def _training_rows(
         self,
@@ -262,8 +262,8 @@ class KernelMachine(Estimator):
         """Check rows and parameters; set `n_features_in_` and `classes_`."""
         raise NotImplementedError
 
-    def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
-        """Return the number of passes to train after the first one."""
+    def _choose_n_rescalings(self, rows: TrainingRows, memory: int | None) -> int:
+        """Return the number of rescalings to train."""
         return self.n_rescalings
 
     def _near_boundary(
@@ -424,7 +424,7 @@ class FitInputs:
         All rows.
     rows : TrainingRows
         All rows, or the landmarks that stand for them.
-    n_passes : int
+    n_rescalings : int
         Number of rescalings.
     cache : KernelCache
         Cache of ``rows``.
@@ -433,7 +433,7 @@ class FitInputs:
     kernel: Kernel
     whole: TrainingRows
     rows: TrainingRows
-    n_passes: int
+    n_rescalings: int
     cache: KernelCache
 
     def with_row_numbers(
@@ -581,7 +581,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """Raise ValueError for too few classes or too many."""
         raise NotImplementedError
 
-    def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
+    def _choose_n_rescalings(self, rows: TrainingRows, memory: int | None) -> int:
         max_passes = self.n_rescalings
         if self.stop == "fixed" or not max_passes:
             return max_passes
@@ -600,7 +600,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         recalls = [
             mean_recall(rows.codes[tested], codes[tested]) for codes in predicted
         ]
-        return n_passes_by_cv(np.array(recalls))
+        return n_rescalings_by_cv(np.array(recalls))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return labels out of ``classes_``, shape (n_rows,)."""

@@ -147,7 +147,7 @@ class MultiClassSVM(KernelClassifier):
     ) -> list[KernelExpansion]:
         cache = inputs.cache
         if self.by_rows:
-            n_solutions = (inputs.n_passes + 1) * len(self.classes_)
+            n_solutions = (inputs.n_rescalings + 1) * len(self.classes_)
             gram = gram_within(inputs.kernel, cache, n_solutions)
         else:
             gram = cache.gram(inputs.kernel)
@@ -162,7 +162,7 @@ class MultiClassSVM(KernelClassifier):
             solve=partial(scheme.solve, gram, cache=cache),
             solve_key=scheme.solve_key,
         )
-        expansions = fit_passes(problem, factors, inputs.n_passes, self.normalise)
+        expansions = fit_passes(problem, factors, inputs.n_rescalings, self.normalise)
         return inputs.with_row_numbers(expansions)
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:

@@ -182,7 +182,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             solve=solve,
         )
         expansions = []
-        for expansion in fit_passes(problem, factors, inputs.n_passes, normalise=True):
+        for expansion in fit_passes(
+            problem, factors, inputs.n_rescalings, normalise=True
+        ):
             rho = abs(float(expansion.last.dual.intercept[0]))
             expansions.append(expansion.moved(-_BOUNDARY_MARGIN * rho))
         return inputs.with_row_numbers(expansions)

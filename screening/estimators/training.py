@@ -198,15 +198,11 @@ def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
 _MIN_GAIN = 1e-3
 
 
-def n_passes_by_cv(scores: np.ndarray) -> int:
-    """Return the number of passes after which the next one gains too little.
+def n_rescalings_by_cv(scores: np.ndarray) -> int:
+    """Return the number of rescalings after which the next one gains too little.
 
-    `scores` are cross-validated, (max_passes + 1,), of 0, 1, ... passes.
+    `scores` are cross-validated, (n_max + 1,), of 0, 1, ... rescalings.
     """
-    n_passes = 0
-    while (
-        n_passes + 1 < len(scores)
-        and scores[n_passes + 1] - scores[n_passes] > _MIN_GAIN
-    ):
-        n_passes += 1
-    return n_passes
+    gains = np.diff(scores)
+    is_small = np.append(~(gains > _MIN_GAIN), True)
+    return int(is_small.argmax())

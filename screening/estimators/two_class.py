@@ -145,7 +145,7 @@ class TwoClassSVM(KernelClassifier):
             gram: Gram = KernelRows(x, inputs.kernel)
         else:
             gram = gram_within(
-                inputs.kernel, cache, inputs.n_passes + 1, whole=not self.by_rows
+                inputs.kernel, cache, inputs.n_rescalings + 1, whole=not self.by_rows
             )
         training = self._training(rows, gram, codes, cache)
         solve_one = self._solver(x, codes, uses_nystroem)
@@ -172,7 +172,7 @@ class TwoClassSVM(KernelClassifier):
             solve=solve,
             solve_key=solve_key,
         )
-        expansions = fit_passes(problem, factors, inputs.n_passes, self.normalise)
+        expansions = fit_passes(problem, factors, inputs.n_rescalings, self.normalise)
         expansions = self._move_thresholds(expansions, inputs, cache.memory)
         # Synthetic rows have no row numbers of the training table.
         return expansions if resampled else inputs.with_row_numbers(expansions)
@@ -232,7 +232,7 @@ class TwoClassSVM(KernelClassifier):
                 kernel=inputs.kernel,
                 gamma="scale",
                 remedies=others,
-                passes=inputs.n_passes,
+                passes=inputs.n_rescalings,
                 stop="fixed",
                 class_weight=inputs.whole.class_weight,
             )

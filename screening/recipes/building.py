@@ -476,7 +476,8 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
     """Return the recipe's search for ``GridSearchCV(build(recipe), ...)``.
 
     Names are those of the estimator's parameters. Settings whose components cannot work
-    together, which the recipe's own search leaves out, fail there.
+    together, which the recipe's own search leaves out, fail there. A blend has
+    no parameters to search: its grid is empty.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
