@@ -19,6 +19,7 @@ from scipy.special import expit, ndtr
 from sklearn.linear_model import LogisticRegression
 
 from screening.metrics.intervals import (
+    codes_of,
     design_effect,
     rate_interval,
     share_range,
@@ -86,23 +87,22 @@ def calibrate(
     loss.
     """
     codes = group_codes(groups)
-    units = np.arange(len(scores)) if codes is None else codes
     n_cases = int(positive.sum())
-    n_units = len(np.unique(units))
     if n_cases < FEWEST_CASES:
         return _not_calibrated(
             f"{n_cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)"
         )
-    if codes is not None and n_units < _FEWEST_GROUPS:
+    n_groups = None if codes is None else int(codes.max()) + 1
+    if n_groups is not None and n_groups < _FEWEST_GROUPS:
         return _not_calibrated(
-            f"{n_units} patients are too few to calibrate it ({_FEWEST_GROUPS} are "
+            f"{n_groups} patients are too few to calibrate it ({_FEWEST_GROUPS} are "
             "needed)"
         )
     weight = _weights_for_prevalence(positive, prevalence)
     p = _cross_fit(fit_platt, scores, positive, weight, fold)
     constant = np.full(len(p), prevalence)
     gained = weight * (_log_loss(constant, positive) - _log_loss(p, positive))
-    if _z(gained, units) < _Z_ONE_SIDED:
+    if _z(gained, codes) < _Z_ONE_SIDED:
         return _not_calibrated(
             "its probabilities would not be shown to be better than the prevalence "
             "itself"
@@ -175,11 +175,9 @@ def refitted_curve(
     if n_cases < CASES_FOR_SLOPE:
         shift = _intercept_shift(log_odds, positive, weight)
         p = expit(log_odds + shift)
-        pull = weight * (positive - p)
-        if codes is not None:
-            pull = np.bincount(codes, weights=pull)
+        sums = _sum_by_group(weight * (positive - p), codes)
         information = float((weight * p * (1 - p)).sum())
-        variance = float(np.square(pull).sum()) / information**2
+        variance = float(np.square(sums).sum()) / information**2
         return _moved(written, scores, shift, 1.0, (variance, 0.0, 0.0))
     fitted = fit_platt(log_odds, positive, weight, codes)
     gained = _log_likelihood(fitted.log_odds(log_odds), positive, weight)
@@ -196,7 +194,8 @@ def _intercept_shift(
     """Return what is added to log odds so that as many cases are expected as seen."""
 
     def excess(shift: float) -> float:
-        return float((weight * (expit(log_odds + shift) - positive)).sum())
+        residual = expit(log_odds + shift) - positive
+        return float((weight * residual).sum())
 
     return float(brentq(excess, -MAX_SHIFT, MAX_SHIFT))
 
@@ -205,9 +204,8 @@ def _log_likelihood(
     log_odds: np.ndarray, positive: np.ndarray, weight: np.ndarray
 ) -> float:
     """Return the weighted log likelihood of labels at these log odds."""
-    return -float(
-        (weight * np.logaddexp(0, np.where(positive, -1, 1) * log_odds)).sum()
-    )
+    loss = np.logaddexp(0, np.where(positive, -1, 1) * log_odds)
+    return -float((weight * loss).sum())
 
 
 def _moved(
@@ -223,12 +221,12 @@ def _moved(
     rows have their mean.
     """
     centre = float(np.mean(scores))
-    at_centre = float(written.log_odds(np.array([centre]))[0])
+    (at_centre,) = written.log_odds(np.array([centre]))
     of_intercept, both, of_slope = covariance
     unit = written.slope
     return Platt(
         centre=centre,
-        intercept=shift + slope * at_centre,
+        intercept=shift + slope * float(at_centre),
         slope=slope * unit,
         covariance=(of_intercept, both * unit, of_slope * unit**2),
     )
@@ -237,7 +235,9 @@ def _moved(
 def _weights_for_prevalence(positive: np.ndarray, prevalence: float) -> np.ndarray:
     """Return weights of rows with which positives have this prevalence, (n_rows,)."""
     share = float(positive.mean())
-    return np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+    of_positive = prevalence / share
+    of_negative = (1 - prevalence) / (1 - share)
+    return np.where(positive, of_positive, of_negative)
 
 
 def calibration_elsewhere(
@@ -286,9 +286,8 @@ def calibration_elsewhere(
         low = share * expected / (expected + wide)
         high = share * expected / max(expected - wide, 1e-9)
     assessed = _assess(written.platt, p, positive, weight, share, codes, scores)
-    return assessed.replace(
-        observed_expected=Estimate(share / expected, low / expected, high / expected),
-    )
+    ratio = Estimate(share / expected, low / expected, high / expected)
+    return assessed.replace(observed_expected=ratio)
 
 
 def _narrowing(codes: np.ndarray | None) -> float:
@@ -298,7 +297,18 @@ def _narrowing(codes: np.ndarray | None) -> float:
     """
     if codes is None:
         return 1.0
-    return float(np.sqrt(student_size_factor(int(codes.max()) + 1)))
+    n_groups = int(codes.max()) + 1
+    return float(np.sqrt(student_size_factor(n_groups)))
+
+
+def _sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the values of each group; the values of independent rows."""
+    return values if codes is None else np.bincount(codes, weights=values)
+
+
+def _mean_of_class(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return for each row the mean of the values of its class."""
+    return np.where(positive, values[positive].mean(), values[~positive].mean())
 
 
 def _intercept(
@@ -314,8 +324,8 @@ def _intercept(
     moved = expit(log_odds + shift)
     pull = weight * (positive - moved)
     if np.any(weight != 1):
-        pull -= np.where(positive, pull[positive].mean(), pull[~positive].mean())
-    sums = pull if codes is None else np.bincount(codes, weights=pull)
+        pull -= _mean_of_class(pull, positive)
+    sums = _sum_by_group(pull, codes)
     information = float((weight * moved * (1 - moved)).sum())
     error = float(np.sqrt(np.square(sums).sum())) / information
     reach = _Z_TWO_SIDED * error / _narrowing(codes)
@@ -342,9 +352,10 @@ def observed_over_expected(
         return Estimate(0.0)
     ratio = observed / expected
     residual = weight * (positive - ratio * chance)
-    sums = residual if codes is None else np.bincount(codes, weights=residual)
+    sums = _sum_by_group(residual, codes)
     n = len(sums)
-    error = float(np.sqrt(np.square(sums).sum() * n / max(n - 1, 1))) / observed
+    variance = np.square(sums).sum() * n / max(n - 1, 1)
+    error = float(np.sqrt(variance)) / observed
     factor = float(np.exp(_Z_TWO_SIDED * error))
     return Estimate(ratio, ratio / factor, ratio * factor)
 
@@ -354,8 +365,10 @@ def _slope(
 ) -> Estimate:
     """Return the slope of Cox's logistic recalibration with its 95 % interval."""
     refitted = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
-    reach = _Z_TWO_SIDED * float(np.sqrt(refitted.covariance[2])) / _narrowing(codes)
-    return Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach)
+    slope = refitted.slope
+    error = float(np.sqrt(refitted.covariance[2]))
+    reach = _Z_TWO_SIDED * error / _narrowing(codes)
+    return Estimate(slope, slope - reach, slope + reach)
 
 
 def _error_of_expected(
@@ -365,9 +378,8 @@ def _error_of_expected(
 
     Only the mean probability within each class is then uncertain.
     """
-    class_mean = np.where(positive, p[positive].mean(), p[~positive].mean())
-    pull = weight * (p - class_mean) / weight.sum()
-    sums = pull if codes is None else np.bincount(codes, weights=pull)
+    pull = weight * (p - _mean_of_class(p, positive)) / weight.sum()
+    sums = _sum_by_group(pull, codes)
     return float(np.sqrt(np.square(sums).sum()))
 
 
@@ -385,14 +397,14 @@ def _assess(
     `scores`: where all probabilities come from the curve at these scores, whose own
     variance then counts in the misfit.
     """
-    units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
+    log_loss = float(np.average(_log_loss(p, positive), weights=weight))
     return Calibration(
         earned=True,
         reason=None,
         platt=platt,
-        log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
-        misfit=_misfit(p, positive, weight, units, platt, scores),
+        log_loss=log_loss,
+        misfit=_misfit(p, positive, weight, codes, platt, scores),
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
@@ -407,7 +419,7 @@ def _misfit(
     p: np.ndarray,
     positive: np.ndarray,
     weight: np.ndarray,
-    units: np.ndarray,
+    codes: np.ndarray | None,
     platt: Platt,
     scores: np.ndarray | None,
 ) -> float:
@@ -418,21 +430,24 @@ def _misfit(
 
     Parameters
     ----------
-    p, positive, weight, units : ndarray of shape (n_rows,)
-        Rows of one unit are added first.
+    p, positive, weight : ndarray of shape (n_rows,)
+    codes : ndarray of shape (n_rows,), optional
+        Rows of one group are added first.
     platt : Platt
     scores : ndarray of shape (n_rows,), optional
     """
-    of_row = weight * (positive - p) * (1 - 2 * p)
-    sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=of_row)
+    sums = _sum_by_group(weight * (positive - p) * (1 - 2 * p), codes)
     variance = float(np.var(sums)) * len(sums)
     if scores is not None:
         design = np.column_stack([np.ones(len(p)), scores - platt.centre])
-        gradient = design.T @ (weight * p * (1 - p) * (1 - 2 * p))
+        slope_of_p = weight * p * (1 - p)
+        gradient = design.T @ (slope_of_p * (1 - 2 * p))
         of_intercept, both, of_slope = platt.covariance
         covariance = np.array([[of_intercept, both], [both, of_slope]])
         variance += float(gradient @ covariance @ gradient)
-    z = float(sums.sum()) / np.sqrt(variance) if variance > 0 else 0.0
+    if not variance > 0:
+        return 1.0
+    z = float(sums.sum()) / np.sqrt(variance)
     return float(2 * ndtr(-abs(z)))
 
 
@@ -473,13 +488,10 @@ def fit_platt(
             # The number of positives then contributes nothing.
             for side in (positive, ~positive):
                 pull[side] -= pull[side].mean(axis=0)
-        if codes is not None:
-            pull = np.column_stack(
-                [np.bincount(codes, weights=column) for column in pull.T]
-            )
-        covariance = (
-            covariance @ (pull.T @ pull) @ covariance * len(pull) / (len(pull) - 1)
-        )
+        pull = np.column_stack([_sum_by_group(column, codes) for column in pull.T])
+        n_units = len(pull)
+        sandwich = covariance @ (pull.T @ pull) @ covariance
+        covariance = sandwich * n_units / (n_units - 1)
     scale = np.diag([1.0, 1.0 / spread])
     (variance, both), (_, slope_variance) = scale @ covariance @ scale
     return Platt(
@@ -539,7 +551,8 @@ def decision_curve(
     weight : ndarray of shape (n_rows,)
     """
     prevalence = float(np.average(positive, weights=weight))
-    at = np.linspace(0.01, float(np.clip(4 * prevalence, 0.2, 0.6)), 40)
+    highest = float(np.clip(4 * prevalence, 0.2, 0.6))
+    at = np.linspace(0.01, highest, 40)
     reviewed = p >= at[:, None]
     total = weight.sum()
     true = reviewed @ (weight * positive) / total
@@ -574,16 +587,17 @@ def _cross_fit(
 
 def _bound(p: np.ndarray) -> np.ndarray:
     """Keep probabilities half a row away from 0 and 1, which no rows can prove."""
-    return np.clip(p, 0.5 / len(p), 1 - 0.5 / len(p))
+    half_row = 0.5 / len(p)
+    return np.clip(p, half_row, 1 - half_row)
 
 
 def _log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return -np.log(np.where(positive, p, 1 - p))
 
 
-def _z(values: np.ndarray, units: np.ndarray) -> float:
-    """Return the mean divided by its standard error, values of a unit added first."""
-    sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=values)
+def _z(values: np.ndarray, codes: np.ndarray | None) -> float:
+    """Return the mean divided by its standard error, values of a group added first."""
+    sums = _sum_by_group(values, codes)
     error = float(np.std(sums)) * np.sqrt(len(sums))
     return float(sums.sum()) / error if error > 0 else 0.0
 
@@ -596,10 +610,12 @@ def _reliability(
     Equal predictions stay in one bin. Observed frequencies have 95 % intervals.
     """
     # Tenths of the expected cases, so that the rare high end has bins of its own.
-    number = np.unique(p, return_inverse=True)[1]
+    number = codes_of(p)
     expected = weight * p
-    reached = np.cumsum(np.bincount(number, weights=expected)) / expected.sum()
-    tenth = np.minimum((reached * _BINS * (1 - 1e-12)).astype(int), _BINS - 1)[number]
+    expected_of_p = np.bincount(number, weights=expected)
+    reached = np.cumsum(expected_of_p) / expected.sum()
+    tenth_of_p = (reached * _BINS * (1 - 1e-12)).astype(int)
+    tenth = np.minimum(tenth_of_p, _BINS - 1)[number]
     bins = []
     for bin_number in np.unique(tenth):
         rows = tenth == bin_number
@@ -640,7 +656,7 @@ def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows,)
     """
     calibration = np.asarray(calibration, float)
-    below = np.searchsorted(calibration, np.asarray(scores, float), side="left")
+    below = np.searchsorted(calibration, np.asarray(scores, float))
     return (1 + len(calibration) - below) / (len(calibration) + 1)
 
 
@@ -649,7 +665,7 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
     Rows of one group, such as a patient, are not independent.
     """
-    codes = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    codes = codes_of(groups)
     highest = np.full(codes.max(initial=-1) + 1, -np.inf)
     np.maximum.at(highest, codes, np.asarray(scores, float))
     return np.sort(highest)

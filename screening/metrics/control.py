@@ -79,7 +79,8 @@ class Limits:
         sizes : ndarray of shape (n_nights,)
             Whole numbers above 0.
         """
-        variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.trials)
+        of_row = self.centre * (1 - self.centre)
+        variance = of_row * (1 / sizes + 1 / self.trials)
         reach = _SIGMAS * self.spread * np.sqrt(variance)
         exceeded = _rarely_exceeded(sizes, self.count, self.trials)
         missed = _rarely_exceeded(sizes, self.trials - self.count, self.trials)
@@ -110,7 +111,8 @@ def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
     share = count / trials
     spread = 1.0
     if 0 < share < 1:
-        z = (counts / sizes - share) / np.sqrt(share * (1 - share) / sizes)
+        error = np.sqrt(share * (1 - share) / sizes)
+        z = (counts / sizes - share) / error
         # Patients who stay make neighboring nights similar: moving ranges alone would
         # underestimate the spread.
         moving_range = float(np.abs(np.diff(z)).mean()) / _MEAN_RANGE_OF_TWO
@@ -126,16 +128,19 @@ def _rarely_exceeded(sizes: np.ndarray, count: float, trials: float) -> np.ndarr
     """
     a = count + 0.5
     b = trials - count + 0.5
-    few = np.where(sizes * a / (a + b) < _MANY_EVENTS, sizes, 0)
+    is_few = sizes * a / (a + b) < _MANY_EVENTS
+    few = np.where(is_few, sizes, 0)
     distinct, number = np.unique(few, return_inverse=True)
     mean = distinct * a / (a + b)
     # Beyond this nothing is left, for any rate. `betabinom.ppf` would take one night at
     # a time.
     reach = 12 * np.sqrt(mean * (1 + distinct / trials)) + 40
     furthest = np.minimum(distinct, np.ceil(mean + reach))
-    mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
-    reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
-    return np.asarray((reached / np.maximum(distinct, 1))[number])
+    events = np.arange(furthest.max() + 1)
+    mass = betabinom.pmf(events, distinct[:, None], a, b)
+    is_reached = np.cumsum(mass, axis=1) >= 1 - TAIL
+    share = is_reached.argmax(axis=1) / np.maximum(distinct, 1)
+    return np.asarray(share[number])
 
 
 # Probability of a false alarm of a night's flags beside the series' own nights.
@@ -165,7 +170,8 @@ def usual_events(
     a = worth * events + 0.5
     b = worth * (trials - events) + 0.5
     centre = size * a / (a + b)
-    low, high = betabinom.ppf([ALPHA_FLAGS / 2, 1 - ALPHA_FLAGS / 2], size, a, b)
+    tail = ALPHA_FLAGS / 2
+    low, high = betabinom.ppf([tail, 1 - tail], size, a, b)
     fixed = limits(counts, sizes)
     spread = 1.0 if fixed is None else fixed.spread
     low = math.floor(centre - spread * (centre - low))
@@ -232,7 +238,8 @@ def _split_by_model(
         if not phases:
             began = "first night"
         else:
-            other_method = phases[-1][1][-1].recipe != runs[0].recipe
+            _, runs_before = phases[-1]
+            other_method = runs_before[-1].recipe != runs[0].recipe
             if model in promoted and other_method:
                 began = "model promoted, another method"
             elif model in promoted:
@@ -253,16 +260,20 @@ def _phase(began: str, count_night: _CountNight, nights: Sequence[NightRun]) -> 
     counts, sizes = np.array(counted, dtype=float).T
     early = np.flatnonzero(sizes)[:BASELINE]
     fixed = limits(counts[early], sizes[early])
-    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(nights)
+    lows: list[float | None] = [None] * len(nights)
+    highs: list[float | None] = [None] * len(nights)
     if fixed is not None:
-        ends = np.array(fixed.at(np.maximum(sizes, 1))).T.tolist()
+        low, high = fixed.at(np.maximum(sizes, 1))
+        lows = low.tolist()
+        highs = high.tolist()
     points = []
-    for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True):
+    for i, night in enumerate(nights):
+        n, of = counted[i]
         point = ControlPoint(
             night=night.night, count=n, of=of, share=None, low=None, high=None
         )
         if of:
-            point = point.replace(share=n / of, low=low, high=high)
+            point = point.replace(share=n / of, low=lows[i], high=highs[i])
         points.append(point)
     phase = Phase(
         began=began,
@@ -336,8 +347,9 @@ def inner_edges(scores: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     order = np.argsort(scores, kind="stable")
     weight = np.ones(len(scores)) if weights is None else weights
     reached = np.cumsum(weight[order])
-    at = np.searchsorted(reached, np.arange(1, _CELLS) / _CELLS * reached[-1])
-    edges = np.unique(scores[order][np.minimum(at, len(order) - 1)])
+    inner = np.arange(1, _CELLS) / _CELLS * reached[-1]
+    at = np.minimum(np.searchsorted(reached, inner), len(order) - 1)
+    edges = np.unique(scores[order[at]])
     return edges[edges < scores.max()]
 
 
@@ -381,12 +393,15 @@ def shift(
         dealt = rng.multivariate_hypergeometric(
             whole, n, size=draws, method="marginals"
         )
-        dealt_gaps = np.cumsum(dealt / n - (whole - dealt) / m, axis=1)[:, :-1]
-        n_extreme = np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least)
+        differences = dealt / n - (whole - dealt) / m
+        dealt_gaps = np.cumsum(differences, axis=1)[:, :-1]
+        distances = np.square(dealt_gaps).sum(axis=1)
+        n_extreme = np.count_nonzero(distances >= least)
         p = float((1 + n_extreme) / (1 + draws))
         if p > _NO_CHANGE:
             break
-    return Shift(float(np.abs(gap).max(initial=0.0)), p, bool(gap.sum() < 0))
+    distance = float(np.abs(gap).max(initial=0.0))
+    return Shift(distance, p, bool(gap.sum() < 0))
 
 
 RECENT_NIGHTS = 14
@@ -438,7 +453,11 @@ def drift_over(
     tested = shift(training, recent)
     if tested is None or n_patients < _MIN_PATIENTS:
         return DriftOver(
-            nights=len(named), patients=n_patients, distance=None, p=None, reason=None
+            nights=len(named),
+            patients=n_patients,
+            distance=None,
+            p=None,
+            reason=None,
         )
     compared = tested
     others = "those of training did when they were held out"

@@ -27,6 +27,12 @@ _MIN_VARIANCE = 1e-12
 Rate = TypeVar("Rate", bound=ArrayLike)
 
 
+def codes_of(values: ArrayLike) -> np.ndarray:
+    """Return the number of each value among the distinct ones, ascending, (n,)."""
+    _, codes = np.unique(np.asarray(values), return_inverse=True)
+    return codes.ravel()
+
+
 def rate_interval(
     successes: ArrayLike,
     trials: ArrayLike,
@@ -54,15 +60,21 @@ def rate_interval(
     n = np.asarray(trials, float)
     # SciPy's (`binomtest`) takes one integer count, neither arrays of effective sizes
     # nor Student's quantile.
-    z = ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)
+    upper = 0.5 + level / 2
+    z = ndtri(upper) if freedom is None else stdtrit(freedom, upper)
     z2 = z**2
     safe = np.where(n > 0, n, 1.0)
     p = k / safe
-    middle = (p + z2 / (2 * safe)) / (1 + z2 / safe)
-    half = np.sqrt(z2 * (p * (1 - p) / safe + z2 / (4 * safe**2))) / (1 + z2 / safe)
-    low = np.where(k <= 0, 0.0, np.clip(middle - half, 0, 1))
-    high = np.where(k >= n, 1.0, np.clip(middle + half, 0, 1))
-    return np.where(n > 0, low, 0.0), np.where(n > 0, high, 1.0)
+    shrinkage = 1 + z2 / safe
+    middle = (p + z2 / (2 * safe)) / shrinkage
+    variance = p * (1 - p) / safe + z2 / (4 * safe**2)
+    half = np.sqrt(z2 * variance) / shrinkage
+    low = np.clip(middle - half, 0, 1)
+    high = np.clip(middle + half, 0, 1)
+    is_empty = ~(n > 0)
+    low = np.where(is_empty | (k <= 0), 0.0, low)
+    high = np.where(is_empty | (k >= n), 1.0, high)
+    return low, high
 
 
 def exact_interval(successes: float, trials: float) -> tuple[float, float]:
@@ -80,8 +92,10 @@ def beta_quantile(q: ArrayLike, a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Return the quantile of Beta(a, b); Beta(0, b) is 0 and Beta(a, 0) is 1."""
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
     inside = (a > 0) & (b > 0)
-    value = betaincinv(np.where(inside, a, 1.0), np.where(inside, b, 1.0), q)
-    return np.where(inside, value, np.where(a > 0, 1.0, 0.0))
+    safe_a = np.where(inside, a, 1.0)
+    safe_b = np.where(inside, b, 1.0)
+    at_end = np.where(a > 0, 1.0, 0.0)
+    return np.where(inside, betaincinv(safe_a, safe_b, q), at_end)
 
 
 def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +117,8 @@ def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray
     low, high : ndarray of shape (...)
     """
     n = max(n_units, 2)
-    tail = ndtr(stdtrit(n - 1, (1 - LEVEL) / 2) * np.sqrt(n / (n - 1)))
+    t = stdtrit(n - 1, (1 - LEVEL) / 2)
+    tail = ndtr(t * np.sqrt(n / (n - 1)))
     other_axes = tuple(range(1, draws.ndim))
     finite = draws[np.all(np.isfinite(draws), axis=other_axes)]
     if not len(finite):
@@ -126,7 +141,7 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     codes : ndarray of shape (n_rows,)
         Group of each row.
     """
-    codes = np.unique(codes, return_inverse=True)[1].ravel()
+    codes = codes_of(codes)
     sizes = np.bincount(codes)
     counts = np.bincount(codes, weights=events)
     rows = len(codes)
@@ -135,7 +150,8 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     alone = float(np.var(events)) / rows
     if alone == 0 or groups < 2:
         return rows / groups
-    between = groups / (groups - 1) * np.square(counts - mean * sizes).sum() / rows**2
+    deviations = np.square(counts - mean * sizes).sum()
+    between = groups / (groups - 1) * deviations / rows**2
     # Groups of unequal size can exceed rows per group: the largest few then decide.
     return float(max(1.0, between / alone))
 
@@ -171,15 +187,17 @@ def weighted_share(
     """
     events = np.asarray(events, float)
     weights = np.asarray(weights, float)
-    codes = np.unique(codes, return_inverse=True)[1].ravel()
+    codes = codes_of(codes)
     total = weights.sum()
-    share = float((weights * events).sum() / weights.sum())
+    share = float((weights * events).sum() / total)
     if events.min() == events.max():
-        size = total**2 / np.square(np.bincount(codes, weights)).sum()
+        group_weights = np.bincount(codes, weights)
+        size = total**2 / np.square(group_weights).sum()
     else:
         sums = np.bincount(codes, weights * (events - share))
         between = np.square(sums).sum() / total**2
-        size = min(share * (1 - share) / max(between, _MIN_VARIANCE), codes.max() + 1.0)
+        size = share * (1 - share) / max(between, _MIN_VARIANCE)
+        size = min(size, codes.max() + 1.0)
     level = anytime_level(size) if anytime else LEVEL
     low, high = rate_interval(share * size, size, level, freedom=max(size - 1, 1))
     return share, float(low), float(high)
@@ -198,9 +216,9 @@ def anytime_level(size: float) -> float:
     2021): 3.4 standard errors at 60 to 500 rows, slowly more at larger sizes.
     """
     log_odds = np.log1p(size / _ANYTIME_SCALE) - 2 * np.log(1 - ANYTIME_LEVEL)
-    squared = (1 + _ANYTIME_SCALE / size) * log_odds
+    z = np.sqrt((1 + _ANYTIME_SCALE / size) * log_odds)
     # A few rows tell nothing at any time, and a level of 1 has no quantile.
-    return float(min(2 * ndtr(np.sqrt(squared)) - 1, 1 - 1e-12))
+    return float(min(2 * ndtr(z) - 1, 1 - 1e-12))
 
 
 def student_size_factor(n_units: int) -> float:
@@ -209,7 +227,8 @@ def student_size_factor(n_units: int) -> float:
     Few groups determine not only a share but also its variance (Korn and Graubard
     1998).
     """
-    return float(ndtri(0.975) / stdtrit(max(n_units - 1, 1), 0.975)) ** 2
+    t = stdtrit(max(n_units - 1, 1), 0.975)
+    return float(ndtri(0.975) / t) ** 2
 
 
 def share_range(
@@ -225,7 +244,8 @@ def share_range(
     codes : ndarray of shape (n_rows,), optional
         Group of each row; None for independent rows.
     """
-    size = len(events) / (1.0 if codes is None else design_effect(events, codes))
+    design = 1.0 if codes is None else design_effect(events, codes)
+    size = len(events) / design
     share = float(np.mean(events))
     low, high = rate_interval(share * size, size)
     return share, float(low), float(high)
@@ -242,7 +262,8 @@ def grouped_rate_interval(
     """
     share = np.sum(counts, axis=0) / np.sum(sizes)
     size = np.sum(sizes) / shared_design(counts, sizes, above_median)
-    return rate_interval(share * size, size, freedom=max(len(sizes) - 1, 1))
+    freedom = max(len(sizes) - 1, 1)
+    return rate_interval(share * size, size, freedom=freedom)
 
 
 def shared_design(
@@ -283,7 +304,8 @@ def shared_design(
     median = np.asarray(above_median, float)[:, None]
     central = _within_correlation(median, sizes)
     shared = np.where(np.isnan(central), correlation, (correlation + central) / 2)
-    design = np.fmax(spread / np.where(certain, 1.0, alone), 1 + (most - 1) * shared)
+    own = spread / np.where(certain, 1.0, alone)
+    design = np.fmax(own, 1 + (most - 1) * shared)
     return np.where(certain, most, np.clip(design, 1, most))
 
 
@@ -296,13 +318,15 @@ def _within_correlation(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     groups = len(sizes)
     share = counts.sum(axis=0) / rows
     column = sizes[:, None]
-    between = (np.square(counts - share * column) / column).sum(axis=0) / (groups - 1)
-    inside = (counts * (1 - counts / column)).sum(axis=0) / max(rows - groups, 1)
+    squares_between = np.square(counts - share * column) / column
+    squares_inside = counts * (1 - counts / column)
+    between = squares_between.sum(axis=0) / (groups - 1)
+    inside = squares_inside.sum(axis=0) / max(rows - groups, 1)
     typical_size = (rows - np.square(sizes).sum() / rows) / (groups - 1)
     whole = between + (typical_size - 1) * inside
     defined = (share > 0) & (share < 1) & (whole > 0)
-    correlation = np.clip((between - inside) / np.where(defined, whole, 1.0), 0, 1)
-    return np.where(defined, correlation, np.nan)
+    correlation = (between - inside) / np.where(defined, whole, 1.0)
+    return np.where(defined, np.clip(correlation, 0, 1), np.nan)
 
 
 def predictive_interval(
@@ -324,9 +348,9 @@ def predictive_interval(
     hit, hit_low, hit_high = _log_rates(right)
     false, false_low, false_high = _log_rates(wrong)
     odds = logit(prevalence) + hit - false
-    down = np.sqrt((hit - hit_low) ** 2 + (false_high - false) ** 2)
-    up = np.sqrt((hit_high - hit) ** 2 + (false - false_low) ** 2)
-    return expit(odds - down), expit(odds + up)
+    below = (hit - hit_low) ** 2 + (false_high - false) ** 2
+    above = (hit_high - hit) ** 2 + (false - false_low) ** 2
+    return expit(odds - np.sqrt(below)), expit(odds + np.sqrt(above))
 
 
 def _log_rates(rates: tuple[Rate, ...]) -> list[np.ndarray]:
@@ -354,14 +378,17 @@ def ratio_interval(
     a, a_low, a_high = numerator
     b, b_low, b_high = denominator
     product = a * b
-    low_part = a_low * b_high * (2 * a - a_low) * (2 * b - b_high)
-    root = np.sqrt(max(product**2 - low_part, 0.0))
-    low = a_low * (2 * a - a_low) / (product + root) if a_low > 0 else 0.0
+    low = 0.0
+    if a_low > 0:
+        low_part = a_low * b_high * (2 * a - a_low) * (2 * b - b_high)
+        root = np.sqrt(max(product**2 - low_part, 0.0))
+        low = float(a_low * (2 * a - a_low) / (product + root))
     if b_low <= 0:
         return low, float("inf")
     high_part = a_high * b_low * (2 * a - a_high) * (2 * b - b_low)
     root = np.sqrt(max(product**2 - high_part, 0.0))
-    return float(low), float((product + root) / (b_low * (2 * b - b_low)))
+    high = (product + root) / (b_low * (2 * b - b_low))
+    return low, float(high)
 
 
 def independent_difference(figure: Estimate, other: Estimate) -> Estimate:

@@ -199,7 +199,8 @@ def pick(
     if isinstance(rule, MaxFlagRate):
         flag_rate = share * sensitivity + (1 - share) * false_positive_rate
         within_limit = flag_rate <= rule.value + _RATE_TOLERANCE
-        return 1 + (within_limit & allowed)[..., 1:].argmax(axis=-1)
+        is_eligible = within_limit & allowed
+        return 1 + is_eligible[..., 1:].argmax(axis=-1)
     if isinstance(rule, MissCost):
         cost_of_positive = rule.value * (1 - sensitivity) + sensitivity
         cost = share * cost_of_positive + (1 - share) * false_positive_rate
@@ -207,7 +208,8 @@ def pick(
         return 1 + allowed_cost[..., 1:].argmin(axis=-1)
     if isinstance(rule, GMean):
         squared = np.round(sensitivity * (1 - false_positive_rate), 12)
-        return 1 + np.where(allowed, squared, -1.0)[..., 1:].argmax(axis=-1)
+        allowed_squared = np.where(allowed, squared, -1.0)
+        return 1 + allowed_squared[..., 1:].argmax(axis=-1)
     raise TypeError(f"no threshold is known for the rule {rule!r}")
 
 
@@ -231,7 +233,8 @@ def _pick_min_sensitivity(
         is_eligible = below <= 1 - rule.confidence + _RATE_TOLERANCE
     is_eligible = is_eligible & allowed
     is_eligible[..., 0] = True
-    return is_eligible.shape[-1] - 1 - is_eligible[..., ::-1].argmax(axis=-1)
+    n_after_last = np.flip(is_eligible, axis=-1).argmax(axis=-1)
+    return is_eligible.shape[-1] - 1 - n_after_last
 
 
 @dataclass(frozen=True)

@@ -338,7 +338,7 @@ def lead_time(events: pd.DataFrame) -> LeadTime:
     hours = events["hours"].dropna().to_numpy(float)
     quartiles: list[float | None] = [None, None, None]
     if len(hours) >= MIN_EVENTS_OF_QUARTILES:
-        quartiles = [float(hour) for hour in np.quantile(hours, [0.25, 0.5, 0.75])]
+        quartiles = np.quantile(hours, [0.25, 0.5, 0.75]).tolist()
     elif len(hours):
         quartiles[1] = float(np.median(hours))
     return LeadTime(
@@ -368,8 +368,10 @@ def lead_by_subgroup(
     for title, column in subgroups.items():
         for level, of_level in events.groupby(column):
             if len(of_level) >= suppress:
-                lead = vars(lead_time(of_level))
-                leads.append(SubgroupLead(column=title, level=str(level), **lead))
+                lead = SubgroupLead(
+                    column=title, level=str(level), **vars(lead_time(of_level))
+                )
+                leads.append(lead)
     return leads
 
 
@@ -419,7 +421,8 @@ def rate_per_1000(n_events: int, days: int) -> Estimate:
     if n_events:
         low = float(chi2.ppf(0.025, 2 * n_events)) / 2
     high = float(chi2.ppf(0.975, 2 * n_events + 2)) / 2
-    return Estimate(*(1000 * number / days for number in (n_events, low, high)))
+    rates = [1000 * number / days for number in (n_events, low, high)]
+    return Estimate(*rates)
 
 
 def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from screening.metrics.intervals import (
+    codes_of,
     design_effect,
     percentiles,
     student_size_factor,
@@ -74,7 +75,9 @@ def weighted_rates(
         flags = weights[:, side] @ flagged[side]
         shares.append(flags / np.where(size > 0, size, np.nan))
     sensitivity, alarms = shares
-    return sensitivity, 1 - alarms, np.sqrt(np.maximum(sensitivity * (1 - alarms), 0.0))
+    specificity = 1 - alarms
+    g_mean = np.sqrt(np.maximum(sensitivity * specificity, 0.0))
+    return sensitivity, specificity, g_mean
 
 
 def weighted_ranking(
@@ -92,17 +95,21 @@ def weighted_ranking(
     """
     # scikit-learn's functions take one vector of weights; this takes all draws at once.
     hits, alarms = _cumulative_counts(scores, positive, weights)
-    both_classes = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
-    n_positive = np.where(both_classes, hits[:, -1], np.nan)
-    n_negative = np.where(both_classes, alarms[:, -1], np.nan)
+    all_hits = hits[:, -1]
+    all_alarms = alarms[:, -1]
+    both_classes = (all_hits > 0) & (all_alarms > 0)
+    n_positive = np.where(both_classes, all_hits, np.nan)
+    n_negative = np.where(both_classes, all_alarms, np.nan)
     gained = np.diff(hits, axis=1, prepend=0.0)
     tied = np.diff(alarms, axis=1, prepend=0.0)
-    below = alarms[:, -1:] - alarms + tied / 2
+    below = all_alarms[:, None] - alarms + tied / 2
+    beaten = (gained * below).sum(axis=1)
     precision = gained * hits / np.maximum(hits + alarms, _TINY)
-    at = (hits >= sensitivity * hits[:, -1:] - 1e-9).argmax(axis=1)
-    alarms_at = np.take_along_axis(alarms, at[:, None], axis=1)[:, 0]
+    is_reached = hits >= sensitivity * all_hits[:, None] - 1e-9
+    at = is_reached.argmax(axis=1)
+    alarms_at = alarms[np.arange(len(alarms)), at]
     return {
-        "auroc": (gained * below).sum(axis=1) / (n_positive * n_negative),
+        "auroc": beaten / (n_positive * n_negative),
         "average_precision": precision.sum(axis=1) / n_positive,
         "specificity_at": 1 - alarms_at / n_negative,
     }
@@ -113,9 +120,9 @@ def false_alarms_at(
 ) -> np.ndarray:
     """Return 1 - specificity where the ROC curve reaches each sensitivity; 0 at 0."""
     ones = np.ones((1, len(positive)))
-    hits, alarms = _cumulative_counts(scores, positive, ones)
-    at = np.searchsorted(hits[0], sensitivities * hits[0, -1] - 1e-9)
-    return np.where(sensitivities > 0, alarms[0, at] / alarms[0, -1], 0.0)
+    (hits,), (alarms,) = _cumulative_counts(scores, positive, ones)
+    at = np.searchsorted(hits, sensitivities * hits[-1] - 1e-9)
+    return np.where(sensitivities > 0, alarms[at] / alarms[-1], 0.0)
 
 
 def _cumulative_counts(
@@ -126,10 +133,13 @@ def _cumulative_counts(
     Highest score first, (n_draws, n_distinct) each.
     """
     order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    changes = np.flatnonzero(np.diff(scores[order]))
+    ends = np.append(changes, len(scores) - 1)
     w = weights[:, order]
     hit = positive[order]
-    return np.cumsum(w * hit, axis=1)[:, ends], np.cumsum(w * ~hit, axis=1)[:, ends]
+    hits = np.cumsum(w * hit, axis=1)
+    alarms = np.cumsum(w * ~hit, axis=1)
+    return hits[:, ends], alarms[:, ends]
 
 
 def weighted_recalls(
@@ -146,7 +156,7 @@ def weighted_recalls(
         Class numbers.
     weights : ndarray of shape (n_draws, n_rows)
     """
-    k = 1 + int(max(target.max(), predicted.max()))
+    k = int(max(target.max(), predicted.max())) + 1
     cells = np.zeros((len(target), k * k))
     cells[np.arange(len(target)), target * k + predicted] = 1.0
     counts = (weights @ cells).reshape(-1, k, k)
@@ -158,11 +168,11 @@ def weighted_recalls(
     specificity = 1 - (n_predicted - right) / np.maximum(total - size, _TINY)
     f1 = 2 * right / np.maximum(size + n_predicted, _TINY)
     f1 = np.where(size > 0, f1, np.nan)
-    mean_log_recall = np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)
+    log_recall = np.log(np.maximum(recall, 1e-300))
     return {
         "macro_recall": np.nanmean(recall, axis=1),
         "macro_g": np.nanmean(np.sqrt(recall * specificity), axis=1),
-        "geometric_recall": np.exp(mean_log_recall),
+        "geometric_recall": np.exp(np.nanmean(log_recall, axis=1)),
         "min_recall": np.nanmin(recall, axis=1),
         "macro_f1": np.nanmean(f1, axis=1),
     }
@@ -274,7 +284,8 @@ def share_difference(
     change = clear.astype(float) - others.astype(float)
     n = len(change)
     total = float(change.sum())
-    within = (np.abs(change).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    squares = np.abs(change).sum() + 1 - total**2 / (n + 2)
+    within = squares / (n + 2) ** 2
     codes = group_codes(groups)
     size_factor = 1.0
     if codes is not None:
@@ -282,7 +293,7 @@ def share_difference(
         size_factor = student_size_factor(int(codes.max()) + 1)
     between = 0.0
     if fold is not None:
-        number = np.unique(fold, return_inverse=True)[1]
+        number = codes_of(fold)
         sizes = np.bincount(number)
         fold_means = np.bincount(number, weights=change) / sizes
         between = between_folds(fold_means, within * n / sizes)
@@ -314,9 +325,10 @@ def recall_difference(
     size = np.bincount(target)
     n_present = np.count_nonzero(size)
     mean = np.bincount(target, weights=change) / np.maximum(size, 1)
-    divisor = np.sqrt(size * np.maximum(size - 1, 1))[target] * n_present
-    pull = (change - mean[target]) / divisor
-    rarest = target == np.where(size > 0, size, len(target) + 1).argmin()
-    reach = half_width(pull, rarest, group_codes(groups))
+    divisor = np.sqrt(size * np.maximum(size - 1, 1))
+    pull = (change - mean[target]) / (divisor[target] * n_present)
+    size_if_present = np.where(size > 0, size, len(target) + 1)
+    is_rarest = target == size_if_present.argmin()
+    reach = half_width(pull, is_rarest, group_codes(groups))
     difference = float(mean.sum() / n_present)
     return Estimate(difference, difference - reach, difference + reach)

@@ -94,8 +94,12 @@ def check_rows(
             f"scores {scores.shape} and labels {positive.shape} must be of one shape "
             "(n_rows,)"
         )
-    if groups is not None and len(np.asarray(groups)) != len(scores):
-        raise ValueError(f"{len(np.asarray(groups))} groups for {len(scores)} scores")
+    n_groups = None
+    if groups is not None:
+        groups = np.asarray(groups)
+        if len(groups) != len(scores):
+            raise ValueError(f"{len(groups)} groups for {len(scores)} scores")
+        n_groups = len(np.unique(groups))
     if not np.isfinite(scores).all():
         raise ValueError(f"{(~np.isfinite(scores)).sum()} scores are not finite")
     if both and (positive.all() or not positive.any()):
@@ -103,7 +107,6 @@ def check_rows(
             f"{positive.sum()} positive and {(~positive).sum()} negative rows; a "
             "threshold needs some of both"
         )
-    n_groups = None if groups is None else len(np.unique(np.asarray(groups)))
     return LabelledRows(scores, positive, group_codes(groups), n_groups)
 
 
@@ -128,15 +131,15 @@ def rates(
     case_part = prevalence * (hit - hit[0])
     other_part = (1 - prevalence) * (false - false[0])
     reach = np.hypot(case_part, other_part)
-    ends = {
-        "flag_rate": (values["flag_rate"] - reach[1], values["flag_rate"] + reach[2])
-    }
+    flag_rate = values["flag_rate"]
+    ends = {"flag_rate": (flag_rate - reach[1], flag_rate + reach[2])}
     if 0 < prevalence < 1:
         missed = 1 - hit[_COMPLEMENT]
-        ends["ppv"] = predictive_interval(prevalence, tuple(hit), tuple(false))
-        ends["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(missed))
+        low, high = predictive_interval(prevalence, tuple(hit), tuple(false))
+        ends["ppv"] = (low, high)
         with np.errstate(divide="ignore"):
-            ends["nne"] = (1 / ends["ppv"][1], 1 / ends["ppv"][0])
+            ends["nne"] = (1 / high, 1 / low)
+        ends["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(missed))
     for name, value in values.items():
         if name in ends and np.isfinite(value):
             figures[name] = Estimate(float(value), *ends[name])
@@ -201,16 +204,22 @@ def _observed(
     Their share of positives is random too, so intervals are wider.
     """
     figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
-    for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
-        if rows.any():
-            codes_of_rows = None if codes is None else codes[rows]
-            share = share_range(right[rows], codes_of_rows)
-            figures[name] = Estimate(*share)
-            if name == "ppv":
-                value, low, high = share
-                inverse = [1 / end if end else None for end in (value, high, low)]
-                figures["nne"] = Estimate(*inverse)
+    if flagged.any():
+        ppv, low, high = _share_among(positive, flagged, codes)
+        inverse = [1 / end if end else None for end in (ppv, high, low)]
+        figures["ppv"] = Estimate(ppv, low, high)
+        figures["nne"] = Estimate(*inverse)
+    if not flagged.all():
+        figures["npv"] = Estimate(*_share_among(~positive, ~flagged, codes))
     return figures
+
+
+def _share_among(
+    events: np.ndarray, rows: np.ndarray, codes: np.ndarray | None
+) -> tuple[float, float, float]:
+    """Return the share of some rows with an event, and its interval."""
+    codes_of_rows = None if codes is None else codes[rows]
+    return share_range(events[rows], codes_of_rows)
 
 
 def ranking_summary(
@@ -291,14 +300,15 @@ def curve(
     hit_low, hit_high = rate_bands(counts, True)
     false_low, false_high = rate_bands(counts, False)
     flagged = share * hit + (1 - share) * false
-    unflagged = share * (1 - hit) + (1 - share) * (1 - false)
+    clear = 1 - false
+    unflagged = share * (1 - hit) + (1 - share) * clear
     with np.errstate(invalid="ignore"):
         ppv = share * hit / flagged
-        npv = (1 - share) * (1 - false) / unflagged
+        npv = (1 - share) * clear / unflagged
     return Curve(
         threshold=thresholds.tolist(),
         sensitivity=_band(hit, hit_low, hit_high),
-        specificity=_band(1 - false, 1 - false_high, 1 - false_low),
+        specificity=_band(clear, 1 - false_high, 1 - false_low),
         flag_rate=_none_if_not_finite(flagged),
         ppv=_none_if_not_finite(ppv),
         npv=_none_if_not_finite(npv),
@@ -329,8 +339,9 @@ def per_class(
     classes : sequence of str
         Names of the classes.
     """
-    counts = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(counts, (target, predicted), 1)
+    k = len(classes)
+    cells = np.bincount(target * k + predicted, minlength=k * k)
+    counts = cells.reshape(k, k)
     rows = []
     for m, name in enumerate(classes):
         n = int(counts[m].sum())
@@ -341,8 +352,10 @@ def per_class(
             low, high = rate_interval(hits, n)
             recall = Estimate(hits / n, float(low), float(high))
         precision = hits / n_predicted if n_predicted else None
-        rows.append(PerClass(label=name, n=n, recall=recall, precision=precision))
-    return Confusion(classes=list(classes), counts=counts.tolist()), rows
+        row = PerClass(label=name, n=n, recall=recall, precision=precision)
+        rows.append(row)
+    confusion = Confusion(classes=list(classes), counts=counts.tolist())
+    return confusion, rows
 
 
 _PREDICTIVE_FIGURES = tuple(
@@ -377,7 +390,8 @@ def at_local_prevalence(
     value, low, high = share.value_and_interval
     prevalences = (low, value, high)
     if stated is not None:
-        prevalences = (stated / 2, stated, min(2 * stated, (1 + stated) / 2))
+        highest = min(2 * stated, (1 + stated) / 2)
+        prevalences = (stated / 2, stated, highest)
     rows = []
     for prevalence in prevalences:
         if np.isclose(prevalence, point.prevalence):
@@ -404,14 +418,16 @@ def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | No
     """
     se, se_low, se_high = np.array(point.sensitivity.value_and_interval, float)
     sp, sp_low, sp_high = np.array(point.specificity.value_and_interval, float)
+    youden = se + sp - 1
     if not scored or not se + sp >= 1 + _MIN_YOUDEN:
         return None
     rate = flagged / scored
-    low, high = map(float, rate_interval(flagged, scored))
-    value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
+    rate_low, rate_high = map(float, rate_interval(flagged, scored))
+    value = float(np.clip((rate + sp - 1) / youden, 0, 1))
     hits = value * np.array([se_high - se, se - se_low])
     clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])
-    rate_part = np.square([rate - low, high - rate])
+    rate_part = np.square([rate - rate_low, rate_high - rate])
     down, up = np.sqrt(rate_part + hits**2 + clear**2)
-    youden = se + sp - 1
-    return Estimate(value, max(value - down / youden, 0), min(value + up / youden, 1))
+    low = max(value - down / youden, 0)
+    high = min(value + up / youden, 1)
+    return Estimate(value, low, high)

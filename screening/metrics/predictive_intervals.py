@@ -27,7 +27,8 @@ def variance_inflation(n_settings: int = 1) -> float:
     1.5 up to 8 settings, 2 from 24, by the logarithm in between: the best of n settings
     exceeds its own expectation more, the larger log n is.
     """
-    return float(np.interp(np.log(max(n_settings, 1)), np.log([8, 24]), [1.5, 2.0]))
+    log_settings = np.log(max(n_settings, 1))
+    return float(np.interp(log_settings, np.log([8, 24]), [1.5, 2.0]))
 
 
 def between_folds(rates: np.ndarray, within: np.ndarray) -> float:
@@ -41,7 +42,8 @@ def between_folds(rates: np.ndarray, within: np.ndarray) -> float:
     """
     if len(rates) < 2:
         return 0.0
-    return max(0.0, float(np.var(rates, ddof=1) - np.mean(within))) / len(rates)
+    unexplained = float(np.var(rates, ddof=1) - np.mean(within))
+    return max(0.0, unexplained) / len(rates)
 
 
 def between_repeats(rates: np.ndarray) -> float:
@@ -163,7 +165,8 @@ class Evidence:
         """
         rng = np.random.default_rng(seed)
         if isinstance(prevalence, tuple):
-            share = rng.beta(prevalence[0] + 0.5, prevalence[1] + 0.5, _DRAWS)
+            positives, negatives = prevalence
+            share = rng.beta(positives + 0.5, negatives + 0.5, _DRAWS)
         else:
             share = np.full(_DRAWS, prevalence)
         if self.everything:

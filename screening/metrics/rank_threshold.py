@@ -71,13 +71,15 @@ class RankSelector(ThresholdSelector):
             threshold = float(rule.value)
             return threshold, self._design_of_rows(rows >= threshold)
         # The design effect is that of the rank at which the promise would cut.
-        design = self._design_of_rows(rows > np.quantile(rows, 1 - rule.value))
+        is_above = rows > np.quantile(rows, 1 - rule.value)
+        design = self._design_of_rows(is_above)
         flagged = self.counts.counts[1]
         most = rule.value * (len(rows) + design) + _COUNT_TOLERANCE
         is_kept = self._allowed & (flagged - 1 + design <= most)
         # The last threshold is above all scores.
         is_kept[-1] = True
-        return float(self.counts.thresholds[is_kept.argmax()]), design
+        threshold = self.counts.thresholds[is_kept.argmax()]
+        return float(threshold), design
 
     def _design_of_rows(self, flagged: np.ndarray) -> float:
         """Return the design effect of the share of rows that is flagged."""

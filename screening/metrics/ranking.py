@@ -27,7 +27,8 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     """
     _check_boolean(positive)
     share = _share_beaten(scores, positive)
-    return float(share.mean()) if 0 < len(share) < len(scores) else np.nan
+    both_classes = 0 < len(share) < len(scores)
+    return float(share.mean()) if both_classes else np.nan
 
 
 def auroc_either_way(values: np.ndarray, positive: np.ndarray) -> float:
@@ -35,7 +36,8 @@ def auroc_either_way(values: np.ndarray, positive: np.ndarray) -> float:
 
     0.5 if a class is missing or all values are equal.
     """
-    if positive.all() or not positive.any() or np.ptp(values) == 0:
+    one_class = positive.all() or not positive.any()
+    if one_class or np.ptp(values) == 0:
         return 0.5
     area = auroc(values, positive)
     return max(area, 1 - area)
@@ -104,7 +106,8 @@ def delong(
         return float(low), float(high)
     reach = half_width(pull, positive, codes)
     reach = reach * np.sqrt(variance_inflation) / (area * (1 - area))
-    return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
+    log_odds = logit(area)
+    return float(expit(log_odds - reach)), float(expit(log_odds + reach))
 
 
 def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndarray]:
@@ -129,8 +132,12 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
         if not is_positive_side:
             right = 1 - right
         n = len(right)
-        area = float(right.mean()) if 0 < n < len(scores) else np.nan
-        pull[side] = (right - area) / np.sqrt(n * max(n - 1, 1)) if n else 0.0
+        if not 0 < n < len(scores):
+            area = np.nan
+            pull[side] = np.nan
+            continue
+        area = float(right.mean())
+        pull[side] = (right - area) / np.sqrt(n * max(n - 1, 1))
     return area, pull
 
 
@@ -141,12 +148,14 @@ def half_width(
 
     With `codes` the contributions of one group are added first.
     """
+    upper = 0.5 + LEVEL / 2
     if codes is None:
-        return float(ndtri(0.5 + LEVEL / 2) * np.sqrt(np.square(pull).sum()))
+        return float(ndtri(upper) * np.sqrt(np.square(pull).sum()))
     sums = np.bincount(codes, weights=pull)
     units = fewest_units(positive, codes)
-    square = np.square(sums).sum() * units / max(units - 1, 1)
-    return float(stdtrit(max(units - 1, 1), 0.5 + LEVEL / 2) * np.sqrt(square))
+    freedom = max(units - 1, 1)
+    square = np.square(sums).sum() * units / freedom
+    return float(stdtrit(freedom, upper) * np.sqrt(square))
 
 
 def _check_boolean(positive: np.ndarray) -> None:
@@ -170,9 +179,10 @@ def average_precision(scores: np.ndarray, positive: np.ndarray) -> float:
 def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
     """Return average precision from counts (..., n_thresholds), shape (...)."""
     none = np.zeros_like(hits[..., :1])
-    gained = hits - np.concatenate([hits[..., 1:], none], axis=-1)
-    total = (gained * hits / np.maximum(hits + alarms, 1)).sum(axis=-1)
-    return total / np.maximum(hits[..., 0], 1)
+    next_hits = np.concatenate([hits[..., 1:], none], axis=-1)
+    gained = hits - next_hits
+    precision = gained * hits / np.maximum(hits + alarms, 1)
+    return precision.sum(axis=-1) / np.maximum(hits[..., 0], 1)
 
 
 def auroc_with_interval(

@@ -68,12 +68,14 @@ def friedman(figures: np.ndarray) -> Friedman:
     if spread <= 0:  # every cohort ties all methods
         return Friedman(0.0, 0.0, 1.0, mean)
     # `scipy.stats.friedmanchisquare` rejects two methods.
-    chi2 = float((k - 1) * n**2 * np.square(mean - (k + 1) / 2).sum() / spread)
+    distance = np.square(mean - (k + 1) / 2).sum()
+    chi2 = float((k - 1) * n**2 * distance / spread)
     left = n * (k - 1) - chi2
     if left <= 1e-9:
         return Friedman(chi2, float("inf"), 0.0, mean)
     f = (n - 1) * chi2 / left
-    return Friedman(chi2, f, float(fdtrc(k - 1, (k - 1) * (n - 1), f)), mean)
+    p = float(fdtrc(k - 1, (k - 1) * (n - 1), f))
+    return Friedman(chi2, f, p, mean)
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -84,9 +86,9 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
     n_left = np.arange(len(p), 0, -1)
-    stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * n_left))
+    stepped = np.maximum.accumulate(p[order] * n_left)
     adjusted = np.empty_like(p)
-    adjusted[order] = stepped
+    adjusted[order] = np.minimum(1.0, stepped)
     return adjusted
 
 
@@ -119,14 +121,15 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     """
     n, k = _check_size(figures)
     mean = _mean_ranks(_ranks(figures))
-    z = (mean[control] - mean) / np.sqrt(k * (k + 1) / (6 * n))
+    error = np.sqrt(k * (k + 1) / (6 * n))
+    z = (mean[control] - mean) / error
     p = 2 * ndtr(-np.abs(z))
+    z[control] = np.nan
+    p[control] = np.nan
     is_other = np.arange(k) != control
     adjusted = np.full(k, np.nan)
     adjusted[is_other] = holm(p[is_other])
-    return AgainstControl(
-        np.where(is_other, z, np.nan), np.where(is_other, p, np.nan), adjusted
-    )
+    return AgainstControl(z, p, adjusted)
 
 
 def nemenyi_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
@@ -135,7 +138,8 @@ def nemenyi_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> f
     Any two methods further apart differ at level `alpha`.
     """
     q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
-    return q * float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_cohorts)))
+    error = np.sqrt(n_methods * (n_methods + 1) / (6 * n_cohorts))
+    return q * float(error)
 
 
 def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, float]]:
@@ -204,7 +208,12 @@ def rank_entry(
         for figure in _RANKED_FIGURES
         if _is_known(cohorts, figure)
     }
-    return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=figures)
+    return Ranks(
+        first=first,
+        control=control,
+        n_cohorts=len(cohorts),
+        figures=figures,
+    )
 
 
 def _is_known(cohorts: Sequence[CohortFacts], figure: str) -> bool:
@@ -221,12 +230,14 @@ def _figure_ranks(
 ) -> FigureRanks:
     values = []
     for cohort in cohorts:
-        values.append([method.figures[figure].value for method in cohort.methods])
+        figures = [method.figures[figure] for method in cohort.methods]
+        values.append([estimate.value for estimate in figures])
     table = np.array(values, float)
     ranked_table = np.nan_to_num(table, nan=0.0)
     test = friedman(ranked_table)
     against = against_control(ranked_table, names.index(control))
     distance = nemenyi_difference(len(names), len(cohorts))
+    freedom = len(names) - 1
     methods = [
         RankedMethod(
             recipe=name,
@@ -242,7 +253,7 @@ def _figure_ranks(
         chi2=test.chi2,
         f=_none_if_not_finite(test.f),
         p=test.p,
-        degrees=[len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
+        degrees=[freedom, freedom * (len(cohorts) - 1)],
         critical_difference=distance,
         cliques=cliques(test.mean_ranks, distance),
         methods=methods,

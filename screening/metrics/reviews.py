@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import starmap
+from itertools import compress, starmap
 from math import hypot
 from typing import Any, Literal, NamedTuple
 
@@ -34,7 +34,9 @@ Cases = Sequence[Any]
 def count_verdicts(verdicts: Iterable[str]) -> Words:
     """Return how often each verdict was given."""
     counts = Counter(verdicts)
-    by_field = {name: counts[name.replace("_", " ")] for name in Words.model_fields}
+    by_field = {}
+    for field in Words.model_fields:
+        by_field[field] = counts[field.replace("_", " ")]
     return Words(**by_field)
 
 
@@ -306,8 +308,8 @@ def _verdicts_of_runs(
     for night, night_cases in zip(nights, cases, strict=True):
         by_case = {}
         for case in night_cases:
-            run = began[night.night, case.case_id], case.case_id
-            by_case[case.case_id] = verdict_of_run.get(run)
+            first = began[night.night, case.case_id]
+            by_case[case.case_id] = verdict_of_run.get((first, case.case_id))
         verdict_of.append(by_case)
     return verdict_of
 
@@ -328,9 +330,10 @@ def _forward_nights(
 ) -> documents.ForwardNights:
     """Compare sensitivity and PPV of the last model's nights with validation."""
     model = nights[-1].model
-    numbers = [number for number, night in enumerate(nights) if night.model == model]
-    detected = pooled([flagged[number] for number in numbers])
-    missed = pooled([unflagged[number] for number in numbers])
+    is_of_model = [night.model == model for night in nights]
+    of_model = list(compress(nights, is_of_model))
+    detected = pooled(list(compress(flagged, is_of_model)))
+    missed = pooled(list(compress(unflagged, is_of_model)))
     below: list[Literal["sensitivity", "ppv"]] = []
     if promised:
         anytime = _sensitivity_and_ppv(detected, missed, anytime=True)
@@ -340,13 +343,13 @@ def _forward_nights(
             below.append("ppv")
     return documents.ForwardNights(
         model=model,
-        nights=len(numbers),
-        first=nights[numbers[0]].night,
-        last=nights[numbers[-1]].night,
+        nights=len(of_model),
+        first=of_model[0].night,
+        last=of_model[-1].night,
         seen=_sensitivity_and_ppv(detected, missed),
         promised=promised,
         below=below,
-        labelled=_labelled_nights([nights[number] for number in numbers]),
+        labelled=_labelled_nights(of_model),
     )
 
 
@@ -377,7 +380,8 @@ def _sensitivity_and_ppv(
     return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(anytime))
 
 
-ANYTIME_WIDENING = float(ndtri(0.5 + ANYTIME_LEVEL / 2) / ndtri(0.5 + LEVEL / 2))
+_ANYTIME_Z = ndtri(0.5 + ANYTIME_LEVEL / 2)
+ANYTIME_WIDENING = float(_ANYTIME_Z / ndtri(0.5 + LEVEL / 2))
 """Width of an interval of 98 % divided by that of one of 95 %."""
 
 

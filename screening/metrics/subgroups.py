@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from screening.metrics.calibration import observed_over_expected
 from screening.metrics.intervals import independent_difference, weighted_share
 from screening.metrics.performance import UNDEFINED
 from screening.metrics.ranking import auroc_with_interval
-from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last
+from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
@@ -51,7 +52,7 @@ def band_edges(values: np.ndarray) -> list[float] | None:
     numbers = [_as_number(text) for text in present]
     if None in numbers:
         return None
-    quartiles = np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])
+    quartiles = np.quantile(np.array(numbers, float), [0.25, 0.5, 0.75])
     return np.unique(quartiles).tolist()
 
 
@@ -103,7 +104,7 @@ def _level(
     number = _as_number(text)
     if number is None:
         return _OTHER
-    return _band_names(edges)[int(np.searchsorted(edges, number, side="right"))]
+    return _band_names(edges)[bisect_right(edges, number)]
 
 
 def _band_names(edges: Sequence[float]) -> list[str]:
@@ -154,15 +155,15 @@ class JudgedRows:
         if not self.positive.any() or self.share is None:
             return np.ones(len(self.scores))
         of_sample = float(np.mean(self.positive))
-        return np.where(
-            self.positive, self.share / of_sample, (1 - self.share) / (1 - of_sample)
-        )
+        of_positive = self.share / of_sample
+        of_negative = (1 - self.share) / (1 - of_sample)
+        return np.where(self.positive, of_positive, of_negative)
 
     def holds_enough(self, rows: np.ndarray) -> bool:
         """Return True if enough cases and enough others are among some rows."""
-        units = np.arange(len(self.scores)) if self.groups is None else self.groups
-        n_cases = len(np.unique(units[rows & self.positive]))
-        n_others = len(np.unique(units[rows & ~self.positive]))
+        codes = group_codes(self.groups)
+        n_cases = units_of(rows & self.positive, codes)
+        n_others = units_of(rows & ~self.positive, codes)
         return min(n_cases, n_others) >= self.fewest
 
     def level(
@@ -204,7 +205,8 @@ class JudgedRows:
             few.append("specificity")
         else:
             specificity = Estimate(*rate_at_last(counts, False))
-        enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= self.fewest
+        every_row = np.ones(len(scores), dtype=bool)
+        enough = counts.n_units(every_row) >= self.fewest
         if not enough:
             few += ["n", "flag_rate"]
         if n_events < self.fewest:
@@ -402,7 +404,9 @@ class _LevelCount:
     @property
     def units(self) -> int:
         """Number of groups, or of rows that come alone."""
-        return len(np.unique(np.concatenate(self.groups))) if self.groups else self.rows
+        if not self.groups:
+            return self.rows
+        return len(np.unique(np.concatenate(self.groups)))
 
 
 @dataclass
@@ -440,13 +444,16 @@ class SubgroupCounts:
                 if groups is not None:
                     of_level = (np.unique(groups[codes == code]),)
                 count = _LevelCount(int(rows[code]), int(hits[code]), of_level)
-                self.counts[key] = self.counts.get(key, _LevelCount()) + count
+                self._add_level(key, count)
 
     def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
         total = SubgroupCounts(self.described, dict(self.counts))
         for key, count in other.counts.items():
-            total.counts[key] = total.counts.get(key, _LevelCount()) + count
+            total._add_level(key, count)
         return total
+
+    def _add_level(self, key: tuple[str, str | None], count: _LevelCount) -> None:
+        self.counts[key] = self.counts.get(key, _LevelCount()) + count
 
     def facts(self) -> list[NightSubgroup]:
         """Return rows and flag rate of each level, None for fewer than 5 units."""
@@ -458,6 +465,8 @@ class SubgroupCounts:
                 rate = count.flagged / count.rows
                 subgroup = subgroup.replace(n=count.rows, flag_rate=rate)
             facts.append(subgroup)
-        return sorted(
-            facts, key=lambda row: (row.column, row.level is None, row.level or "")
-        )
+
+        def in_order(row: NightSubgroup) -> tuple[str, bool, str]:
+            return row.column, row.level is None, row.level or ""
+
+        return sorted(facts, key=in_order)

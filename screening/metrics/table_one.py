@@ -145,7 +145,8 @@ def _share(n_with: int, n_rows: int, feature: Feature, smallest: int) -> float |
 def _difference_of_means(numbers: np.ndarray, is_case: np.ndarray) -> float | None:
     """Return the standardised difference; None where no value varies."""
     means = numbers[is_case].mean() - numbers[~is_case].mean()
-    spread = np.sqrt((numbers[is_case].var() + numbers[~is_case].var()) / 2)
+    variance = (numbers[is_case].var() + numbers[~is_case].var()) / 2
+    spread = np.sqrt(variance)
     return float(means / spread) if spread > 0 else None
 
 
@@ -164,5 +165,6 @@ def _difference_of_levels(counts: pd.DataFrame) -> float | None:
     others = counts["others"] / counts["others"].sum()
     if not (cases * others).any():
         return None
-    distance = float(((cases - others) ** 2 / ((cases + others) / 2)).sum())
+    squares = (cases - others) ** 2 / ((cases + others) / 2)
+    distance = float(squares.sum())
     return float(np.sqrt(distance / (1 - distance / 4)))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from screening.metrics.intervals import grouped_rate_interval, rate_interval
+from screening.metrics.intervals import codes_of, grouped_rate_interval, rate_interval
 
 # Bootstrap draws behind every resampled interval.
 _DRAWS = 2000
@@ -25,18 +25,16 @@ def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
     """
     if groups is None:
         return None
-    codes = group_numbers(groups)
-    return None if codes.max(initial=-1) + 1 == len(codes) else codes
-
-
-def group_numbers(groups: ArrayLike) -> np.ndarray:
-    """Return the number 0, 1, ... of each row's group, in the order of their names."""
-    return np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    codes = codes_of(groups)
+    n_groups = codes.max(initial=-1) + 1
+    return None if n_groups == len(codes) else codes
 
 
 def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
     """Return the number of chosen rows, or of groups that hold chosen rows."""
-    return int(chosen.sum()) if codes is None else len(np.unique(codes[chosen]))
+    if codes is None:
+        return int(chosen.sum())
+    return len(np.unique(codes[chosen]))
 
 
 def fewest_units(positive: np.ndarray, codes: np.ndarray | None) -> int:
@@ -90,7 +88,8 @@ class ThresholdCounts:
                 histogram = self._histogram(chosen)[0]
                 size = int(chosen.sum())
                 shares = histogram / max(size, 1)
-                drawn.append(self._tail(rng.multinomial(size, shares, size=_DRAWS)))
+                histograms = rng.multinomial(size, shares, size=_DRAWS)
+                drawn.append(self._tail(histograms))
             return drawn[0], drawn[1]
         block, n_blocks = self._blocks(rng)
         shares = np.full(n_blocks, 1 / n_blocks)
@@ -117,9 +116,8 @@ class ThresholdCounts:
         scores = self.scores[chosen]
         chosen_block = block[chosen]
         sizes = np.bincount(chosen_block, minlength=n_blocks)
-        above_median = np.bincount(
-            chosen_block, weights=scores >= np.median(scores), minlength=n_blocks
-        )
+        is_above = scores >= np.median(scores)
+        above_median = np.bincount(chosen_block, is_above, n_blocks)
         counts = self._tail(self._histogram(chosen, block, n_blocks))
         held = sizes > 0
         return counts[held], sizes[held], above_median[held]
@@ -141,17 +139,18 @@ class ThresholdCounts:
     ) -> np.ndarray:
         """Count rows between each threshold and the next, (n_blocks, n_thresholds)."""
         n_thresholds = len(self.thresholds)
-        cell = np.searchsorted(self.thresholds, self.scores[chosen], side="right") - 1
-        start = 0 if block is None else block[chosen] * n_thresholds
-        counts = np.bincount(
-            start + np.maximum(cell, 0), minlength=n_blocks * n_thresholds
-        )
+        n_reached = np.searchsorted(self.thresholds, self.scores[chosen], side="right")
+        cell = np.maximum(n_reached - 1, 0)
+        if block is not None:
+            cell += block[chosen] * n_thresholds
+        counts = np.bincount(cell, minlength=n_blocks * n_thresholds)
         return counts.reshape(n_blocks, n_thresholds).astype(float)
 
     @staticmethod
     def _tail(histogram: np.ndarray) -> np.ndarray:
         """Return the sums from each threshold to the last."""
-        return np.cumsum(histogram[..., ::-1], axis=-1)[..., ::-1]
+        from_last = np.cumsum(np.flip(histogram, axis=-1), axis=-1)
+        return np.flip(from_last, axis=-1)
 
 
 def spaced_thresholds(
@@ -170,7 +169,8 @@ def spaced_thresholds(
         for class_scores in (scores[positive], scores[~positive])
         if len(class_scores)
     ]
-    return np.unique(np.concatenate([*parts, distinct[[0, -1]]]))
+    extremes = distinct[[0, -1]]
+    return np.unique(np.concatenate([*parts, extremes]))
 
 
 def rate_at_last(
@@ -186,7 +186,9 @@ def rate_at_last(
     low = float(lower[-1])
     high = float(upper[-1])
     rate = float(count[-1] / count[0])
-    return (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
+    if of_positives:
+        return rate, low, high
+    return 1 - rate, 1 - high, 1 - low
 
 
 def rate_bands(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.intervals import codes_of
 from screening.metrics.tally import ThresholdCounts
 
 # Equal rows count as ties if there are so many, and this share of all rows: together
@@ -36,8 +37,9 @@ def number_ties(x: np.ndarray) -> np.ndarray | None:
     -------
     int ndarray of shape (n_rows,) or None
     """
-    _, numbers, counts = np.unique(hashed(x), return_inverse=True, return_counts=True)
-    return numbers.ravel() if _is_many(counts, len(x)).any() else None
+    numbers = codes_of(hashed(x))
+    is_many = _is_many(np.bincount(numbers), len(x))
+    return numbers if is_many.any() else None
 
 
 def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -45,9 +47,12 @@ def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
     mixed = np.full(len(x), np.uint64(seed))
     for column in x.T:
         # The mixing of splitmix64 (Steele et al. 2014), once per column; -0.0 is 0.0.
-        mixed = (mixed ^ (column + 0.0).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= (column + 0.0).view(np.uint64)
+        mixed += np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(31)
     return mixed
 
@@ -89,8 +94,10 @@ def apart_from_ties(
         From ``number_ties``.
     """
     counts, mean = _count_and_mean(scores, numbers)
-    is_tie = np.isin(distinct, mean[_is_many(counts, len(scores))])
-    gaps = np.diff(distinct, prepend=distinct[0] - np.ptp(distinct))
+    tied_scores = mean[_is_many(counts, len(scores))]
+    is_tie = np.isin(distinct, tied_scores)
+    below_all = distinct[0] - np.ptp(distinct)
+    gaps = np.diff(distinct, prepend=below_all)
     return np.where(is_tie, distinct - gaps / 2, distinct)
 
 
@@ -113,7 +120,8 @@ def separates_ties(
     """
     thresholds = counts.thresholds
     n_tied, mean = _count_and_mean(scores, numbers)
-    squares = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2)
+    deviations = scores - mean[numbers]
+    squares = np.bincount(numbers, weights=deviations**2)
     standard_error = np.sqrt(squares / n_tied / n_tied)
     reach = _STANDARD_ERRORS * standard_error + _ROUNDING * np.ptp(scores)
     # A threshold is the first score that is flagged: thresholds above the lower end, up
@@ -153,4 +161,5 @@ def _n_uncertain(
     squares = np.zeros(n_thresholds + 1)
     np.add.at(squares, first, 1.0 * size**2)
     np.add.at(squares, last, -1.0 * size**2)
-    return np.sqrt(np.maximum(np.cumsum(squares)[:-1], 0.0))
+    total = np.cumsum(squares)[:-1]
+    return np.sqrt(np.maximum(total, 0.0))

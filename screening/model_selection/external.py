@@ -15,9 +15,8 @@ from screening.data.one_per_unit import one_row_per_unit
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.io.readers import Source
-from screening.metrics.intervals import independent_difference
+from screening.metrics.intervals import codes_of, independent_difference
 from screening.metrics.performance import prevalence_range, rates
-from screening.metrics.tally import group_numbers
 from screening.model_selection.judge import chosen, judge
 from screening.model_selection.scores import (
     FrozenOperatingPoints,
@@ -197,7 +196,7 @@ def _held_out_scores(
         np.concatenate(decisions)[None],
         task,
         truth.target,
-        None if rows.group is None else group_numbers(rows.group),
+        None if rows.group is None else codes_of(rows.group),
         class_curves,
         recipe=facts.recipe.name,
         population=Population(

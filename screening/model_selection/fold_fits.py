@@ -27,7 +27,7 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.metrics.tally import group_numbers
+from screening.metrics.intervals import codes_of
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import (
     Parameters,
@@ -93,7 +93,7 @@ class EncodedRows:
         target = task.target(labels_of(cohort))
         if groups is not None:
             # Tasks and figures sort them: numbers take less time than names.
-            groups = group_numbers(groups)
+            groups = codes_of(groups)
         encoder, x = learned_encoding(recipe, cohort, target)
         x = np.ascontiguousarray(x, dtype=np.float64)
         return cls(
@@ -126,7 +126,7 @@ class EncodedRows:
         """Return the rows as workers get them: groups are numbers, without a name."""
         groups = self.groups
         if groups is not None:
-            groups = group_numbers(groups)
+            groups = codes_of(groups)
         return replace(self, groups=groups, encoder=None)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:

@@ -18,7 +18,8 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import Sign
 from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
-from screening.metrics.tally import group_numbers, units_of
+from screening.metrics.intervals import codes_of
+from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Importance, Leak, Reliance
@@ -167,7 +168,7 @@ def plan_groups(
     numbers = None
     n_groups = 0
     if cohort.group is not None:
-        numbers = group_numbers(cohort.group)
+        numbers = codes_of(cohort.group)
         n_groups = int(numbers.max(initial=-1)) + 1
     if n_groups < folds and cohort.coordinates is not None:
         groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
@@ -329,7 +330,7 @@ def split_cohort(
     if groups is None:
         return split_folds(target, None, _hash_rows(cohort, seed), folds)
     # Numbers are counted and sorted in less time than names.
-    numbers = group_numbers(groups)
+    numbers = codes_of(groups)
     return split_folds(target, numbers, hash_names(groups, seed), folds)
 
 

@@ -13,8 +13,8 @@ from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
+from screening.metrics.intervals import codes_of
 from screening.metrics.performance import prevalence_range
-from screening.metrics.tally import group_numbers
 from screening.model_selection.external import (
     ReadCohort,
     TrueClasses,
@@ -147,7 +147,7 @@ def _held_out_scores(
         decisions,
         truth.task,
         truth.target,
-        None if groups is None else group_numbers(groups),
+        None if groups is None else codes_of(groups),
         (),
         fold=fold,
         recipe=facts.recipe.name,

@@ -17,10 +17,10 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import Pooling
 from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
+from screening.metrics.intervals import codes_of
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
 from screening.metrics.subgroups import FEWEST
-from screening.metrics.tally import group_numbers
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
@@ -373,7 +373,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         )
     groups = None
     if validation.grouped:
-        groups = group_numbers(table["unit" if "unit" in table else "group"])
+        groups = codes_of(table["unit" if "unit" in table else "group"])
     return replace(
         _from_columns("", table, task, groups),
         recipe=facts.recipe.name,
