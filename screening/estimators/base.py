@@ -126,7 +126,10 @@ class Classifier(ClassifierMixin, Estimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return labels out of ``classes_``, shape (n_rows,)."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        if scores.ndim == 1:
+            codes = (scores > 0).astype(int)
+        else:
+            codes = scores.argmax(axis=1)
         return self.classes_[codes]
 
 
@@ -184,10 +187,11 @@ def class_log_odds(logs: np.ndarray) -> np.ndarray:
     -------
     ndarray of shape (n_rows, n_classes), or (n_rows,) of the second of two classes
     """
-    others = [
-        logsumexp(np.delete(logs, m, axis=1), axis=1) for m in range(logs.shape[1])
-    ]
-    odds = logs - np.column_stack(others)
+    of_others = []
+    for m in range(logs.shape[1]):
+        others = np.delete(logs, m, axis=1)
+        of_others.append(logsumexp(others, axis=1))
+    odds = logs - np.column_stack(of_others)
     return odds[:, 1] if odds.shape[1] == 2 else odds
 
 
@@ -223,7 +227,8 @@ def check_weights(
         raise ValueError("sample_weight must have one number >= 0 for each row")
     if not weights.any():
         raise ValueError("the sample weight of every row is zero")
-    if len(np.unique(codes[weights > 0])) < len(np.unique(codes)):
+    with_weight = np.unique(codes[weights > 0])
+    if len(with_weight) < len(np.unique(codes)):
         raise ValueError("sample_weight leaves a class without rows")
     return weights
 

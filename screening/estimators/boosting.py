@@ -194,7 +194,8 @@ def _mean_hessian(codes: np.ndarray, weights: np.ndarray) -> float:
     weights : ndarray of shape (n_rows,)
     """
     shares = np.bincount(codes, weights=weights) / weights.sum()
-    return float(weights.mean() * np.mean(shares * (1 - shares)))
+    hessian = np.mean(shares * (1 - shares))
+    return float(weights.mean() * hessian)
 
 
 def _boosted_trees(model: HistGradientBoostingClassifier) -> Trees:

@@ -173,7 +173,8 @@ class FoldEnsemble:
         as_bytes = rows.view(row_type).ravel()
         row_code = np.unique(as_bytes, return_inverse=True)[1].ravel()
         ends = np.cumsum(list(map(len, parts)))[:-1]
-        copy = np.concatenate([occurrence(part) for part in np.split(row_code, ends)])
+        code_parts = np.split(row_code, ends)
+        copy = np.concatenate(list(map(occurrence, code_parts)))
         key = row_code * (int(copy.max()) + 1) + copy
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
         return rows[first], np.split(index.ravel(), ends)
@@ -202,7 +203,8 @@ class FoldEnsemble:
             return None
         rows, basis_index = self.union
         duals = [machine.passes_kept.last.dual for machine in self.kernel_machines]
-        weights = np.zeros((len(rows), duals[0].weights.shape[1]))
+        n_outputs = duals[0].weights.shape[1]
+        weights = np.zeros((len(rows), n_outputs))
         for dual, index in zip(duals, basis_index, strict=True):
             np.add.at(weights, index, dual.weights / len(duals))
         intercept = np.mean([dual.intercept for dual in duals], axis=0)
@@ -210,11 +212,12 @@ class FoldEnsemble:
             duals[0], weights=weights, intercept=intercept, margin=weights != 0
         )
         labels = np.sign(weights).astype(np.int8)
+        mean_pass = Pass(mean_dual, labels, np.ones((len(rows), 1)))
         return replace(
             self.kernel_machines[0].passes_kept,
             rows=rows,
             support=np.arange(len(rows)),
-            chain=(Pass(mean_dual, labels, np.ones((len(rows), 1))),),
+            chain=(mean_pass,),
         )
 
     def state(self) -> dict[str, np.ndarray]:
@@ -376,8 +379,9 @@ class Pooling:
         weights = np.ones_like(slopes)
         cases_of_outputs = [] if positive is None else list(positive.T)
         for k, cases in enumerate(cases_of_outputs):
-            standardized = held_out[:, :, k] * slopes[:, k] + intercepts[:, k]
-            weights[:, k] = _member_weights(held_out[:, :, k], standardized, cases)
+            decisions = held_out[:, :, k]
+            standardized = decisions * slopes[:, k] + intercepts[:, k]
+            weights[:, k] = _member_weights(decisions, standardized, cases)
             if fading is not None:
                 weights[:, k] *= fading
         pooling = cls(slopes, intercepts, weights / weights.sum(axis=0))
@@ -452,12 +456,14 @@ def _stacked_weights(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
         log_odds = decisions @ weights[1:] + weights[0]
         residual = (expit(log_odds) - cases) / len(cases)
         value = np.mean(np.logaddexp(0, log_odds) - cases * log_odds)
-        return float(value), np.append(residual.sum(), residual @ decisions)
+        gradient = np.append(residual.sum(), residual @ decisions)
+        return float(value), gradient
 
     n_members = decisions.shape[1]
     bounds = [(None, None), *[(_MIN_STACKED_WEIGHT, None)] * n_members]
     start = np.append(0.0, np.full(n_members, 1 / n_members))
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[1:]
+    likeliest = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return likeliest.x[1:]
 
 
 @dataclass(eq=False)
@@ -481,7 +487,8 @@ class BlendedEnsemble:
         return replace(self, members=members)
 
     def _member_decisions(self, x: np.ndarray) -> np.ndarray:
-        return np.stack([member.decisions(x) for member in self.members], axis=1)
+        decisions = [member.decisions(x) for member in self.members]
+        return np.stack(decisions, axis=1)
 
     def by_member(self, x: np.ndarray) -> np.ndarray:
         """Return each member's decisions on the scale of the blend.
@@ -571,7 +578,8 @@ class BlendedClassifier(Classifier):
             )
         self.scaler_ = StandardScaler().fit(x)
         x = self.scaler_.transform(x)
-        n_folds = min(self.folds, int(np.bincount(codes).min()))
+        n_of_rarer = int(np.bincount(codes).min())
+        n_folds = min(self.folds, n_of_rarer)
         if n_folds < 2:
             raise ValueError(
                 "the rarer class has one row: nothing is left to scale scores by"
@@ -592,7 +600,8 @@ class BlendedClassifier(Classifier):
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return log odds of the second of ``classes_``, shape (n_rows,)."""
         check_is_fitted(self)
-        return self.ensemble_.decisions(self.scaler_.transform(self._rows(X)))[:, 0]
+        x = self.scaler_.transform(self._rows(X))
+        return self.ensemble_.decisions(x)[:, 0]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -612,6 +621,7 @@ def _fit_on_folds(
     machines: list[Estimator] = []
     for train, test in splits:
         rows = train[codes[train] == 0] if kind == "one_class" else train
-        machines.append(clone(member).fit(x[rows], codes[rows]))
-        held_out[test] = FoldEnsemble(machines[-1:], kind, 1).decisions(x[test])
+        machine = clone(member).fit(x[rows], codes[rows])
+        machines.append(machine)
+        held_out[test] = FoldEnsemble([machine], kind, 1).decisions(x[test])
     return FoldEnsemble(machines, kind, 1), held_out

@@ -71,14 +71,14 @@ class Trees:
         _link(feature, self._next_node, self._roots)
         # Small trees are walked by their leaves, see `_add_leaves_of_small_trees`.
         n_nodes = np.diff(self._roots.astype(int), append=len(feature))
-        most_leaves = (int(n_nodes.max(initial=0)) + 1) // 2
+        most_nodes = int(n_nodes.max(initial=0))
+        most_leaves = (most_nodes + 1) // 2
         self._is_small = most_leaves <= _MAX_SMALL_LEAVES
         if self._is_small:
             passed = np.zeros(len(feature), np.uint64)
             _pass_leaves(feature, self._next_node, self._roots, passed)
-            word = next(
-                word for word in _WORDS if np.iinfo(word).bits >= max(most_leaves, 1)
-            )
+            n_bits = max(most_leaves, 1)
+            word = next(word for word in _WORDS if np.iinfo(word).bits >= n_bits)
             self._kept = (~passed).astype(word)
             self._all_leaves = np.array([np.iinfo(word).max], word)
             self._value_by_output = np.ascontiguousarray(value.T)
@@ -147,7 +147,8 @@ class Trees:
         ndarray of shape (n_rows, n_outputs)
         """
         rows = np.ascontiguousarray(x, np.float32)
-        out = np.zeros((len(rows), self.value.shape[1]))
+        n_outputs = self.value.shape[1]
+        out = np.zeros((len(rows), n_outputs))
 
         def task(first: int) -> None:
             stop = min(first + _TASK, len(rows))
@@ -174,7 +175,9 @@ class Trees:
     def shares(self, x: np.ndarray) -> np.ndarray:
         """Return the mean over trees of shares of classes, (n_rows, n_classes)."""
         mean = self.sums(x) / self.n_trees
-        return np.hstack([1 - mean, mean]) if mean.shape[1] == 1 else mean
+        if mean.shape[1] > 1:
+            return mean
+        return np.hstack([1 - mean, mean])
 
 
 def rounded_down(threshold: np.ndarray) -> np.ndarray:
@@ -463,7 +466,8 @@ class Forest(TreesClassifier):
             parts = []
             for k, forest in enumerate(forests):
                 share = (k + number) % len(forests)
-                parts.append(forest.trees_.take(ends[share], ends[share + 1]))
+                trees = forest.trees_.take(ends[share], ends[share + 1])
+                parts.append(trees)
             mixed = clone(first)
             mixed.classes_ = first.classes_
             mixed.n_features_in_ = first.n_features_in_
@@ -543,7 +547,8 @@ class RandomForest(Forest):
         for _ in range(self.n_estimators):
             seed = seeds.randint(np.iinfo(np.int32).max)
             n_drawn = min(len(codes), _MAX_DRAWN_ROWS)
-            drawn = np.random.RandomState(seed).randint(0, len(codes), n_drawn)
+            rng = np.random.RandomState(seed)
+            drawn = rng.randint(0, len(codes), n_drawn)
             times_drawn = np.bincount(drawn, minlength=len(codes))
             drawn_weight = times_drawn if weights is None else times_drawn * weights
             # A class that was not drawn is kept by a row of weight 0.
@@ -586,11 +591,13 @@ class BalancedForest(Forest):
         self, codes: np.ndarray, weights: np.ndarray | None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(self.seed)
-        strata = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
+        n_classes = len(self.classes_)
+        strata = [np.flatnonzero(codes == code) for code in range(n_classes)]
         rarest = min(map(len, strata))
         chances: list[np.ndarray | None] = [None] * len(strata)
         if weights is not None:
-            chances = [weights[rows] / weights[rows].sum() for rows in strata]
+            weights_of_strata = [weights[rows] for rows in strata]
+            chances = [weight / weight.sum() for weight in weights_of_strata]
         n_per_class = min(rarest, _MAX_DRAWN_ROWS // len(strata))
         for _ in range(self.n_estimators):
             drawn = np.concatenate(
@@ -599,4 +606,5 @@ class BalancedForest(Forest):
                     for rows, chance in zip(strata, chances, strict=True)
                 ]
             )
-            yield int(rng.integers(2**31)), drawn, np.ones(len(drawn))
+            seed = int(rng.integers(2**31))
+            yield seed, drawn, np.ones(len(drawn))

@@ -26,6 +26,7 @@ from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_rescalings_by_cv
 from screening.factors import Factor, incompatibility
+from screening.factors.base import check_count
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.kernels.kernel_cache import KernelCache
 
@@ -166,9 +167,7 @@ class KernelMachine(Estimator):
 
     def check_parameters(self) -> None:
         """Raise ValueError for invalid parameters and incompatible components."""
-        is_whole = not isinstance(self.passes, bool) and self.passes == int(self.passes)
-        if not is_whole or self.passes < 0:
-            raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
+        check_count("passes", self.passes, least=0)
         landmarks.check_landmarks(
             self.approximation, self.n_landmarks, self._allows_nystroem
         )
@@ -181,7 +180,8 @@ class KernelMachine(Estimator):
             )
         if self.factor is not None:
             scheme = getattr(self, "scheme", None)
-            reason = incompatibility(self.factor, self.name, scheme, self._kernel.name)
+            kernel = self._kernel.name
+            reason = incompatibility(self.factor, self.name, scheme, kernel)
             if reason:
                 raise ValueError(reason)
 
@@ -510,7 +510,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def check_parameters(self) -> None:
         """Raise ValueError for invalid parameters and incompatible components."""
         super().check_parameters()
-        if not isinstance(self.C, numbers.Real) or not 0 < self.C < np.inf:
+        is_number = isinstance(self.C, numbers.Real)
+        if not is_number or not 0 < self.C < np.inf:
             raise ValueError(f"C must be > 0, got {self.C!r}")
         if self.stop not in _STOP_RULES:
             raise ValueError(
@@ -588,7 +589,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         inner = clone(self).scaled_to(rows.x)
         inner.set_params(stop="fixed", class_weight=rows.class_weight)
         fit = fit_on_subset(inner, rows, memory)
-        predicted = np.full((max_passes + 1, len(rows.codes)), -1)
+        n_rows = len(rows.codes)
+        predicted = np.full((max_passes + 1, n_rows), -1)
         folds = inner_folds(rows.codes, rows.groups, _STOP_FOLDS, self._seed)
         for train, test in folds:
             machine = fit(train)
@@ -597,9 +599,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         tested = predicted[0] >= 0
         if not tested.any():
             return 0
-        recalls = [
-            mean_recall(rows.codes[tested], codes[tested]) for codes in predicted
-        ]
+        target = rows.codes[tested]
+        recalls = [mean_recall(target, codes[tested]) for codes in predicted]
         return n_rescalings_by_cv(np.array(recalls))
 
     def predict(self, X: ArrayLike) -> np.ndarray:

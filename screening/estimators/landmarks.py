@@ -86,7 +86,8 @@ def choose_landmarks(
     for rows, count in zip(strata, _allocate(sizes, n_landmarks), strict=True):
         near = rows[is_near[rows]]
         far = rows[~is_near[rows]]
-        n_near = min(len(near), max(round(_NEAR_SHARE * count), count - len(far)))
+        most_near = max(round(_NEAR_SHARE * count), count - len(far))
+        n_near = min(len(near), most_near)
         n_far = min(len(far), count - n_near)
         finer_strata += [near, far]
         n_drawn += [n_near, n_far]
@@ -105,12 +106,14 @@ def spread(x: np.ndarray, codes: np.ndarray, n_landmarks: int, seed: int) -> Lan
 
 def _strata(codes: np.ndarray) -> list[np.ndarray]:
     """Return the row numbers of each class."""
-    return [np.flatnonzero(codes == m) for m in range(int(codes.max()) + 1)]
+    n_classes = int(codes.max()) + 1
+    return [np.flatnonzero(codes == m) for m in range(n_classes)]
 
 
 def _hash_order(x: np.ndarray, seed: int) -> np.ndarray:
     """Return the rank of each row by the hash of its values."""
-    return np.argsort(np.argsort(hashed(x, seed), kind="stable"), kind="stable")
+    order = np.argsort(hashed(x, seed), kind="stable")
+    return np.argsort(order, kind="stable")
 
 
 def _weight_rare_class(chosen: Landmarks, codes: np.ndarray) -> Landmarks:
@@ -148,7 +151,8 @@ def _draw(strata: list[np.ndarray], counts: list[int], order: np.ndarray) -> Lan
             weights.append(np.full(n_drawn, len(stratum) / n_drawn))
     all_rows = np.concatenate(rows)
     ascending = np.argsort(all_rows)
-    return Landmarks(all_rows[ascending], np.concatenate(weights)[ascending])
+    all_weights = np.concatenate(weights)
+    return Landmarks(all_rows[ascending], all_weights[ascending])
 
 
 def check_landmarks(

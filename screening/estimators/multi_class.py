@@ -137,8 +137,10 @@ class MultiClassSVM(KernelClassifier):
     ) -> np.ndarray:
         x = np.ascontiguousarray(whole.x[first.rows])
         pilot = self._scheme(whole.codes[first.rows], first.weights)
-        (dual,) = pilot.solve(kernel(x, x), [np.ones((len(x), 1))])
-        decisions = expansion_at(kernel, whole.x, x, dual.weights) + dual.intercept
+        unscaled = np.ones((len(x), 1))
+        (dual,) = pilot.solve(kernel(x, x), [unscaled])
+        sums = expansion_at(kernel, whole.x, x, dual.weights)
+        decisions = sums + dual.intercept
         scheme = self._scheme(whole.codes, np.ones(len(whole.x)))
         return scheme.margins(decisions) < landmarks.NEAR_MARGIN
 

@@ -155,7 +155,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         problem = self._problem(kernel(x, x), np.ones(len(x)), first.weights)
         dual = solve_dual(problem, self.tol)
         scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
-        return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
+        near = min(1.0, 2.0 * self.nu)
+        return scores <= np.quantile(scores, near)
 
     def _train(
         self, factors: Sequence[Factor | None], inputs: FitInputs
@@ -168,10 +169,11 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
         def solve(c_of_passes: Sequence[np.ndarray]) -> list[DualSolution]:
             tol = self._tol(n_rows) / weights.max()
-            return [
-                solve_dual(self._problem(gram, c[:, 0], weights), tol, inputs.cache)
-                for c in c_of_passes
-            ]
+            duals = []
+            for c in c_of_passes:
+                problem = self._problem(gram, c[:, 0], weights)
+                duals.append(solve_dual(problem, tol, inputs.cache))
+            return duals
 
         problem = PassProblem(
             cache=inputs.cache,

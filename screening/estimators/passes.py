@@ -79,7 +79,8 @@ class KernelExpansion:
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
         """Return f (n, n_outputs) of the last pass, or of pass ``upto`` from 0."""
         if upto is not None:
-            return replace(self, chain=self.chain[: upto + 1]).decisions(x)
+            first_passes = self.chain[: upto + 1]
+            return replace(self, chain=first_passes).decisions(x)
         return self.scorer.decisions(x)[0]
 
     def factors(self, x: np.ndarray) -> np.ndarray:
@@ -103,7 +104,8 @@ class KernelExpansion:
         x : ndarray of shape (n, n_features)
         """
         coefficients = self.last.coefficients[:, 0]
-        log_sums = np.log(np.maximum(sums, np.finfo(float).tiny))
+        tiny = np.finfo(float).tiny
+        log_sums = np.log(np.maximum(sums, tiny))
         far = sums[:, 0] < _LEAST_SUM * coefficients.sum()
         if far.any():
             distances = pairwise.distances(
@@ -111,31 +113,34 @@ class KernelExpansion:
             )
             exponents = -self.kernel.number * distances
             log_sums[far, 0] = log_sum_exp(exponents, coefficients)
-        return log_sums + np.log(c) - np.log(-self.last.dual.intercept)
+        rho = -self.last.dual.intercept
+        return log_sums + np.log(c) - np.log(rho)
 
     @cached_property
     def scorer(self) -> Scorer:
         """Scorer of this machine alone."""
         # The scorer gets a copy: with this object the two would refer to each other and
         # stay in memory until the next garbage collection.
-        return Scorer([replace(self)], self.rows, [np.arange(len(self.rows))])
+        every_row = np.arange(len(self.rows))
+        return Scorer([replace(self)], self.rows, [every_row])
 
     def moved(self, threshold: float) -> KernelExpansion:
         """Return the machine with ``threshold`` subtracted from its decision."""
-        dual = replace(self.last.dual, intercept=self.last.dual.intercept - threshold)
-        return self._with_last_dual(dual)
+        dual = self.last.dual
+        moved = replace(dual, intercept=dual.intercept - threshold)
+        return self._with_last_dual(moved)
 
     def divided(self, scale: float) -> KernelExpansion:
         """Return the machine with its decision divided by ``scale``, > 0."""
         dual = self.last.dual
-        return self._with_last_dual(
-            replace(
-                dual, weights=dual.weights / scale, intercept=dual.intercept / scale
-            )
+        divided = replace(
+            dual, weights=dual.weights / scale, intercept=dual.intercept / scale
         )
+        return self._with_last_dual(divided)
 
     def _with_last_dual(self, dual: DualSolution) -> KernelExpansion:
-        return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
+        *earlier, last = self.chain
+        return replace(self, chain=(*earlier, replace(last, dual=dual)))
 
     def report(self) -> list[dict[str, Any]]:
         """Return a dict of plain values per pass.
@@ -184,8 +189,9 @@ class KernelExpansion:
 def _report_of_pass(trained_pass: Pass) -> dict[str, Any]:
     """Return the plain values of one pass."""
     dual = trained_pass.dual
+    is_support = np.any(dual.weights != 0, axis=1)
     report: dict[str, Any] = {
-        "n_support": int(np.any(dual.weights != 0, axis=1).sum()),
+        "n_support": int(is_support.sum()),
         "kkt_gap": dual.gap,
         "n_iter": dual.n_iter,
         "factor": list(map(_summarize_state, trained_pass.factor_states)),
@@ -317,7 +323,8 @@ def _sums_across(
     for machine_weights, machine in zip(weights, machines, strict=True):
         machine_weights[:, machine.support] = machine.last.coefficients.T
     used = np.flatnonzero(weights.any(axis=(0, 1)))
-    sums = weights[:, :, used].reshape(-1, len(used)) @ across[used]
+    used_weights = weights[:, :, used].reshape(-1, len(used))
+    sums = used_weights @ across[used]
     sums = sums.reshape(len(machines), n_outputs, across.shape[1])
     return [machine_sums.T for machine_sums in sums]
 
@@ -446,7 +453,8 @@ class Scorer:
         value_of: Callable[[KernelExpansion, KernelMachineState], np.ndarray],
     ) -> list[np.ndarray]:
         """Return each machine's values at x, computed for a block of rows at a time."""
-        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        bytes_of_row = 8 * max(len(self.rows), 1)
+        size = max(64, _BLOCK_BYTES // bytes_of_row)
         kernel = self.machines[0].kernel
         blocks = []
         # Without rows there is one block, which is empty.
@@ -527,7 +535,8 @@ def _first_pass(problem: PassProblem) -> KernelMachineState:
     if problem.solve_key is not None and key in cache.solutions:
         return cache.solutions[key]
     ones = np.ones((len(cache.rows), 1))
-    first_pass = Pass(problem.solve([ones])[0], problem.labels, ones)
+    (dual,) = problem.solve([ones])
+    first_pass = Pass(dual, problem.labels, ones)
     # A matrix that is computed by rows is for the solver alone.
     matrix = problem.gram if isinstance(problem.gram, np.ndarray) else None
     state = KernelMachineState(
@@ -586,8 +595,8 @@ def _join_passes(last: KernelMachineState, factor: Factor | None) -> KernelExpan
     """Return all passes up to the last one, on the union of their support vectors."""
     chain = [step.fitted_pass for step in _steps_before(last)]
     chain.append(last.current_pass)
-    is_support = [np.any(each_pass.dual.weights != 0, axis=1) for each_pass in chain]
-    support = np.flatnonzero(np.any(is_support, axis=0))
+    weights = np.hstack([each_pass.dual.weights for each_pass in chain])
+    support = np.flatnonzero(np.any(weights != 0, axis=1))
     return KernelExpansion(
         kernel=last.kernel,
         rows=last.rows[support],

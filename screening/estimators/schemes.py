@@ -92,7 +92,9 @@ class OneVsRest:
         """
         by_output = []
         for m, labels in enumerate(self.labels.T):
-            c_of_output = np.stack([c[:, m % c.shape[1]] for c in c_of_passes])
+            # A factor of all outputs together has one column.
+            columns = [c[:, m % c.shape[1]] for c in c_of_passes]
+            c_of_output = np.stack(columns)
             by_output.append(self._solve_output(gram, cache, labels, c_of_output))
         return [join_outputs(duals) for duals in zip(*by_output, strict=True)]
 
@@ -109,7 +111,8 @@ class OneVsRest:
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
             return solve_two_class_each(whole, c_of_passes)
-        duals = solve_two_class_each(whole.take(inside), c_of_passes[:, inside])
+        part = whole.take(inside)
+        duals = solve_two_class_each(part, c_of_passes[:, inside])
         return [expand_rows(dual, inside, len(labels)) for dual in duals]
 
     def _costs(self, labels: np.ndarray) -> np.ndarray:
@@ -117,11 +120,13 @@ class OneVsRest:
         weights = self.weights
         if ratio == "balanced":
             ratio = weights[labels < 0].sum() / weights[labels > 0].sum()
-        return self.C * np.where(labels > 0, float(ratio), 1.0) * weights
+        cost_of_label = np.where(labels > 0, float(ratio), 1.0)
+        return self.C * cost_of_label * weights
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         """Return the least margin of each row, (n_rows,); below 1 it has a loss."""
-        return np.where(self.labels != 0, self.labels * decisions, np.inf).min(axis=1)
+        margins = np.where(self.labels != 0, self.labels * decisions, np.inf)
+        return margins.min(axis=1)
 
     @staticmethod
     def scores(decisions: np.ndarray) -> np.ndarray:
@@ -148,7 +153,8 @@ class OneVsOne(OneVsRest):
         Margins are squashed below 1/3, so that they only break ties. For two classes
         the scores are the margin itself, -f and f.
         """
-        n_classes = (1 + math.isqrt(1 + 8 * decisions.shape[1])) // 2
+        n_pairs = decisions.shape[1]
+        n_classes = (1 + math.isqrt(1 + 8 * n_pairs)) // 2
         votes = np.zeros((len(decisions), n_classes))
         margins = np.zeros_like(votes)
         pairs = combinations(range(n_classes), 2)
@@ -159,7 +165,9 @@ class OneVsOne(OneVsRest):
             margins[:, b] += decision
         if n_classes == 2:
             return margins
-        return votes + margins / (3.0 * (np.abs(margins) + 1.0))
+        # Below a third in size, so that no margin outweighs a vote.
+        share_of_vote = margins / (3.0 * (np.abs(margins) + 1.0))
+        return votes + share_of_vote
 
 
 class _JointSolution(NamedTuple):
@@ -230,8 +238,8 @@ class CrammerSinger(AllAtOnce):
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         """Return the own class's decision above the best other one, (n_rows,)."""
-        best_other = np.where(self._is_own_class, -np.inf, decisions).max(axis=1)
-        return decisions[self._is_own_class] - best_other
+        of_others = np.where(self._is_own_class, -np.inf, decisions)
+        return decisions[self._is_own_class] - of_others.max(axis=1)
 
 
 class Simplified(AllAtOnce):
@@ -246,10 +254,12 @@ class Simplified(AllAtOnce):
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
     ) -> _JointSolution:
         k = self.n_classes
-        coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
+        coupling = np.full((k, k), -k / (k - 1.0) ** 2)
+        np.fill_diagonal(coupling, k / (k - 1.0))
         problem = CoupledProblem(gram, self.codes, coupling, c, upper)
         alphas, gap, n_iter = solve_coupled(problem, self.tol)
-        weights = alphas[:, None] * np.where(self._is_own_class, 1.0, -1.0 / (k - 1.0))
+        signs = np.where(self._is_own_class, 1.0, -1.0 / (k - 1.0))
+        weights = alphas[:, None] * signs
         return _JointSolution(weights, alphas, gap, n_iter)
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:

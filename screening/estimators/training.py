@@ -190,7 +190,8 @@ def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
 
     For two classes this is the G-mean.
     """
-    recalls = [np.mean(predicted[codes == m] == m) for m in np.unique(codes)]
+    is_right = predicted == codes
+    recalls = [np.mean(is_right[codes == m]) for m in np.unique(codes)]
     return float(np.prod(recalls) ** (1.0 / len(recalls)))
 
 

@@ -125,7 +125,11 @@ class TwoClassSVM(KernelClassifier):
         x = np.ascontiguousarray(whole.x[first.rows])
         costs = float(self.C) * first.weights
         pilot = Training(
-            kernel(x, x), labels[first.rows], np.ones(len(x)), costs, self.tol
+            gram=kernel(x, x),
+            labels=labels[first.rows],
+            c=np.ones(len(x)),
+            costs=costs,
+            tol=self.tol,
         )
         dual = solve_two_class(pilot)
         sums = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
@@ -191,7 +195,8 @@ class TwoClassSVM(KernelClassifier):
         """Return the problem of one pass, for c = 1."""
         # A synthetic row counts as much as the rows that it was made from.
         n_synthetic = len(codes) - len(rows.x)
-        synthetic = np.full(n_synthetic, rows.weights[rows.codes == 1].mean())
+        mean_weight = rows.weights[rows.codes == 1].mean()
+        synthetic = np.full(n_synthetic, mean_weight)
         costs = float(self.C) * np.concatenate([rows.weights, synthetic])
         class_weight = np.ones(2)
         if rows.class_weight is not None:

@@ -66,12 +66,12 @@ class AdaptiveBumps(Factor):
         tau2 = np.full(len(kept), FLAT_SQUARED_WIDTH)
         other_class = labels[:, None] != labels
         if other_class.any():
-            diagonal = np.eye(len(distances), dtype=bool)
-            nearest = np.where(diagonal, np.inf, distances).min(axis=1)
-            farthest = np.where(diagonal, -np.inf, distances).max(axis=1)
-            width = mean_neighbor_distance_from_matrix(
-                np.where(other_class, distances, np.inf), (nearest + farthest) / 2.0
-            )
+            is_self = np.eye(len(distances), dtype=bool)
+            nearest = np.min(distances, axis=1, initial=np.inf, where=~is_self)
+            farthest = np.max(distances, axis=1, initial=-np.inf, where=~is_self)
+            radius = (nearest + farthest) / 2.0
+            to_others = np.where(other_class, distances, np.inf)
+            width = mean_neighbor_distance_from_matrix(to_others, radius)
             eta_p = (labels < 0).sum() / (labels > 0).sum()
             scaled = width * np.where(labels > 0, eta_p, 1.0 / eta_p)
             tau2[kept] = np.maximum(scaled, MIN_SQUARED_WIDTH)
@@ -81,7 +81,8 @@ class AdaptiveBumps(Factor):
         """Return the bumps of the input space; None for "feature_both"."""
         if self.distance == "feature_both":
             return None
-        return 1.0 / state["tau2"], state["kept"].astype(float), self.norm
+        heights = state["kept"].astype(float)
+        return 1.0 / state["tau2"], heights, self.norm
 
     def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
         """Return log c at the rows of first_pass.x, shape (n,)."""

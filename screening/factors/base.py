@@ -86,7 +86,8 @@ def check_count(
 
     `or_else` ends the message's description of valid values, such as " or 'auto'".
     """
-    if isinstance(value, (bool, str)) or value != int(value) or value < least:
+    is_number = not isinstance(value, (bool, str))
+    if not is_number or value != int(value) or value < least:
         raise ValueError(
             f"{name} must be a whole number >= {least}{or_else}, got {value!r}"
         )
@@ -122,7 +123,8 @@ class EqualBumps(Factor):
         assert isinstance(kernel, Gaussian)  # checked by `kernels`
         n_rows, n_features = first_pass.x.shape
         n = n_features if self.n == "features" else n_rows
-        return {"tau": np.asarray(float(self.width * kernel.sigma / np.sqrt(n)))}
+        tau = float(self.width * kernel.sigma / np.sqrt(n))
+        return {"tau": np.asarray(tau)}
 
     def heights(self, first_pass: FirstPass) -> np.ndarray:
         """Return the heights h_i of the bumps, shape (n_sv,)."""
@@ -131,7 +133,8 @@ class EqualBumps(Factor):
     def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms:
         """Return the bumps: one rate, (n_sv,) heights, squared Euclidean distances."""
         tau = float(state["tau"])
-        return np.asarray(1.0 / (2.0 * tau**2)), self.heights(first_pass), 2
+        rate = np.asarray(1.0 / (2.0 * tau**2))
+        return rate, self.heights(first_pass), 2
 
 
 def check_empty(empty: str) -> None:
@@ -158,7 +161,8 @@ def mean_neighbor_distance(neighbors: Neighbors, empty: str) -> np.ndarray:
     mean = neighbors.total / np.maximum(neighbors.count, 1)
     if empty == "zero":
         return mean
-    nearest = np.where(np.isfinite(neighbors.nearest), neighbors.nearest, 0.0)
+    has_nearest = np.isfinite(neighbors.nearest)
+    nearest = np.where(has_nearest, neighbors.nearest, 0.0)
     return np.where(neighbors.count > 0, mean, nearest)
 
 

@@ -138,9 +138,8 @@ class Pass:
 
     def take(self, rows: np.ndarray) -> Pass:
         """Return the pass over a subset of the basis rows."""
-        dual = replace(
-            self.dual, weights=self.dual.weights[rows], margin=self.dual.margin[rows]
-        )
+        whole = self.dual
+        dual = replace(whole, weights=whole.weights[rows], margin=whole.margin[rows])
         return replace(self, dual=dual, labels=self.labels[rows], c=self.c[rows])
 
 
@@ -281,11 +280,17 @@ class FirstPass:
     @property
     def class_counts(self) -> np.ndarray:
         """Training rows of each label, negatives first; only inside ``parameters``."""
-        return np.array([(self.labels < 0).sum(), (self.labels > 0).sum()])
+        n_negative = (self.labels < 0).sum()
+        n_positive = (self.labels > 0).sum()
+        return np.array([n_negative, n_positive])
+
+    @property
+    def _weights(self) -> np.ndarray:
+        return self.state.current_pass.dual.weights[:, self.m]
 
     @cached_property
     def _support(self) -> np.ndarray:
-        return np.flatnonzero(self.state.current_pass.dual.weights[:, self.m])
+        return np.flatnonzero(self._weights)
 
     @property
     def basis_index(self) -> np.ndarray:
@@ -310,7 +315,7 @@ class FirstPass:
     @property
     def alphas(self) -> np.ndarray:
         """Dual coefficients of the support vectors, (n_sv,), > 0."""
-        return np.abs(self.state.current_pass.dual.weights[self._support, self.m])
+        return np.abs(self._weights[self._support])
 
     @property
     def margin(self) -> np.ndarray:
@@ -320,7 +325,8 @@ class FirstPass:
     @property
     def max_decision(self) -> float:
         """Largest |f| over the training rows; only inside ``parameters``."""
-        return float(np.abs(self.decision[self.labels != 0]).max())
+        decision = self.decision[self.labels != 0]
+        return float(np.abs(decision).max())
 
     @property
     def kernel(self) -> Kernel:
@@ -362,8 +368,9 @@ class FirstPass:
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
         diagonal = self.kernel.diagonal
+        support_diagonal = diagonal(self.support_vectors)
         return rescaled_distances(
-            gram, c, self._c_at_support, diagonal(x), diagonal(self.support_vectors)
+            gram, c, self._c_at_support, diagonal(x), support_diagonal
         )
 
     def neighbors_within(
@@ -433,13 +440,15 @@ class FirstPass:
         ``_MIN_BUMP_SUM`` times the largest height counts as that, so the log is finite.
         """
         heights = np.asarray(heights, float)
-        precomputed = self.state.block.precomputed.get((self.state.pass_number, self.m))
+        key = (self.state.pass_number, self.m)
+        precomputed = self.state.block.precomputed.get(key)
         if precomputed is None:
             total = self._bump_sum(rates, heights, norm)
         else:
             total = precomputed[:, 0]
         # The exact value of so small a sum does not matter: the floor of c is above it.
-        smallest = max(_MIN_BUMP_SUM * heights.max(initial=0.0), np.finfo(float).tiny)
+        tiny = np.finfo(float).tiny
+        smallest = max(_MIN_BUMP_SUM * heights.max(initial=0.0), tiny)
         return np.log(np.maximum(total, smallest))
 
     def _bump_sum(
@@ -516,7 +525,8 @@ def c_after(rescalings: Sequence[Rescaling]) -> list[np.ndarray]:
     for rescaling, log_c in zip(rescalings, log_factors(rescalings), strict=True):
         scale = rescaling.fitted_pass.scale
         assert scale is not None
-        c.append(np.exp(scale.add(np.log(rescaling.state.c), log_c)))
+        log_c_before = np.log(rescaling.state.c)
+        c.append(np.exp(scale.add(log_c_before, log_c)))
     return c
 
 

@@ -57,7 +57,8 @@ class LocalBumps(Factor):
         n_neighbors = min(int(self.M), len(distances) - 1)
         tau2 = np.full(len(vectors), FLAT_SQUARED_WIDTH)
         if n_neighbors > 0:
-            mean = np.sort(distances, axis=1)[:, :n_neighbors].mean(axis=1)
+            nearest = np.sort(distances, axis=1)[:, :n_neighbors]
+            mean = nearest.mean(axis=1)
             tau2[kept] = np.maximum(mean, MIN_SQUARED_WIDTH)
         return {"kept": kept, "tau2": tau2}
 

@@ -58,7 +58,8 @@ class MarginDecay(Factor):
 
     def parameters(self, first_pass: FirstPass) -> FactorState:
         """Return the rate kappa as a number."""
-        return {"kappa": np.asarray(_rate(self.kappa, self.k, first_pass))}
+        kappa = _rate(self.kappa, self.k, first_pass)
+        return {"kappa": np.asarray(kappa)}
 
     def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
         """Return log c at the rows of first_pass.x, shape (n,)."""

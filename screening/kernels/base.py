@@ -117,7 +117,8 @@ class Gaussian(Kernel):
     @classmethod
     def from_sigma(cls, sigma: float) -> Gaussian:
         """Return the kernel exp(-|x - y|^2 / (2 sigma^2)), sigma in feature units."""
-        if isinstance(sigma, (bool, str)) or not (np.isfinite(sigma) and sigma > 0):
+        is_number = not isinstance(sigma, (bool, str))
+        if not is_number or not 0 < sigma < np.inf:
             raise ValueError(f"sigma must be a number > 0, got {sigma!r}")
         return cls(gamma=1.0 / (2.0 * sigma**2))
 
@@ -268,7 +269,8 @@ def log_sum_exp(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
     largest = terms.max(axis=1, initial=-np.inf, keepdims=True)
     largest = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore"):
-        return np.log(np.exp(terms - largest).sum(axis=1)) + largest[:, 0]
+        log_of_rest = np.log(np.exp(terms - largest).sum(axis=1))
+    return log_of_rest + largest[:, 0]
 
 
 def rescaled(gram: np.ndarray, c_rows: np.ndarray, c_columns: np.ndarray) -> np.ndarray:

@@ -63,7 +63,9 @@ class _Sweep:
 
     def drop_unused(self) -> None:
         """Drop the rows whose weight is 0 in every term."""
-        used = np.any([weights.any(axis=1) for _, weights in self.terms], axis=0)
+        used = np.zeros(len(self.rows), bool)
+        for _, weights in self.terms:
+            used |= weights.any(axis=1)
         if used.all():
             return
         self.rows = self.rows[used]
@@ -152,7 +154,7 @@ class ExpansionSums:
         self, norm: int, rows: np.ndarray, bumps: Mapping[Key, BumpSum]
     ) -> None:
         """Add sums of bumps; those of one equal width become one term."""
-        keys_by_rate: dict[bytes, list[Key]] = {}
+        keys_by_rate: dict[float | Key, list[Key]] = {}
         dtype: Precision = np.float32
         for key, bump_sum in bumps.items():
             used = np.flatnonzero(bump_sum.heights)
@@ -160,7 +162,7 @@ class ExpansionSums:
             if pairwise.bump_precision(norm, rows[used], rates) is np.float64:
                 dtype = np.float64
             equal_rates = bool(len(used)) and np.ptp(rates) == 0.0
-            name = rates[:1].tobytes() if equal_rates else repr(key).encode()
+            name: float | Key = float(rates[0]) if equal_rates else key
             keys_by_rate.setdefault(name, []).append(key)
         sweep = self._sweeps.setdefault((norm, dtype), _Sweep(rows))
         for keys in keys_by_rate.values():

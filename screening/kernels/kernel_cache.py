@@ -183,7 +183,8 @@ class KernelCache:
         None without such rows, if the Gram matrix is float32, or if the matrix would
         take more than a quarter of the memory.
         """
-        if self.asked is None or gram_precision(len(self.rows)) is np.float32:
+        precision = gram_precision(len(self.rows))
+        if self.asked is None or precision is np.float32:
             return None
         n_bytes = 8 * len(self.rows) * len(self.asked)
         if 4 * n_bytes > self.memory:

@@ -46,7 +46,8 @@ class MovedBoundary(Remedy):
         """Return the threshold with the best G-mean on inner folds."""
         fit = fit_on_subset(machine, rows, memory)
         decisions = np.full(len(rows.x), np.nan)
-        for train, test in inner_folds(rows.codes, rows.groups, self.folds, self.seed):
+        folds = inner_folds(rows.codes, rows.groups, self.folds, self.seed)
+        for train, test in folds:
             decisions[test] = fit(train).decision_function(rows.x[test])
         decided = np.isfinite(decisions)
         weights = rows.class_weight or {0: 1.0, 1: 1.0}
@@ -71,13 +72,14 @@ def best_g_mean(
     share : float in [0, 1]
     """
     values, index = np.unique(decisions, return_inverse=True)
-    if len(values) < 2 or not positive.any() or positive.all():
+    one_class = positive.all() or not positive.any()
+    if len(values) < 2 or one_class:
         return 0.0
-    n_missed = np.cumsum(np.bincount(index, weights=positive))[:-1]
-    n_cleared = np.cumsum(np.bincount(index, weights=~positive))[:-1]
-    sensitivity = 1.0 - n_missed / positive.sum()
-    specificity = n_cleared / (~positive).sum()
+    n_missed = np.cumsum(np.bincount(index, weights=positive))
+    n_cleared = np.cumsum(np.bincount(index, weights=~positive))
+    sensitivity = 1.0 - n_missed[:-1] / positive.sum()
+    specificity = n_cleared[:-1] / (~positive).sum()
     g_mean = sensitivity**share * specificity ** (1.0 - share)
     thresholds = (values[1:] + values[:-1]) / 2.0
-    best = np.flatnonzero(g_mean >= g_mean.max() - 1e-12)
-    return float(thresholds[best[np.abs(thresholds[best]).argmin()]])
+    best = thresholds[g_mean >= g_mean.max() - 1e-12]
+    return float(best[np.abs(best).argmin()])

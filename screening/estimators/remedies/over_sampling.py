@@ -88,7 +88,8 @@ class Interpolation:
     def extend(self, gram: np.ndarray) -> np.ndarray:
         """Return K* = [I; A] K [I; A]', shape (n_rows + n_new, n_rows + n_new)."""
         across = self.times(gram)
-        return np.block([[gram, across.T], [across, self.times(across.T)]])
+        among_new = self.times(across.T)
+        return np.block([[gram, across.T], [across, among_new]])
 
 
 def _with_parents(values: np.ndarray, parents: np.ndarray) -> np.ndarray:
@@ -134,9 +135,10 @@ class ESmote(Remedy):
             groups = _with_parents(groups, parents)
         if counts is not None:
             counts = _with_parents(counts, parents)
+        gram = rescaled(training.whole, training.c, training.c)
         extended = replace(
             training,
-            gram=images.extend(rescaled(training.whole, training.c, training.c)),
+            gram=images.extend(gram),
             labels=_with_parents(training.labels, parents),
             c=np.ones(n_rows + len(parents)),
             costs=_with_parents(training.costs, parents),
@@ -169,10 +171,12 @@ class ESmote(Remedy):
         distances = rescaled_distances(gram, c, c, diagonal, diagonal)
         np.fill_diagonal(distances, np.inf)
         n_neighbors = min(self.k, n_minority - 1)
-        neighbors = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
+        nearest_first = np.argsort(distances, axis=1, kind="stable")
+        neighbors = nearest_first[:, :n_neighbors]
         n_rounds, n_left = divmod(n_new, n_minority)
         rounds = np.tile(np.arange(n_minority), n_rounds)
-        parents = np.concatenate([rounds, rng.permutation(n_minority)[:n_left]])
-        choice = rng.integers(neighbors.shape[1], size=n_new)
+        rest = rng.permutation(n_minority)[:n_left]
+        parents = np.concatenate([rounds, rest])
+        choice = rng.integers(n_neighbors, size=n_new)
         partners = neighbors[parents, choice]
         return Interpolation(minority[parents], minority[partners], rng.random(n_new))

@@ -111,7 +111,8 @@ class Pruning(Remedy):
         codes = (training.labels > 0).astype(int)
         max_removed = int(self.most)
         predicted = np.full((max_removed + 1, len(codes)), -1)
-        for train, test in inner_folds(codes, training.groups, self.folds, self.seed):
+        folds = inner_folds(codes, training.groups, self.folds, self.seed)
+        for train, test in folds:
             part = training.take(train)
             n_removed = 0
             steps = self._prune(part, solve, max_removed, self.inner_trials)
@@ -129,13 +130,12 @@ class Pruning(Remedy):
         tested = predicted[0] >= 0
         if not tested.any():
             return 0, np.zeros((0, 2))
-        recalls = [
-            mean_recall(codes[tested], predicted_codes[tested])
-            for predicted_codes in predicted[: max_removed + 1]
-        ]
+        target = codes[tested]
+        predicted = predicted[: max_removed + 1, tested]
+        recalls = [mean_recall(target, of_step) for of_step in predicted]
         minority = int(2 * codes.sum() <= len(codes))
-        is_minority = codes[tested] == minority
-        called_minority = predicted[: max_removed + 1, tested] == minority
+        is_minority = target == minority
+        called_minority = predicted == minority
         found = called_minority[:, is_minority].mean(axis=1)
         flagged = called_minority[:, ~is_minority].mean(axis=1)
         return int(np.argmax(recalls)), np.column_stack([found, flagged])
@@ -202,7 +202,8 @@ class _Search:
         is_support = solve(training).weights[:, 0] != 0
         self._rows = np.flatnonzero(self._is_minority | is_support)
         gram = training.gram[np.ix_(self._rows, self._rows)]
-        self._part = replace(training.take(self._rows), gram=np.asarray(gram, float))
+        part = training.take(self._rows)
+        self._part = replace(part, gram=np.asarray(gram, float))
         # Every candidate is evaluated on all training rows: their kernel to these is
         # computed once.
         self._across = training.gram[:, self._rows] * self._part.c
@@ -212,7 +213,7 @@ class _Search:
     def first(self) -> Step:
         """Return the machine before any removal."""
         dual = self._fit(self.left)
-        return Step(-1, dual, self._qualities(dual.weights, dual.intercept)[0])
+        return Step(-1, dual, self._quality(dual))
 
     def best_without(self, candidates: np.ndarray, step: Step, largest: bool) -> Step:
         """Return the machine without the candidate that gives the largest J.
@@ -230,21 +231,20 @@ class _Search:
             new_qualities = self._qualities(weights, solutions.intercepts)
         else:
             duals = [self._fit(self.left[self.left != row]) for row in used]
-            new_qualities = [
-                self._qualities(dual.weights, dual.intercept)[0] for dual in duals
-            ]
+            new_qualities = list(map(self._quality, duals))
         qualities |= dict(zip(used.tolist(), new_qualities, strict=True))
         j = np.array([quality.j for quality in qualities.values()])
         # J counts rows, so many candidates tie: of these the one with the largest alpha
         # is removed.
         is_best = j == (j.max() if largest else j.min())
         alphas = np.abs(step.dual.weights[candidates, 0])
-        best = int(candidates[np.argmax(np.where(is_best, alphas, -1.0))])
+        alpha_if_best = np.where(is_best, alphas, -1.0)
+        best = int(candidates[alpha_if_best.argmax()])
         dual = step.dual
         if best in used:
             index = int(np.flatnonzero(used == best)[0])
             if is_plain:
-                dual = dual_solutions(problem, [solutions[index]])[0]
+                (dual,) = dual_solutions(problem, [solutions[index]])
             else:
                 dual = duals[index]
         return Step(best, dual, qualities[best])
@@ -261,7 +261,9 @@ class _Search:
 
     def over_all_rows(self, step: Step) -> Step:
         """Return the step with rows numbered as in the training table."""
-        removed = -1 if step.removed < 0 else int(self._rows[step.removed])
+        removed = step.removed
+        if removed >= 0:
+            removed = int(self._rows[removed])
         dual = expand_rows(step.dual, self._rows, len(self._labels))
         return replace(step, removed=removed, dual=dual)
 
@@ -271,9 +273,15 @@ class _Search:
         dual = self._solve(self._part.take(taken))
         return expand_rows(dual, taken, len(self._rows))
 
+    def _quality(self, dual: DualSolution) -> Quality:
+        """Return the quality of one machine."""
+        (quality,) = self._qualities(dual.weights, dual.intercept)
+        return quality
+
     def _qualities(self, weights: np.ndarray, intercepts: np.ndarray) -> list[Quality]:
         """Return the quality of k machines, with weights (n, k) and intercepts (k,)."""
-        predicted = self._c[:, None] * (self._across @ weights) > -intercepts
+        sums = self._c[:, None] * (self._across @ weights)
+        predicted = sums > -intercepts
         correct = predicted == (self._labels > 0)[:, None]
         accuracy = correct[self._is_minority].mean(axis=0)
         n_wrong = (~correct[~self._is_minority]).sum(axis=0)
@@ -281,5 +289,5 @@ class _Search:
         # Half an error at least, so that J is finite.
         j = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
         error = n_wrong / n_majority
-        columns = zip(j.tolist(), accuracy.tolist(), error.tolist(), strict=True)
-        return list(starmap(Quality, columns))
+        columns = np.column_stack([j, accuracy, error])
+        return list(starmap(Quality, columns.tolist()))

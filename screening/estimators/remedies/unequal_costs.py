@@ -33,7 +33,7 @@ class UnequalCosts(Remedy):
         ratio = self.cost_ratio
         if ratio == "balanced":
             return
-        if isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0):
+        if isinstance(ratio, (str, bool)) or not 0 < ratio < np.inf:
             raise ValueError(
                 f"cost_ratio must be a number > 0 or 'balanced', got {ratio!r}"
             )
