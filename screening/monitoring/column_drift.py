@@ -168,16 +168,15 @@ class NightPatients:
         lengths = np.array(list(map(len, nights.patients)))
         self._stays: sparse.csr_array | None = None
         if lengths.all():
-            flat = np.concatenate(
-                [np.asarray(of_night, np.uint64) for of_night in nights.patients]
-            )
+            flat = np.array([*chain.from_iterable(nights.patients)], np.uint64)
             _, patient = np.unique(flat, return_inverse=True)
             night = np.repeat(np.arange(n_nights), lengths)
             shares = np.repeat(1 / lengths, lengths)
             self._stays = sparse.csr_array((shares, (night, patient)))
             # Where the hashes are a sample, each stands for so many patients.
             self._sampled = lengths.sum() / max(nights.sizes.sum(), 1)
-            self.shared = (self._stays @ self._stays.T).toarray() * self._sampled
+            overlaps = self._stays @ self._stays.T
+            self.shared = overlaps.toarray() * self._sampled
         else:
             sizes = np.sqrt(np.outer(self._sizes, self._sizes))
             self.shared = STAY_UNKNOWN**self._lag / sizes
@@ -198,14 +197,15 @@ class NightPatients:
         n_nights = len(self.shared)
         is_recent = np.arange(n_nights) >= n_nights - window
         levels = np.column_stack([np.ones(n_nights), is_recent])
-        by_fading = FADING[:, None] ** np.arange(self._lag.max() + 1)
+        lags = np.arange(self._lag.max() + 1)
+        by_fading = FADING[:, None] ** lags
         mixture = np.full(len(FADING), 1 / len(FADING))
         best = None
         for _ in range(STEPS_OF_MIXTURE):
             covariance = (mixture @ by_fading)[self._lag] * self.shared
             covariance += SHARED_BY_NIGHT**2 * np.eye(n_nights)
             solved = linalg.solve(covariance, levels, assume_a="pos")
-            weights = np.linalg.solve(levels.T @ solved, solved.T)[1]
+            _, weights = np.linalg.solve(levels.T @ solved, solved.T)
             products = np.outer(weights, weights) * self.shared
             by_lag = np.bincount(self._lag.ravel(), products.ravel())
             # A likeness that fades is a mean of such as end after 0, 1, 2... nights.
@@ -213,7 +213,8 @@ class NightPatients:
             if best is None or variance < best.variance:
                 best = Contrast(weights, variance, self._cubes(weights))
             variances = by_fading @ by_lag
-            mixture *= np.exp(STEP_OF_MIXTURE * (variances / variances.max() - 1))
+            below_largest = variances / variances.max() - 1
+            mixture *= np.exp(STEP_OF_MIXTURE * below_largest)
             mixture /= mixture.sum()
         assert best is not None, "there is at least one step"
         return best
@@ -230,7 +231,8 @@ class NightPatients:
         """Return half the variance between each night and the one before it."""
         variance = np.diag(self.shared)
         common = np.diag(self.shared, 1)
-        between = (variance[1:] + variance[:-1]) / 2 - MIN_SHARE_OF_PATIENT * common
+        mean_variance = (variance[1:] + variance[:-1]) / 2
+        between = mean_variance - MIN_SHARE_OF_PATIENT * common
         return np.concatenate([between[:1], between])
 
 
@@ -262,7 +264,8 @@ class NightMeans:
         """Return the variance that nights have in common, beyond their patients'."""
         has_night = np.isfinite(self.means)
         apart = np.diff(self.means[has_night])
-        excess = np.square(apart).mean() / 2 - self.neighbours[has_night].mean()
+        expected = self.neighbours[has_night].mean()
+        excess = np.square(apart).mean() / 2 - expected
         return max(float(excess), 0.0)
 
 
@@ -279,17 +282,20 @@ def means_of_nights(counts: np.ndarray, patients: NightPatients) -> NightMeans |
     n_values = counts.sum(axis=1)
     shares = counts.sum(axis=0) / n_values.sum()
     centred = np.cumsum(shares) - shares / 2 - 0.5
-    deviation = float(np.sqrt((shares * centred**2).sum()))
+    second_moment = (shares * centred**2).sum()
+    third_moment = float((shares * centred**3).sum())
+    deviation = float(np.sqrt(second_moment))
     if deviation < 1e-9:
         return None
     # Not every patient has a value.
     variance = np.diag(patients.shared)
     scarcity = np.maximum(1 / n_values / variance, 1.0)
+    means = counts @ centred / n_values / deviation
     return NightMeans(
-        means=patients.on_dates(counts @ centred / n_values / deviation, np.nan),
+        means=patients.on_dates(means, np.nan),
         neighbours=patients.on_dates(patients.neighbours * scarcity),
         deviation=deviation,
-        third=float((shares * centred**3).sum()) / deviation**3,
+        third=third_moment / deviation**3,
         n_values=n_values,
     )
 
@@ -323,7 +329,8 @@ class Difference:
     @property
     def total_variance(self) -> float:
         """Return the variance of the effect, with what nights have in common."""
-        return self.variance + self.nights.noise * float(self.weights @ self.weights)
+        squares = float(self.weights @ self.weights)
+        return self.variance + self.nights.noise * squares
 
     @property
     def z(self) -> float:
@@ -337,7 +344,8 @@ class Difference:
         skew = self.third / variance**1.5 * np.sign(self.effect)
         # Below, nothing is named, and the law costs time.
         if z > CLEAR_IN_SERIES and skew > 1e-3:
-            return float(stats.norm.isf(stats.pearson3.sf(z, skew)))
+            p = stats.pearson3.sf(z, skew)
+            return float(stats.norm.isf(p))
         return float(z)
 
 
@@ -357,8 +365,9 @@ def difference(
     has_night = np.isfinite(nights.means)
     effect = float(weights[has_night] @ nights.means[has_night])
     squares = contrast.weights**2
-    scarcity = squares @ (1 / nights.n_values) / (squares @ np.diag(patients.shared))
-    scarcity = max(1.0, float(scarcity))
+    of_values = squares @ (1 / nights.n_values)
+    of_patients = squares @ np.diag(patients.shared)
+    scarcity = max(1.0, float(of_values / of_patients))
     return Difference(
         effect=effect,
         raw=effect * nights.deviation,
@@ -374,7 +383,8 @@ def stratified(differences: Sequence[Difference]) -> Difference:
 
     All have the same dates.
     """
-    weights = np.array([1 / difference.variance for difference in differences])
+    variances = np.array([difference.variance for difference in differences])
+    weights = 1 / variances
     weights /= weights.sum()
     means = np.array([difference.nights.means for difference in differences])
     centred = means - np.nanmean(means, axis=1, keepdims=True)
@@ -385,15 +395,14 @@ def stratified(differences: Sequence[Difference]) -> Difference:
     joint = (on_date * np.nan_to_num(centred)).sum(axis=0)
     joint[~has_night] = np.nan
     neighbours = np.array([difference.nights.neighbours for difference in differences])
+    joint_neighbours = (on_date**2 * neighbours).sum(axis=0)
     return Difference(
         effect=float(weights @ [difference.effect for difference in differences]),
         raw=float(weights @ [difference.raw for difference in differences]),
-        variance=float(
-            weights**2 @ [difference.variance for difference in differences]
-        ),
+        variance=float(weights**2 @ variances),
         third=float(weights**3 @ [difference.third for difference in differences]),
-        weights=weights @ np.array([difference.weights for difference in differences]),
-        nights=NightMeans(joint, (on_date**2 * neighbours).sum(axis=0)),
+        weights=weights @ [difference.weights for difference in differences],
+        nights=NightMeans(joint, joint_neighbours),
     )
 
 
@@ -464,7 +473,7 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     site : mapping of str to SeriesNights
         By series, with tonight as the last night.
     """
-    dates = sorted(set(chain.from_iterable(nights.nights for nights in site.values())))
+    dates = sorted(set().union(*[nights.nights for nights in site.values()]))
     series_of: dict[Measure, dict[str, _SeriesTests]] = defaultdict(dict)
     for name, nights in site.items():
         tests = _SeriesTests(nights, dates)
@@ -690,7 +699,8 @@ def _since(measure: Measure, tests: Mapping[str, _SeriesTests]) -> str:
     for window in range(2, max(WINDOWS) + 1):
         by_series = _site_differences(measure, tests, window)
         if by_series:
-            z_of_night[nights[-window]] = stratified([*by_series.values()]).z
+            site_difference = stratified([*by_series.values()])
+            z_of_night[nights[-window]] = site_difference.z
     least = max(z_of_night.values()) ** 2 - 2 * LOG_LIKELIHOOD_BELOW
     return min(night for night, z in z_of_night.items() if z**2 >= least)
 
@@ -716,13 +726,14 @@ def factor_of(
         return None
     is_positive = bool(edges[0] > 0)
     scale = np.log(edges) if is_positive else np.asarray(edges, float)
-    shares = (np.arange(1, 10)) / 10
+    shares = np.arange(1, 10) / 10
     ends = []
     for part in (counts[-window:], counts[:-window]):
         reached = np.cumsum(part.sum(axis=0))
         inner = reached[:-1] / max(reached[-1], 1)
         quantiles = np.interp(shares, inner, scale)
-        quantiles[(shares < inner[0]) | (shares > inner[-1])] = np.nan
+        is_outside = (shares < inner[0]) | (shares > inner[-1])
+        quantiles[is_outside] = np.nan
         ends.append(quantiles)
     moved = ends[0] - ends[1]
     moved = moved[np.isfinite(moved)]
@@ -854,8 +865,9 @@ def chance_of_new_cases(
     n_nights = before.shape[-1]
     rate = (before.sum(axis=-1) + 0.5) / n_nights
     # A standard error above the estimate: too low a dispersion makes false outbreaks.
-    dispersion = before.var(axis=-1, ddof=1) / rate * (1 + np.sqrt(2 / n_nights))
-    dispersion = np.maximum(dispersion, 1.0)
+    estimate = before.var(axis=-1, ddof=1) / rate
+    dispersion = np.maximum(estimate * (1 + np.sqrt(2 / n_nights)), 1.0)
     expected = rate * window
     size = expected / (dispersion - 1 + dispersion * window / n_nights)
-    return stats.nbinom.sf(n_new - 1, size, size / (size + expected))
+    p = size / (size + expected)
+    return stats.nbinom.sf(n_new - 1, size, p)

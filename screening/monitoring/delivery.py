@@ -282,7 +282,8 @@ class _History:
         # With tonight's as the last.
         self.days = [*nights, night]
         self.dates = [datetime.date.fromisoformat(day) for day in self.days]
-        self.weekdays = np.eye(7)[[date.weekday() for date in self.dates]]
+        numbers = [date.weekday() for date in self.dates]
+        self.weekdays = np.eye(7)[numbers]
         self.stay = share_that_stays(self.nights) or 0.0
 
     def rows_expected(self) -> stats.rv_continuous:
@@ -293,7 +294,8 @@ class _History:
         roots = np.sqrt([night.rows for night in self.nights])
         mean_root = float(roots.mean())
         previous = np.concatenate([[0.0], roots - mean_root])
-        design = np.column_stack([np.ones(len(previous)), previous, self.weekdays])
+        intercept = np.ones(len(previous))
+        design = np.column_stack([intercept, previous, self.weekdays])
         # In a ward only who came or went makes a difference; rows of one patient come
         # and go together.
         n_units = sum(night.units for night in self.nights)
@@ -361,7 +363,8 @@ class _History:
     def _unchanged(self, n_before: int, n_still: int, stay: float) -> Iterator[Finding]:
         """Find that nobody came or went where some do so every day."""
         recognised = [night for night in self.nights if night.before]
-        n_came = np.mean([night.units - (night.still or 0) for night in recognised])
+        came = [night.units - (night.still or 0) for night in recognised]
+        n_came = np.mean(came)
         chance = float(stay**n_before * np.exp(-n_came))
         if n_still == n_before == self.tonight.units and chance < ALPHA_UNCHANGED:
             reason = reasons.PATIENTS_UNCHANGED(
@@ -377,9 +380,11 @@ class _History:
         leavers = [(night.before or 0) - (night.still or 0) for night in recognised]
         roots = np.sqrt([count + ANSCOMBE for count in leavers])
         # Several days since the last night are worth more patients at one day's rate.
-        sizes = np.sqrt([*befores, n_before * (1 - stay) / (1 - self.stay)])
+        worth_now = n_before * (1 - stay) / (1 - self.stay)
+        sizes = np.sqrt([*befores, worth_now])
         weekdays = self.weekdays[[*is_recognised, True]]
-        design = sizes[:, None] * np.column_stack([np.ones(len(sizes)), weekdays])
+        effects = np.column_stack([np.ones(len(sizes)), weekdays])
+        design = sizes[:, None] * effects
         usual = np.sqrt(1 - self.stay)
         prior_mean = np.array([usual, *[0.0] * 7])
         prior_scale = np.array([10.0, *[usual * WEEKDAY_EFFECT / 2] * 7])
@@ -431,7 +436,8 @@ class _History:
         # A day brings a new row with a chance of its own, estimated as if one day
         # before these had brought none.
         n_days = sum(days for days in usual_ages if days > 0)
-        chance_none = 1 - (1 + len(usual_ages)) / (2 + len(usual_ages) + n_days)
+        n_nights = len(usual_ages)
+        chance_none = 1 - (1 + n_nights) / (2 + n_nights + n_days)
         n_days_by_chance = int(np.log(ALPHA["rows_too_old"]) / np.log(chance_none))
         return max(*usual_ages, n_days_by_chance)
 
@@ -448,7 +454,8 @@ def _joint_chance(chances: Sequence[float]) -> float:
     """
     n_views = len(chances)
     spread = np.sqrt(n_views * (1 + (n_views - 1) * CORRELATION))
-    return float(stats.norm.cdf(stats.norm.ppf(chances).sum() / spread))
+    z = stats.norm.ppf(chances).sum() / spread
+    return float(stats.norm.cdf(z))
 
 
 def _next_value(

@@ -83,10 +83,9 @@ def profile(
             counted = count_texts(values)
             ordered = sorted(counted, key=lambda text: (-counted[text], text))
             most_frequent = ordered[:MOST_CATEGORIES]
-            described[name] = TextProfile(
-                counts={text: counted[text] for text in most_frequent},
-                more=sum(counted[text] for text in ordered[MOST_CATEGORIES:]),
-            )
+            counts = {text: counted[text] for text in most_frequent}
+            more = sum(counted.values()) - sum(counts.values())
+            described[name] = TextProfile(counts=counts, more=more)
     return Profile(n_rows=n_rows, n_units=n_units, features=described)
 
 
@@ -95,9 +94,8 @@ def _numbers(values: np.ndarray) -> NumberProfile:
     if not values.size:
         return NumberProfile(edges=(), counts=(0,), range=None)
     # Data values as edges, right-closed: then no bin is empty.
-    edges = np.unique(
-        np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf")
-    )
+    shares = np.arange(1, STEPS) / STEPS
+    edges = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     edges = edges[edges < values.max()]
     return NumberProfile(
         edges=edges.tolist(),
@@ -131,10 +129,11 @@ def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
     n_steps : int
     """
     counted = np.asarray(counts, float)
-    share = counted / max(counted.sum(), 1.0)
-    middle = np.cumsum(share) - share / 2
+    weight = counted / max(counted.sum(), 1.0)
+    middle = np.cumsum(weight) - weight / 2
     step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
-    return np.unique(step, return_inverse=True)[1].ravel()
+    _, share = np.unique(step, return_inverse=True)
+    return share
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,8 @@ class ColumnGate:
             equal_shares(self.expected, BINS) if self.numeric else most_frequent
         )
         past_bins = np.bincount(self.coarse_bin, self.expected).astype(int)
-        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
+        n_present = sum(bins) + self.more
+        self.training = np.array([n_rows_past, n_present, 0, 0, *past_bins])
         no_rows = np.zeros(0, dtype=np.int64)
         self.counted = self.count(np.zeros(0), no_rows)
 
@@ -316,7 +316,8 @@ class ColumnGate:
         outside = 0
         if past.range:
             low, high = past.range
-            outside = int(np.count_nonzero((finite < low) | (finite > high)))
+            is_outside = (finite < low) | (finite > high)
+            outside = int(np.count_nonzero(is_outside))
         sample = SampledValues.of(MOST_SAMPLED, rows[is_finite], finite)
         return ColumnCounts(len(values), finite.size, outside, bins, Counter(), sample)
 
@@ -543,8 +544,9 @@ class Gates:
             columns[name] = column.count(features[name], rows, n_unlisted)
         if groups is None:
             return GateCounts(columns, ())
-        counted = pa.table({"group": pa.array(groups)}).group_by("group")
-        sizes = counted.aggregate([([], "count_all")]).rename_columns(["group", "rows"])
+        by_group = pa.table({"group": pa.array(groups)}).group_by("group")
+        counted = by_group.aggregate([([], "count_all")])
+        sizes = counted.rename_columns(["group", "rows"])
         return GateCounts(columns, (sizes,))
 
     def add(self, counts: GateCounts) -> None:
@@ -619,10 +621,11 @@ class Gates:
         `bins` is a digest of the profile: only nights with the same one may be summed.
         """
         bins = json.dumps(self.past.to_dict()).encode()
+        digest = hashlib.sha256(bins).hexdigest()[:16]
         columns = {
             name: column.tonight().tolist() for name, column in self.columns.items()
         }
-        return {"bins": hashlib.sha256(bins).hexdigest()[:16], "columns": columns}
+        return {"bins": digest, "columns": columns}
 
     def facts(self) -> dict[str, FeatureDrift]:
         """Return what every feature has tonight beside training."""
@@ -678,7 +681,8 @@ class Gates:
 
     def _number_for_unknown(self, name: str, sentinels: Mapping[float, int]) -> Reason:
         """Return the reason that a number of a column stands for "not known"."""
-        share = sum(sentinels.values()) / self.columns[name].counted.sample.values.size
+        sampled = self.columns[name].counted.sample.values
+        share = sum(sentinels.values()) / sampled.size
         numbers = " or ".join(f"{value:g}" for value in sentinels)
         return NUMBER_FOR_UNKNOWN(
             column=name, figure=share, share=share, numbers=numbers
@@ -763,8 +767,10 @@ class Gates:
                 p = tests.more_often(met, units, met_before, units_before)
                 description = f"{description}, {past.where} {usual:.0%}"
             elif gate == "unseen":
-                unseen = np.array([*column.counted.unseen.values()]) * self.worth
-                p = tests.never_seen(unseen, column.expected * past.worth, units)
+                unseen = np.array([*column.counted.unseen.values()])
+                p = tests.never_seen(
+                    unseen * self.worth, column.expected * past.worth, units
+                )
             else:
                 p = tests.outside(met, units, units_before)
             if gate == "unseen":

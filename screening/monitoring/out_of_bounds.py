@@ -111,5 +111,6 @@ def odd_cells_by_row(
         for row in np.flatnonzero(mask):
             number = float(values[name][row])
             value = None if np.isnan(number) else number
-            cells[row] = (*(cells[row] or ()), OddCell(name, value))
+            earlier = cells[row] or ()
+            cells[row] = (*earlier, OddCell(name, value))
     return cells

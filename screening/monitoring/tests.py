@@ -27,38 +27,48 @@ def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
 
     An empty bin counts as half a row.
     """
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.any() or not q.any():
+    before = np.asarray(expected, float)
+    now = np.asarray(observed, float)
+    if not before.any() or not now.any():
         return None
-    filled = (p > 0) | (q > 0)
-    p = np.maximum(p[filled], 0.5) / p.sum()
-    q = np.maximum(q[filled], 0.5) / q.sum()
-    return float(((q - p) * np.log(q / p)).sum())
+    filled = (before > 0) | (now > 0)
+    p = np.maximum(before[filled], 0.5) / before.sum()
+    q = np.maximum(now[filled], 0.5) / now.sum()
+    terms = (q - p) * np.log(q / p)
+    return float(terms.sum())
 
 
 def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
     """Return the Kolmogorov-Smirnov distance of shares over ordered bins, 0 to 1."""
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    return float(np.abs(gaps(p, q)).max()) if p.sum() and q.sum() else None
+    before = np.asarray(expected, float)
+    now = np.asarray(observed, float)
+    if not before.sum() or not now.sum():
+        return None
+    return float(np.abs(gaps(before, now)).max())
 
 
 def gaps(expected: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """Return the excess of the observed over the expected cumulative share, by bin."""
-    return np.cumsum(observed / observed.sum() - expected / expected.sum())
+    differences = observed / observed.sum() - expected / expected.sum()
+    return np.cumsum(differences)
 
 
 def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
     """Largest difference of the shares of any set of categories, 0 to 1."""
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
+    before = np.asarray(expected, float)
+    now = np.asarray(observed, float)
+    if not before.sum() or not now.sum():
         return None
-    return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
+    differences = before / before.sum() - now / now.sum()
+    return float(np.abs(differences).sum() / 2)
 
 
 def effective_units(sizes: Iterable[int]) -> float:
     """Return the effective number of rows in groups of equal rows (Kish)."""
     rows = np.fromiter(sizes, dtype=float)
-    return float(rows.sum() ** 2 / np.square(rows).sum()) if rows.size else 0.0
+    if not rows.size:
+        return 0.0
+    return float(rows.sum() ** 2 / np.square(rows).sum())
 
 
 def more_often(
@@ -67,26 +77,24 @@ def more_often(
     """Return the chance of so many events tonight or more (Fisher, one-sided)."""
     if not rows or not past_rows:
         return 1.0
-    drawn, before = _in_units(events, rows), _in_units(past_events, past_rows)
-    return float(
-        hypergeom.sf(drawn[0] - 1, drawn[1] + before[1], drawn[0] + before[0], drawn[1])
-    )
+    x, m = _in_units(events, rows)
+    k, n = _in_units(past_events, past_rows)
+    return float(hypergeom.sf(x - 1, m + n, x + k, m))
 
 
 def other_shares(counts: Counts, past: Counts) -> float:
     """Return the chance of so unusual a category (Fisher, times their number)."""
-    rows, past_rows = float(np.sum(counts)), float(np.sum(past))
+    rows = float(np.sum(counts))
+    past_rows = float(np.sum(past))
     if not rows or not past_rows or len(counts) < 2:
         return 1.0
-    tails = [
-        min(
-            more_often(x, rows, k, past_rows),
-            more_often(rows - x, rows, past_rows - k, past_rows),
-        )
-        for x, k in zip(counts, past, strict=True)
-    ]
+    tails = []
+    for x, k in zip(counts, past, strict=True):
+        tails.append(more_often(x, rows, k, past_rows))
+        tails.append(more_often(rows - x, rows, past_rows - k, past_rows))
     # Of two categories each says what the other says.
-    return min(1.0, 2 * min(tails) * (1 if len(tails) == 2 else len(tails)))
+    n_independent = 1 if len(counts) == 2 else len(counts)
+    return min(1.0, 2 * min(tails) * n_independent)
 
 
 def outside(events: float, rows: float, past_rows: float) -> float:
@@ -96,8 +104,11 @@ def outside(events: float, rows: float, past_rows: float) -> float:
     + b = `events`.
     """
     x, m = _in_units(events, rows)
-    every = m + _in_units(0, past_rows)[1]
-    return float(min(1.0, (x + 1) * hypergeom.pmf(x, every, x, m))) if x else 1.0
+    if not x:
+        return 1.0
+    _, n = _in_units(0, past_rows)
+    all_inside = hypergeom.pmf(x, m + n, x, m)
+    return float(min(1.0, (x + 1) * all_inside))
 
 
 def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
@@ -107,21 +118,26 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
     without replacement; such events are negatively associated, so a Chernoff bound over
     all categories holds.
     """
-    x = sum(max(1, math.floor(n + 1e-9)) for n in unseen)
+    x = sum(map(_whole_rows, unseen))
     if not x:
         return 1.0
-    m, before = max(x, round(rows)), round(sum(past))
+    m = max(x, round(rows))
+    n_rows = m + round(sum(past))
     # Fewer rows a category: all of them lie in the night more easily, so the bound
     # stays one.
-    sizes, times = np.unique(
-        [max(1, math.floor(n + 1e-9)) for n in (*unseen, *past) if n],
-        return_counts=True,
-    )
-    inside = np.minimum(hypergeom.logpmf(sizes, m + before, sizes, m), 0.0)
+    rows_of_category = [_whole_rows(n) for n in (*unseen, *past) if n]
+    sizes, times = np.unique(rows_of_category, return_counts=True)
+    inside = np.minimum(hypergeom.logpmf(sizes, n_rows, sizes, m), 0.0)
     with np.errstate(divide="ignore"):
         rest = np.log1p(-np.exp(inside))
-    exponents = np.logaddexp(rest, inside + np.outer(TILTS, sizes)) @ times - TILTS * x
+    tilted = np.logaddexp(rest, inside + np.outer(TILTS, sizes))
+    exponents = tilted @ times - TILTS * x
     return float(min(1.0, math.exp(exponents.min())))
+
+
+def _whole_rows(n: float) -> int:
+    """Return how many whole rows an effective number is worth, at least one."""
+    return max(1, math.floor(n + 1e-9))
 
 
 def other_distribution(distance: float, rows: float, past_rows: float) -> float:
@@ -134,11 +150,10 @@ def other_distribution(distance: float, rows: float, past_rows: float) -> float:
     """
     m = min(float(rows), MOST_UNITS)
     n = min(float(past_rows), MOST_UNITS)
-    return (
-        min(1.0, TWO_SAMPLES * math.exp(-2 * distance**2 * m * n / (m + n)))
-        if m and n
-        else 1.0
-    )
+    if not m or not n:
+        return 1.0
+    exponent = -2 * distance**2 * m * n / (m + n)
+    return min(1.0, TWO_SAMPLES * math.exp(exponent))
 
 
 def _in_units(events: float, rows: float) -> tuple[int, int]:

@@ -411,7 +411,8 @@ class Density:
         cumulated = np.cumsum(counts)
         self.ends = ends
         self.share = cumulated / cumulated[-1]
-        below, self.middle, above = np.interp((0.1, 0.5, 0.9), self.share, ends)
+        deciles = (0.1, 0.5, 0.9)
+        below, self.middle, above = np.interp(deciles, self.share, ends)
         min_width = MIN_WIDTH
         if not log:
             min_width *= max(abs(self.middle), 1e-12)
@@ -440,7 +441,8 @@ class Density:
             Scale of the shift, in `width`.
         """
         off = (float(np.median(x)) - self.middle) / self.width
-        return float(voigt_profile(off, 1 / np.sqrt(max(n_units, 1.0)), shift_scale))
+        error = 1 / np.sqrt(max(n_units, 1.0))
+        return float(voigt_profile(off, error, shift_scale))
 
 
 @dataclass(frozen=True)
@@ -480,14 +482,17 @@ class _Night:
         density = Density(training, log)
         if log:
             # A factor is a shift of logarithms.
-            return cls(conversion, density, np.log(now), np.log(then), 0.0, n_units)
+            now = np.log(now)
+            then = np.log(then)
+            return cls(conversion, density, now, then, 0.0, n_units)
         stretch = float(np.log(conversion.factor))
         return cls(conversion, density, now, then, stretch, n_units)
 
     def gains(self) -> np.ndarray:
         """Return by how much, in logs, each value is likelier converted back."""
         density = self.density
-        return density.log_at(self.then) - density.log_at(self.now) - self.stretch
+        then = density.log_at(self.then)
+        return then - density.log_at(self.now) - self.stretch
 
     def whole(self, differs: bool, chance: float) -> UnitShift | None:
         """Return the shift of the column as a whole, if there may be one."""
@@ -498,11 +503,13 @@ class _Night:
         then = density.marginal_likelihood(self.then, self.n_units, scale)
         now = density.marginal_likelihood(self.now, self.n_units, scale)
         ratio = then / now
-        move = abs(float(np.median(self.then) - np.median(self.now)))
+        move = abs(np.median(self.then) - np.median(self.now))
         if move < MIN_MOVE * density.width:
             bound = np.inf
         least = POSSIBLE_BOUND if differs else max(bound, 1 / chance)
-        return UnitShift(self.conversion, ratio, bound) if ratio >= least else None
+        if ratio < least:
+            return None
+        return UnitShift(self.conversion, ratio, bound)
 
     def part(self, gains: np.ndarray, chance: float) -> UnitShift | None:
         """Return the shift of some rows, if more have one than chance would bring."""
@@ -510,7 +517,8 @@ class _Night:
         n_converted = int(share * self.n_units)
         if n_converted < MIN_CONVERTED_ROWS or share < MIN_CONVERTED_SHARE:
             return None
-        if binom.sf(n_converted - 1, int(self.n_units), 1 / ROW_RATIO) > chance:
+        p = binom.sf(n_converted - 1, int(self.n_units), 1 / ROW_RATIO)
+        if p > chance:
             return None
         return UnitShift(self.conversion, ROW_RATIO, ROW_RATIO, share)
 
