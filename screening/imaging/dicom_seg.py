@@ -159,11 +159,11 @@ def _on_series(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volu
     turn = np.rint(np.linalg.inv(from_series) @ from_voxels)
     unit_corners = np.array([(*corner, 1) for corner in np.ndindex(2, 2, 2)])
     corners = unit_corners * [*maps.flags.shape, 1]
-    distance = np.abs((from_series @ turn - from_voxels) @ corners.T).max()
+    error = from_series @ turn - from_voxels
+    distance = np.abs(error @ corners.T).max()
     absolute = np.abs(turn[:3, :3])
-    is_permutation = (absolute.sum(axis=0) == 1).all() and (
-        absolute.sum(axis=1) == 1
-    ).all()
+    sums = [*absolute.sum(axis=0), *absolute.sum(axis=1)]
+    is_permutation = all(axis == 1 for axis in sums)
     if distance > _TOLERANCE or not is_permutation:
         raise _reference_error(
             f"image {number}: the grid of the run is not that of the series in "
@@ -171,8 +171,10 @@ def _on_series(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volu
             "resampling"
         )
     flagged = np.argwhere(maps.flags)
-    positions = (flagged @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
-    if (positions < 0).any() or (positions >= geometry.spatial_shape).any():
+    turned = flagged @ turn[:3, :3].T + turn[:3, 3]
+    positions = turned.astype(np.int64)
+    is_outside = (positions < 0) | (positions >= geometry.spatial_shape)
+    if is_outside.any():
         raise _reference_error(
             f"image {number}: flagged voxels lie outside the series in `reference`"
         )

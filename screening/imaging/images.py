@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -110,7 +111,8 @@ def _read_header(path: Path, name: str) -> Nifti:
     if not has_affine:
         return Nifti(path, name, shape, None)
     affine = np.asarray(image.affine, dtype=float)
-    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-9:
+    determinant = np.linalg.det(affine[:3, :3])
+    if not np.isfinite(affine).all() or abs(determinant) < 1e-9:
         raise CohortError(
             f"{name}: the orientation is no grid in space; is the header damaged?"
         )
@@ -128,7 +130,7 @@ def _volume_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         raise CohortError(
             f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
         )
-    if np.prod([float(side) for side in shape]) > _MAX_VOXELS:
+    if math.prod(map(int, shape)) > _MAX_VOXELS:
         raise CohortError(
             f"{name}: more than {_MAX_VOXELS} voxels; is the header damaged?"
         )
@@ -216,7 +218,8 @@ class PatientImages(SourcePart):
             raise CohortError(faults)
         self.bytes = sum(size for size, _ in self.stamps.values())
         digests = [f"{column} {digest_of(path)}\n" for column, path in files]
-        self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
+        content = "".join(digests).encode()
+        self.sha256 = hashlib.sha256(content).hexdigest()
 
     def _grid_faults(self, volume: Nifti, first_column: str) -> list[str]:
         """Return how a volume's grid differs from that of the first column."""

@@ -10,8 +10,10 @@ against threshold, serves voxels and lesions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, label
@@ -115,12 +117,12 @@ def area_opening(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
     # A border of empty cells makes neighbors of edge voxels valid.
     padded = tuple([side + 2 for side in grid.shape])
     cell_of_row = np.ravel_multi_index(tuple(grid.index.T + 1), padded)
-    row_of_cell = np.full(int(np.prod(padded)), -1, dtype=np.int64)
+    row_of_cell = np.full(math.prod(padded), -1, dtype=np.int64)
     row_of_cell[cell_of_row] = np.arange(len(cell_of_row))
     strides = np.array([padded[1] * padded[2], padded[2], 1])
-    axis_steps = np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij")
-    steps = np.stack(axis_steps, axis=-1).reshape(-1, 3)
-    offsets = (steps @ strides)[np.any(steps != 0, axis=1)]
+    steps = np.array(list(product([-1, 0, 1], repeat=3)))
+    steps = steps[steps.any(axis=1)]
+    offsets = steps @ strides
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order = np.argsort(-scores, kind="stable")
     floor = float(scores.min())
@@ -238,7 +240,8 @@ class Patient:
 
     def peaks(self, scores: np.ndarray) -> np.ndarray:
         """Return the highest score in each lesion, shape (n_lesions,)."""
-        peaks = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
+        n_lesions = int(self.lesion.max(initial=0))
+        peaks = np.full(n_lesions + 1, -np.inf)
         np.maximum.at(peaks, self.lesion, scores)
         return peaks[1:]
 
@@ -479,9 +482,9 @@ def judge_lesions_elsewhere(
 def _false_range(false: np.ndarray, seed: int) -> Estimate:
     """Return false clusters per patient, with the interval of resampled patients."""
     rng = np.random.default_rng(seed)
-    draws = rng.choice(false, (_DRAWS, len(false))).mean(axis=1)
-    low, high = percentiles(draws[:, None], len(false))
-    return Estimate(false.mean(), max(low[0], 0.0), high[0])
+    drawn = rng.choice(false, (_DRAWS, len(false)))
+    low, high = percentiles(drawn.mean(axis=1), len(false))
+    return Estimate(false.mean(), max(float(low), 0.0), float(high))
 
 
 def _maps(patients: Sequence[Patient], sd: float, min_voxels: int) -> list[np.ndarray]:
@@ -499,7 +502,8 @@ def _peaks(
         patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)
     ]
     n_lesions = list(map(len, peaks))
-    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), n_lesions)
+    patient = np.repeat(np.arange(len(peaks)), n_lesions)
+    return np.concatenate(peaks), patient
 
 
 def _setting(
@@ -542,7 +546,8 @@ def _threshold(
     ordered = np.sort(peaks)
     thresholds = np.concatenate([[FLAG_EVERYTHING], np.unique(peaks)])
     hits = m - np.searchsorted(ordered, thresholds, side="left")
-    cut = ordered[min(int((1 - rule.value) * m), m - 1)]
+    n_missed = min(int((1 - rule.value) * m), m - 1)
+    cut = ordered[n_missed]
     below = peaks < cut
     design = 1.0
     if below.any() and not below.all():
@@ -560,7 +565,8 @@ def _froc_curve(patients: Sequence[Patient], setting: _Setting) -> Froc:
     """Return sensitivity and false clusters per patient over thresholds."""
     maps = _maps(patients, setting.smoothing, setting.min_voxels)
     ordered = np.sort(setting.peaks)
-    ranks = np.linspace(0, len(ordered) - 1, _CURVE_POINTS).round().astype(int)
+    spaced = np.linspace(0, len(ordered) - 1, _CURVE_POINTS)
+    ranks = spaced.round().astype(int)
     thresholds = np.unique(np.append(ordered[ranks], setting.threshold))
     sensitivity = []
     false_positives = []

@@ -5,6 +5,7 @@ The features of a channel are mean, standard deviation and gradient.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -46,7 +47,8 @@ def grid_index(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
     """
     if not len(coordinates):
         return np.zeros((0, 3), dtype=np.int64)
-    return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
+    steps_from_corner = (coordinates - coordinates.min(axis=0)) / step
+    return np.rint(steps_from_corner).astype(np.int64)
 
 
 def bounding_grid(
@@ -75,8 +77,8 @@ def bounding_grid(
         raise CohortError(f"{where}a voxel has no place: a coordinate is missing")
     step = np.array(list(map(grid_step, coordinates.T)))
     index = grid_index(coordinates, step)
-    shape = tuple([int(largest) + 1 for largest in index.max(axis=0)])
-    fits = np.prod([float(side) for side in shape]) <= MAX_CELLS
+    shape = tuple((index.max(axis=0) + 1).tolist())
+    fits = math.prod(shape) <= MAX_CELLS
     if not fits or not _is_distinct(index, shape):
         raise CohortError(
             f"{where}a patient's coordinates are no grid (two voxels in one place, or "
@@ -213,14 +215,16 @@ def neighbourhood_features(
     square = cube_mean(grid**2) / safe
     variance = square - mean**2
     # Below this the variance of a constant cube is rounding.
-    sd = np.sqrt(np.where(variance > 1e-12 * square, variance, 0.0))
+    is_spread = variance > 1e-12 * square
+    sd = np.sqrt(np.where(is_spread, variance, 0.0))
     squared_gradient = sum(
         _axis_gradient(grid, has_value > 0, axis) ** 2 for axis in range(3)
     )
+    gradient = np.sqrt(squared_gradient)
     return [
         np.where(has_values, mean + centre, np.nan),
         np.where(has_values, sd, np.nan),
-        np.where(present, np.sqrt(squared_gradient)[at], np.nan),
+        np.where(present, gradient[at], np.nan),
     ]
 
 
@@ -302,7 +306,8 @@ class _NeighbourhoodPart(SourcePart):
             yield from self.part.batches(wanted, batch_rows)
             return
         read = [name for name in wanted if name in self.part.header]
-        needed = list(dict.fromkeys([*read, self.group, *self.axes, *channels]))
+        columns_of_grid = [self.group, *self.axes]
+        needed = list(dict.fromkeys([*read, *columns_of_grid, *channels]))
         for columns in self._patients(needed, batch_rows):
             axes = [self._floats(columns, axis) for axis in self.axes]
             index, shape = bounding_grid(np.column_stack(axes), f"{self.name}: ")
@@ -331,7 +336,8 @@ class _NeighbourhoodPart(SourcePart):
         seen: set[object] = set()
         runs = groupby(self._runs(needed, batch_rows), key=itemgetter(0))
         for name, patient_runs in runs:
-            if name in seen or self.owners.setdefault(name, id(self)) != id(self):
+            is_of_other = self.owners.setdefault(name, id(self)) != id(self)
+            if name in seen or is_of_other:
                 raise CohortError(
                     f"{self.name}: rows of a patient do not stand together; sort them "
                     "by patient"

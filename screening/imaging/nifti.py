@@ -65,12 +65,14 @@ class PatientMaps:
         marks, scores : ndarray of shape (n,)
         """
         index = np.rint(positions).astype(np.int64)
-        if (index < 0).any() or (index >= self.flags.shape).any():
+        is_outside = (index < 0) | (index >= self.flags.shape)
+        if is_outside.any():
             raise ModelError(
                 "a voxel of scores.parquet lies outside the grid that run.json states"
             )
-        self.flags[tuple(index.T)] = marks
-        self.scores[tuple(index.T)] = scores
+        at = tuple(index.T)
+        self.flags[at] = marks
+        self.scores[at] = scores
 
 
 def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:

@@ -8,6 +8,7 @@ are held in memory.
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -173,10 +174,8 @@ def _flagged_voxels(
         for axis, distinct in enumerate(coordinates):
             if len(distinct) < _MAX_PLANES:
                 distinct.update(np.unique(positions[:, axis]).tolist())
-        hit = values[MARK] > 0
-        flagged = np.column_stack(
-            [positions[hit], values["score"][hit], values[MARK][hit]]
-        )
+        voxels = np.column_stack([positions, values["score"], values[MARK]])
+        flagged = voxels[values[MARK] > 0]
         patient = patients.setdefault(name, _PatientVoxels())
         patient.n_rows += len(positions)
         patient.parts.append(flagged.astype(np.float32))
@@ -246,12 +245,12 @@ def _draw_slices(
         By patient.
     """
     voxels_of = _voxels_of_slices(planes, rows, watched, views)
-    all_voxels = np.concatenate([*voxels_of.values(), np.zeros((0, 5))])
-    if not len(all_voxels):
+    scores = np.concatenate([[], *[voxels[:, 3] for voxels in voxels_of.values()]])
+    if not len(scores):
         return {name: [] for name in planes}, None
-    scores = all_voxels[:, 3]
     # Colours follow ranks: with a few extreme scores all others would have one colour.
-    heat_edges = np.quantile(scores, np.arange(1, len(_HEAT)) / len(_HEAT))
+    ranks = np.arange(1, len(_HEAT)) / len(_HEAT)
+    heat_edges = np.quantile(scores, ranks)
     flag_colours = [_flag_colour(number) for number in range(len(watched))]
     palette = np.array([(0, 0, 0), *_GREY, *flag_colours])
     slices: dict[str, list[Slice]] = {}
@@ -285,10 +284,10 @@ def _voxels_of_slices(
         drawn = _as_drawn(views.get(name), positions)
         # Rounded to single precision, as the planes were chosen.
         depth = drawn[:, 2].astype(np.float32).astype(float)
+        voxels = np.column_stack([drawn[:, :2], *values.values()])
         for plane in planes.get(name, ()):
             in_plane = depth == plane
-            columns = [column[in_plane] for column in values.values()]
-            parts[name, plane].append(np.column_stack([drawn[in_plane, :2], *columns]))
+            parts[name, plane].append(voxels[in_plane])
     return {key: np.concatenate(blocks) for key, blocks in parts.items()}
 
 
@@ -316,7 +315,8 @@ def by_patient(
     for batch in rows.batches([*stored, "flagged", "class"]):
         values = {name: _to_numpy(batch[name]) for name in stored}
         class_number = _to_numpy(pc.index_in(batch["class"], pa.array(watched)))
-        values[MARK] = np.where(_to_numpy(batch["flagged"]), class_number + 1, 0)
+        is_flagged = _to_numpy(batch["flagged"])
+        values[MARK] = np.where(is_flagged, class_number + 1, 0)
         group = values.get("group", np.full(batch.num_rows, ""))
         names, first, number_of_row = np.unique(
             group, return_index=True, return_inverse=True
@@ -361,21 +361,25 @@ def _draw_slice(
         Of the overlay: transparent, grey levels, a colour per watched class.
     view : View or None
     """
+    in_plane = voxels[:, :2]
     if view is None:
-        flat = np.column_stack([voxels[:, :2], np.zeros(len(voxels))])
+        flat = np.column_stack([in_plane, np.zeros(len(voxels))])
         pixel = grid_index(flat, np.append(step, 1.0))[:, :2]
     else:
         # The patient's right on the left, and the front above.
-        pixel = (voxels[:, :2].max(axis=0) - voxels[:, :2]).astype(np.int64)
+        from_right = in_plane.max(axis=0) - in_plane
+        pixel = from_right.astype(np.int64)
     # A large slice is drawn in blocks: the highest score, and any flag, of each block.
-    pixel //= max(1, int(np.ceil((pixel.max() + 1) / _MAX_PIXELS)))
+    n_pixels = int(pixel.max()) + 1
+    pixel //= math.ceil(n_pixels / _MAX_PIXELS)
     width, height = pixel.max(axis=0) + 1
     overlay, heat = np.zeros((2, height, width), dtype=np.uint8)
     y = pixel[:, 1]
     x = pixel[:, 0]
     heat_level = np.searchsorted(heat_edges, voxels[:, 3], side="right")
+    grey_level = _grey_level(voxels[:, 2])
     np.maximum.at(heat, (y, x), 1 + heat_level.astype(np.uint8))
-    np.maximum.at(overlay, (y, x), 1 + _grey_level(voxels[:, 2]))
+    np.maximum.at(overlay, (y, x), 1 + grey_level)
     hit = voxels[:, 4] > 0
     flag_level = (len(_GREY) + voxels[hit, 4]).astype(np.uint8)
     np.maximum.at(overlay, (y[hit], x[hit]), flag_level)
@@ -397,11 +401,17 @@ def _draw_slice(
 def _grey_level(tissue: np.ndarray) -> np.ndarray:
     """Return the grey level of each voxel, 0 to 63; extreme values are clipped."""
     finite = tissue[np.isfinite(tissue)]
-    low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
+    low = 0.0
+    high = 1.0
+    if finite.size:
+        low, high = np.quantile(finite, [0.01, 0.99])
     values = np.nan_to_num(tissue, nan=low)
-    share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
+    share = np.full(len(values), 0.5)
+    if high > low:
+        share = (values - low) / (high - low)
     largest = _LEVELS - 1
-    return np.clip(np.rint(share * largest), 0, largest).astype(np.uint8)
+    level = np.clip(np.rint(share * largest), 0, largest)
+    return level.astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -428,7 +438,8 @@ class View:
 
         affine = np.array(geometry.affine)
         to_file = inv_ornt_aff(io_orientation(affine), geometry.shape)
-        return cls(np.rint(np.linalg.inv(to_file)), voxel_sizes(affine @ to_file))
+        from_file = np.rint(np.linalg.inv(to_file))
+        return cls(from_file, voxel_sizes(affine @ to_file))
 
     def turned(self, positions: np.ndarray) -> np.ndarray:
         """Return voxel numbers of the file as those of the canonical grid, (n, 3)."""
@@ -440,7 +451,8 @@ class View:
 
         From right to left, front to back, top to bottom.
         """
-        return np.asarray((np.ptp(self.turned(positions), axis=0) + 1) * self.spacing)
+        n_voxels = np.ptp(self.turned(positions), axis=0) + 1
+        return np.asarray(n_voxels * self.spacing)
 
     @property
     def aspect(self) -> float:
@@ -482,7 +494,8 @@ def largest_clusters(
         return None, []
     grid = np.zeros(shape, dtype=bool)
     grid[tuple(index.T)] = True
-    labelled, n_clusters = connected(grid, structure=np.ones((3, 3, 3), dtype=bool))
+    touching = np.ones((3, 3, 3), dtype=bool)
+    labelled, n_clusters = connected(grid, structure=touching)
     number_of_voxel = labelled[tuple(index.T)]
     sizes = np.bincount(number_of_voxel, minlength=n_clusters + 1)[1:]
     largest = np.argsort(-sizes, kind="stable")[:_MAX_CLUSTERS] + 1

@@ -196,11 +196,11 @@ def _identity(place: str) -> str:
 def _others_of(backup: Path, identity: str) -> list[Path]:
     """Return the other backups of a ledger in a folder, the newest first."""
     name = re.compile(rf"screening-{identity}-\d{{8}}T\d{{6}}Z\.(db|dump)")
-    others = [
-        path
-        for path in backup.parent.iterdir()
-        if path.is_file() and name.fullmatch(path.name) and path.name != backup.name
-    ]
+    others = []
+    for path in backup.parent.iterdir():
+        is_backup = path.is_file() and name.fullmatch(path.name)
+        if is_backup and path.name != backup.name:
+            others.append(path)
     return sorted(others, key=lambda path: path.stem, reverse=True)
 
 

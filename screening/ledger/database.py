@@ -445,7 +445,8 @@ def _restrict_mode(path: Path) -> None:
     status = path.stat()
     allowed = 0o660 if status.st_mode & stat.S_IWGRP else 0o600
     mode = status.st_mode & allowed
-    if stat.S_IMODE(status.st_mode) != mode and status.st_uid == os.geteuid():
+    is_own = status.st_uid == os.geteuid()
+    if stat.S_IMODE(status.st_mode) != mode and is_own:
         path.chmod(mode)
 
 

@@ -457,7 +457,8 @@ def append(
     """
     if not facts.IN_COPY:
         refuse_copy(connection)
-    pieces: list[Iterable[Part]] = [[Part("facts", facts.to_dict())]]
+    first = Part("facts", facts.to_dict())
+    pieces: list[Iterable[Part]] = [[first]]
     for part in parts:
         if isinstance(part, Part):
             pieces.append([part])
@@ -513,8 +514,8 @@ class Stated(NamedTuple, Generic[Kind]):
 
 def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]]:
     """Yield the entries of a kind, or of its subtypes, in order."""
-    kinds = [name for name, subtype in KINDS.items() if issubclass(subtype, kind)]
-    for entry in trail.entries(connection, TRAIL.c.kind.in_(kinds)):
+    is_of_kind = TRAIL.c.kind.in_(_names_of(kind))
+    for entry in trail.entries(connection, is_of_kind):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
         reason = None
@@ -524,19 +525,24 @@ def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]
         yield Stated(entry.number, entry.recorded, facts, reason)
 
 
+def _names_of(kind: type[Facts]) -> list[str]:
+    """Return the names of a kind of entries, and of its subtypes."""
+    return [name for name, subtype in KINDS.items() if issubclass(subtype, kind)]
+
+
 def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
     """Return by series the digest of the model that the trail makes its champion.
 
     Only what entries state is read, and of nights only the first of each series.
     """
-    changes = [name for name, kind in KINDS.items() if issubclass(kind, ModelChange)]
     begins = PARTS.c.facts.contains(BEGINS, autoescape=True)
-    is_change = TRAIL.c.kind.in_(changes)
+    is_change = TRAIL.c.kind.in_(_names_of(ModelChange))
+    is_first_night = (TRAIL.c.kind == Night.KIND) & begins
     chosen = (
         sa.select(TRAIL.c.number, TRAIL.c.kind, PARTS.c.facts)
         .join(PARTS, PARTS.c.entry == TRAIL.c.number)
         .where(PARTS.c.part == 0)
-        .where(is_change | ((TRAIL.c.kind == Night.KIND) & begins))
+        .where(is_change | is_first_night)
         .order_by(TRAIL.c.number)
     )
     champions: dict[str, str] = {}
@@ -544,8 +550,10 @@ def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
         title = f"entry {number} of the audit trail ({kind})"
         facts = KINDS[kind].from_dict(trail.read_in(number, text), title)
         for table, rows in facts.rows(number, ()):
-            if table is CHAMPIONS:
-                champions |= {str(row["series"]): str(row["model"]) for row in rows}
+            if table is not CHAMPIONS:
+                continue
+            for row in rows:
+                champions[str(row["series"])] = str(row["model"])
     return champions
 
 
@@ -569,7 +577,8 @@ def scores_at(
             continue
         hashes = []
         cells = []
-        for name, cell in zip(parts[entry].names, parts[entry].facts, strict=True):
+        part = parts[entry]
+        for name, cell in zip(part.names, part.facts, strict=True):
             if not name.startswith(STAND_IN):
                 hashes.append(int(name))
                 cells.append(cell)

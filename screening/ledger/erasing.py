@@ -85,7 +85,8 @@ class Scope:
         for match in self._pattern.finditer("".join(words)):
             first = bisect_right(starts, match.start()) - 1
             end = bisect_left(starts, match.end())
-            remaining[first:end] = [GONE] + [""] * (end - first - 1)
+            n_emptied = end - first - 1
+            remaining[first:end] = [GONE, *[""] * n_emptied]
         return remaining
 
     @cached_property
@@ -137,11 +138,14 @@ class _Change:
         salts = bytearray(part.salts)
         gone = dict(part.gone)
         for place in self.places:
-            gone[str(place)] = part.leaf(place, part.names[place]).hex()
+            leaf = part.leaf(place, part.names[place])
+            gone[str(place)] = leaf.hex()
             salts[SALT * place : SALT * (place + 1)] = bytes(SALT)
         after = replace(part, names=self.names, salts=bytes(salts), gone=gone)
-        here = (PARTS.c.entry == self.entry) & (PARTS.c.part == self.number)
-        connection.execute(PARTS.update().where(here).values(after.stored()))
+        update = PARTS.update().where(
+            PARTS.c.entry == self.entry, PARTS.c.part == self.number
+        )
+        connection.execute(update.values(after.stored()))
 
 
 def unreached(connection: sa.Connection) -> dict[str, int]:
@@ -246,7 +250,8 @@ def _project_again(connection: sa.Connection, entries: Collection[int]) -> None:
     """Make the rows of some entries anew in every table."""
     for numbers in trail.portions(sorted(entries)):
         for table in PROJECTED.tables.values():
-            connection.execute(table.delete().where(table.c.entry.in_(numbers)))
+            of_entries = table.c.entry.in_(numbers)
+            connection.execute(table.delete().where(of_entries))
         project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
 
 
@@ -363,7 +368,9 @@ def _without_texts(part: Part, scope: Scope, is_patients: bool) -> list[str]:
         all_go = is_patients and part.what != ENTERED
     if all_go:
         return [""] * len(part.names)
-    return list(part.names) if scope.patient is None else scope.without(part.names)
+    if scope.patient is None:
+        return list(part.names)
+    return scope.without(part.names)
 
 
 def before_age(age: str, today: datetime.date) -> str:

@@ -159,11 +159,12 @@ def _with_rates(
 
 def _by_first_night(connection: sa.Connection, series: str | None) -> Sequence[str]:
     """Return the keys of all series, or of one, in order of their first nights."""
-    names = sa.select(RUNS.c.series).where(~RUNS.c.shadow).group_by(RUNS.c.series)
+    runs = RUNS.c
+    names = sa.select(runs.series).where(~runs.shadow).group_by(runs.series)
     if series is not None:
-        names = names.where(RUNS.c.series == series)
-    first = (sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry))
-    return connection.scalars(names.order_by(*first)).all()
+        names = names.where(runs.series == series)
+    in_order = names.order_by(sa.func.min(runs.night), sa.func.min(runs.entry))
+    return connection.scalars(in_order).all()
 
 
 def _in_order(runs: Mapping[int, NightRun]) -> list[int]:
@@ -243,8 +244,8 @@ class _SeriesNights:
         runs = {}
         for row in rows:
             is_in_force = row.entry == in_force[row.night]
-            on_run = by_run[row.key]
-            runs[row.entry] = _night_run(row, nights[row.entry], on_run, is_in_force)
+            night = nights[row.entry]
+            runs[row.entry] = _night_run(row, night, by_run[row.key], is_in_force)
         return cls(series, runs, nights, verdicts, by_run)
 
     def sum_up(
@@ -328,10 +329,9 @@ def _night_run(
 
     `row`: the run, and when it was recorded; `verdicts`: those on it.
     """
-    flagged = count_verdicts(verdict.verdict for verdict in verdicts if verdict.flagged)
-    sampled = count_verdicts(
-        verdict.verdict for verdict in verdicts if not verdict.flagged
-    )
+    on_flagged = [verdict.verdict for verdict in verdicts if verdict.flagged]
+    on_sample = [verdict.verdict for verdict in verdicts if not verdict.flagged]
+    flagged = count_verdicts(on_flagged)
     figures = {name: getattr(night, name) for name in NightFigures.model_fields}
     figures["model"] = row.model[:12]
     flag_rate = night.flagged / night.scored if night.scored else None
@@ -346,7 +346,7 @@ def _night_run(
         minutes=night.review_minutes,
         verdicts=flagged,
         ppv=judged_share(flagged),
-        sample=sampled,
+        sample=count_verdicts(on_sample),
     )
 
 
@@ -485,7 +485,8 @@ def _compared_with(
     if model is not None:
         return series, model
     names = every_series(connection)
-    if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in names):
+    begins_series = any(name.startswith(text) for name in names)
+    if DIGITS.fullmatch(text) and not begins_series:
         raise UsageError(
             NO_SHADOW.format(text, shown_series(series)), parameters=["shadow"]
         )
@@ -501,9 +502,9 @@ def _compared_with(
 
 def _shadow_of(connection: sa.Connection, series: str, text: str) -> str | None:
     """Return the digest of a series' shadow by its first digits, or None."""
-    is_shadow = (RUNS.c.series == series) & RUNS.c.shadow
-    shadows = connection.scalars(sa.select(RUNS.c.model).where(is_shadow).distinct())
-    models = [model for model in shadows if model.startswith(text)]
+    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
+    digests = connection.scalars(shadows.distinct())
+    models = [digest for digest in digests if digest.startswith(text)]
     if len(text) < MIN_DIGITS or not models:
         return in_shadow(connection, series, text)
     if len(models) > 1:
@@ -538,7 +539,9 @@ def _agreement(side: _Side, other: _Side, n_both: Sequence[int]) -> dict[str, An
     first = totals["first"]
     second = totals["second"]
     agreement = 1 - (first + second - 2 * totals["both"]) / n_units
-    chance = (first * second + (n_units - first) * (n_units - second)) / n_units**2
+    both_by_chance = first * second
+    neither_by_chance = (n_units - first) * (n_units - second)
+    chance = (both_by_chance + neither_by_chance) / n_units**2
     kappa = None if chance == 1 else (agreement - chance) / (1 - chance)
     return {
         "agreement": agreement,

@@ -210,7 +210,8 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
             return trail.head(connection, closed.entry)
         if closed is not None:
             raise UsageError(f"series {shown_series(name)} is closed already")
-        facts = Retired(series=name, last=_last_nights(connection).get(name, ""))
+        last = _last_nights(connection).get(name, "")
+        facts = Retired(series=name, last=last)
         return append(connection, ledger.clock(), facts, why)
 
 
@@ -229,8 +230,13 @@ def retired(connection: sa.Connection) -> dict[str, Stated[Retired]]:
 
 def _last_nights(connection: sa.Connection) -> dict[str, str]:
     """Return the last night of each series."""
-    nights = sa.select(RUNS.c.series, sa.func.max(RUNS.c.night)).where(~RUNS.c.shadow)
-    return dict(connection.execute(nights.group_by(RUNS.c.series)).all())
+    runs = RUNS.c
+    nights = (
+        sa.select(runs.series, sa.func.max(runs.night))
+        .where(~runs.shadow)
+        .group_by(runs.series)
+    )
+    return dict(connection.execute(nights).all())
 
 
 class LastWord(NamedTuple):

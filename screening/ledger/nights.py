@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,8 @@ def series_by(name: str | None, question: Question) -> str:
     """Return the key of a series: its name, or the digest of its question."""
     if name:
         return name
-    return hashlib.sha256(trail.plain(question.to_dict()).encode()).hexdigest()
+    content = trail.plain(question.to_dict()).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 @contextmanager
@@ -145,7 +146,8 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     same_night = current_runs(
         night.series, night.shadow_model, RUNS.c.night == night.night
     )
-    run = connection.execute(same_night.where(RUNS.c.key != night.key)).first()
+    others = same_night.where(RUNS.c.key != night.key)
+    run = connection.execute(others).first()
     if run is not None:
         raise UsageError(
             f"series {shown_series(night.series)} has another table for the night of"
@@ -169,10 +171,15 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
 
 def reserved(connection: sa.Connection, night: str) -> list[str]:
     """Return the series whose scoring of this night began and was never entered."""
-    of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
-    entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
-    open_series = sa.select(RESERVATIONS.c.series).where(
-        RESERVATIONS.c.night == night, ~entered_since
+    runs = RUNS.c
+    reservations = RESERVATIONS.c
+    entered_since = sa.exists().where(
+        runs.series == reservations.series,
+        runs.night == night,
+        runs.entry > reservations.entry,
+    )
+    open_series = sa.select(reservations.series).where(
+        reservations.night == night, ~entered_since
     )
     return list(connection.scalars(open_series.distinct()))
 
@@ -230,7 +237,12 @@ class Tonight:
         n_flagged = sa.select(sa.func.count()).select_from(self._flagged)
         if self._connection.scalar(n_flagged):
             return 0
-        return 1 + len(list(takewhile(lambda run: not run.has_cases, reversed(before))))
+        n_quiet = 1
+        for run in reversed(before):
+            if run.has_cases:
+                break
+            n_quiet += 1
+        return n_quiet
 
     def _since_last(self) -> Since | None:
         """Return the last night before this one, and its cases not flagged now."""
@@ -242,7 +254,8 @@ class Tonight:
             IS_FLAGGED,
             CASES.c.case_id.not_in(sa.select(self._flagged)),
         )
-        return Since(night=last.night, gone=sorted(self._connection.scalars(gone)))
+        cases = self._connection.scalars(gone)
+        return Since(night=last.night, gone=sorted(cases))
 
     def hand_out(self, *artefacts: Artefact) -> None:
         """Enter files that name the night's cases, in the same transaction."""
@@ -273,7 +286,8 @@ class Tonight:
             flagged[row.case_id].add(row.entry)
         lately = {}
         for name in names:
-            lately[name] = [*(entry in flagged[name] for entry in entries), True]
+            on_night = [entry in flagged[name] for entry in entries]
+            lately[name] = [*on_night, True]
         return lately
 
     def recent_runs(self) -> list[Path | None]:
@@ -367,10 +381,14 @@ class Tonight:
     def _next_revision(self) -> int:
         """Return one more than any run of this night in its role, or of its key."""
         night = self.night
-        same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
-        same_night &= of_role(night.shadow_model)
-        is_earlier = same_night | (RUNS.c.key == night.key)
-        last = sa.select(sa.func.max(RUNS.c.revision)).where(is_earlier)
+        runs = RUNS.c
+        same_night = sa.and_(
+            runs.series == night.series,
+            runs.night == night.night,
+            of_role(night.shadow_model),
+        )
+        is_earlier = same_night | (runs.key == night.key)
+        last = sa.select(sa.func.max(runs.revision)).where(is_earlier)
         return 1 + (self._connection.scalar(last) or 0)
 
     def _case_parts(self, sampled: Sequence[str]) -> Iterator[Part]:
@@ -406,8 +424,9 @@ class Tonight:
         """
         night = self.night
         nights = [run.night for run in self._before]
-        first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
-        recent = datetime.date.fromordinal(max(first, 1)).isoformat()
+        date = datetime.date.fromisoformat(night.night)
+        first = max(date.toordinal() - night.known_days, 1)
+        recent = datetime.date.fromordinal(first).isoformat()
         streamed = {"yield_per": CASES_A_PART}
         rows = self._connection.execute(
             self._with_earlier(), execution_options=streamed
@@ -469,7 +488,8 @@ def _state(
         First night from which a verdict is recent.
     """
     is_in_row = bool(n_before) and judged is not None and judged >= since
-    if verdict in HAS_IT and (is_in_row or str(judged) >= recent):
+    is_recent = str(judged) >= recent
+    if verdict in HAS_IT and (is_in_row or is_recent):
         return "known"
     if verdict == "ruled out" and is_in_row:
         return "ruled out"
@@ -500,11 +520,13 @@ def current_runs(
 
     `shadow_model`: of its nights in shadow by this model instead.
     """
-    last = sa.select(sa.func.max(RUNS.c.entry)).where(
-        RUNS.c.series == series, of_role(shadow_model), *when
+    runs = RUNS.c
+    last = (
+        sa.select(sa.func.max(runs.entry))
+        .where(runs.series == series, of_role(shadow_model), *when)
+        .group_by(runs.night)
     )
-    is_last = RUNS.c.entry.in_(last.group_by(RUNS.c.night))
-    return sa.select(RUNS).where(is_last).order_by(RUNS.c.night)
+    return sa.select(RUNS).where(runs.entry.in_(last)).order_by(runs.night)
 
 
 def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]:
@@ -648,8 +670,12 @@ def _same_table(
     connection: sa.Connection, series: str, night: str, model: str, table: str
 ) -> list[Elsewhere]:
     """Return the nights of any series with tonight's table, in order."""
-    same_source = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
-    runs = connection.execute(same_source.order_by(RUNS.c.night, RUNS.c.entry)).all()
+    same_source = (
+        sa.select(RUNS)
+        .where(RUNS.c.source == source_digest(table))
+        .order_by(RUNS.c.night, RUNS.c.entry)
+    )
+    runs = connection.execute(same_source).all()
     return [_elsewhere(connection, run, series, night, model) for run in runs]
 
 
@@ -664,17 +690,17 @@ def _elsewhere(
     """
     if run.series == series:
         return Elsewhere(run.night)
-    ours = RUNS.alias()
-    theirs = RUNS.alias()
-    common = sa.select(ours.c.source != theirs.c.source).where(
-        ours.c.series == series,
-        theirs.c.series == run.series,
-        ours.c.night == theirs.c.night,
-        ours.c.night < night,
-        ~ours.c.shadow,
-        ~theirs.c.shadow,
+    ours = RUNS.alias().c
+    theirs = RUNS.alias().c
+    common = sa.select(ours.source != theirs.source).where(
+        ours.series == series,
+        theirs.series == run.series,
+        ours.night == theirs.night,
+        ours.night < night,
+        ~ours.shadow,
+        ~theirs.shadow,
     )
-    last = common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1)
+    last = common.order_by(ours.night.desc(), ours.entry.desc()).limit(1)
     differs = connection.scalar(last)
     is_odd = run.model == model if differs is None else bool(differs)
     return Elsewhere(run.night, shown_series(run.series), is_odd)

@@ -92,7 +92,8 @@ def digest_at(what: str, place: Path) -> str:
     if place.is_file():
         return digest_of(place)
     digests = {path.name: digest_of(path) for path in sorted(place.iterdir())}
-    return hashlib.sha256(repr(digests).encode()).hexdigest()
+    content = repr(digests).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def may_be_replaced(ledger: Ledger, key: str, place: str | Path) -> bool:
@@ -151,8 +152,8 @@ def _append(
     connection: sa.Connection, recorded: str, artefact: Artefact, why: Part | None
 ) -> None:
     """Add the entry of an artefact."""
-    is_run = RUNS.c.key == artefact.key
-    run = connection.execute(sa.select(RUNS).where(is_run).limit(1)).first()
+    of_key = sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)
+    run = connection.execute(of_key).first()
     if run is None and artefact.key is not None:
         raise UsageError(
             "the ledger does not know this run; give the one that it was scored with"

@@ -105,7 +105,8 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     UsageError
         If the ledger has no such run, or nobody was to review it.
     """
-    run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
+    of_key = sa.select(RUNS).where(RUNS.c.key == key).limit(1)
+    run = connection.execute(of_key).first()
     if run is None:
         raise UsageError(
             "the ledger does not know this run; was it scored with `ledger`, and with"
@@ -117,10 +118,12 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
             "the run was scored in shadow, so nobody was to review it; review the"
             " champion's"
         )
-    of_run = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(
-        RUNS, RUNS.c.entry == CASES.c.entry
+    cases = (
+        sa.select(CASES.c.case_id, CASES.c.state.is_not(None))
+        .join(RUNS, RUNS.c.entry == CASES.c.entry)
+        .where(RUNS.c.key == key)
     )
-    return run, dict(connection.execute(of_run.where(RUNS.c.key == key)).all())
+    return run, dict(connection.execute(cases).all())
 
 
 def record_verdicts(
@@ -235,7 +238,9 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     """Return who gave a verdict: token, initials, or else the login that entered it."""
     if token:
         return ("token", token)
-    return ("initials", site, initials) if initials else ("login", login)
+    if initials:
+        return ("initials", site, initials)
+    return ("login", login)
 
 
 LATEST = ("given", "entry")
@@ -381,8 +386,12 @@ def _replaced_run(
     """Return the key of an earlier run of the same night by its id, else None."""
     of_night = sa.select(RUNS.c.series, RUNS.c.night).where(RUNS.c.key == run.key)
     series, night = connection.execute(of_night.limit(1)).one()
-    is_earlier = (RUNS.c.series == series) & (RUNS.c.night == night) & ~RUNS.c.shadow
-    keys = sa.select(RUNS.c.key).where(is_earlier, RUNS.c.key != run.key)
+    keys = sa.select(RUNS.c.key).where(
+        RUNS.c.series == series,
+        RUNS.c.night == night,
+        ~RUNS.c.shadow,
+        RUNS.c.key != run.key,
+    )
     for key in connection.scalars(keys.distinct()):
         if run_id_of(key) == run_id:
             return str(key)
@@ -456,7 +465,8 @@ def read_verdict_file(path: Path) -> dict[str, Any]:
         raise VerdictError(
             f"{path.name} is no JSON; save the verdicts from the page again"
         ) from None
-    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
+    verdicts = content.get("verdicts") if isinstance(content, dict) else None
+    if not isinstance(verdicts, list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
     return content
 
@@ -496,7 +506,8 @@ def _faults_of_reviewers(
 def _with_ids(lines: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the verdicts that have an id, with their numbers from 1."""
     for number, line in enumerate(lines, start=1):
-        if isinstance(line, dict) and isinstance(line.get("id"), str):
+        has_id = isinstance(line, dict) and isinstance(line.get("id"), str)
+        if has_id:
             yield number, line
 
 

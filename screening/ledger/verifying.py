@@ -99,7 +99,8 @@ def _refuse_other_rows(connection: sa.Connection) -> None:
         projected[name].create(connection)
     project(connection, trail.entries(connection), projected)
     for name, table in PROJECTED.tables.items():
-        for rows, other in ((projected[name], table), (table, projected[name])):
+        again = projected[name]
+        for rows, other in ((again, table), (table, again)):
             differing = sa.except_(
                 sa.select(*rows.columns), sa.select(*other.columns)
             ).subquery()
@@ -183,7 +184,8 @@ def _refuse_ends(connection: sa.Connection, head: Head, n_parts: int) -> None:
             f"the audit trail is broken: entry {head.number + 1} is missing, or all "
             "that it says"
         )
-    if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:
+    n_stored = connection.scalar(sa.select(sa.func.count()).select_from(PARTS))
+    if n_stored != n_parts:
         raise Unchained("there are parts that the audit trail does not know")
 
 
@@ -416,7 +418,8 @@ def _definitions(connection: sa.Connection) -> dict[str, set[str]]:
     definitions = defaultdict[str, set[str]](set)
     rows = connection.execute(sa.text(DEFINITIONS[connection.dialect.name]))
     for name, text in rows:
-        definitions[name].add(re.sub(r'[\s"]+', " ", text).strip().casefold())
+        without_quotes = re.sub(r'[\s"]+', " ", text)
+        definitions[name].add(without_quotes.strip().casefold())
     return definitions
 
 
@@ -502,7 +505,8 @@ def _not_in_trail(
         facts = run.ledger
         if facts is None or (facts.entry, facts.head) in accepted:
             continue
-        is_known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
+        head = trail.head(connection, facts.entry)
+        is_known = head == (facts.entry, facts.head)
         if not is_known and not _is_reserved(connection, run, first):
             yield folder, facts
 

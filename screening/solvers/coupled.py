@@ -124,7 +124,8 @@ class CrammerSingerProblem:
 
 
 def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
-    reach = float(np.max(upper * np.square(c) * gram.diagonal()))
+    slope_at_bound = upper * np.square(c) * gram.diagonal()
+    reach = float(slope_at_bound.max())
     return max(min(reach, 1.0), np.finfo(float).tiny)
 
 
@@ -315,12 +316,14 @@ def _newton_moves(
     room : callable
         Returns how far each variable can go along a move, in units of the move.
     """
-    ridge = 1e-10 * max(float(curvature.diagonal().max()), _TINY)
+    largest = float(curvature.diagonal().max())
+    ridge = 1e-10 * max(largest, _TINY)
     left = np.arange(len(slope))
     for _ in range(_MAX_BOUNDS):
         part = curvature[np.ix_(left, left)]
         move = np.zeros(len(slope))
-        move[left] = -np.linalg.solve(part + ridge * np.eye(len(left)), slope[left])
+        ridged = part + ridge * np.eye(len(left))
+        move[left] = -np.linalg.solve(ridged, slope[left])
         if slope @ move >= 0:
             return
         along = room(move)

@@ -66,9 +66,10 @@ class KernelRows:
 
     def __getitem__(self, key: tuple[np.ndarray | slice, ...]) -> np.ndarray:
         """Compute a block ``[np.ix_(rows, columns)]`` or ``[:, columns]``."""
+        of_rows, of_columns = key
         numbers = np.arange(len(self.x))
-        rows = numbers[key[0]].ravel()
-        columns = numbers[key[1]].ravel()
+        rows = numbers[of_rows].ravel()
+        columns = numbers[of_columns].ravel()
         return self.kernel(self.x[rows], self.x[columns])
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:
@@ -187,7 +188,8 @@ class ActiveSet:
             return
         else:
             self.mode = _GATHERED
-        n_numbers = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
+        n_within_memory = self.memory // self.dense.itemsize
+        n_numbers = min(max(n_within_memory, 2 * m), m * m)
         if len(self.buffer) < n_numbers and not was_cached:
             self.buffer = np.empty(n_numbers, self.dense.dtype)
         n_slots = min(len(self.buffer) // m, m)
@@ -198,7 +200,8 @@ class ActiveSet:
             n_cached = compact(keep, n_before, self.buffer, self.owner, slot_of, owner)
         self.slot_of = slot_of
         self.owner = owner
-        self.turn = np.array([n_cached % max(n_slots, 1), -1], np.int64)
+        next_slot = n_cached % max(n_slots, 1)
+        self.turn = np.array([next_slot, -1], np.int64)
 
     def rows(self) -> ActiveRows:
         """Return the rows for the compiled loops."""

@@ -117,7 +117,8 @@ class Problem:
         level = -float((signs * alphas) @ levels) / total
         by_rows = isinstance(self.gram, KernelRows)
         resolution = _RESOLUTION_BY_ROWS if by_rows else _RESOLUTION
-        least = max(min(level, float(np.ptp(levels))), resolution * level)
+        spread = float(np.ptp(levels))
+        least = max(min(level, spread), resolution * level)
         return max(min(self.scale, least), np.finfo(float).tiny)
 
     def gradient(self, alphas: np.ndarray) -> np.ndarray:

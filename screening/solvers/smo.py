@@ -77,7 +77,10 @@ def solve(
         If ``start`` breaks a constraint, or ``total`` cannot be reached within the
         bounds.
     """
-    return solve_each([problem], tol, start=start, memory=memory, max_iter=max_iter)[0]
+    (solution,) = solve_each(
+        [problem], tol, start=start, memory=memory, max_iter=max_iter
+    )
+    return solution
 
 
 def solve_each(
@@ -114,12 +117,14 @@ def _feasible_alphas(problem: Problem, start: np.ndarray | None) -> np.ndarray:
         # many decades c spans.
         curvature = problem.c[side] ** 2 * problem.diagonal[side]
         side = side[np.argsort(curvature, kind="stable")]
-        filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
-        if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
+        total = abs(problem.total)
+        filled = np.minimum(np.cumsum(upper[side]), total)
+        if not len(side) or filled[-1] < total * (1 - 1e-9):
             raise ValueError(
                 "total is out of reach: the bounds of the rows on its side sum to less"
             )
-        alphas[side] = np.minimum(np.diff(filled, prepend=0.0), upper[side])
+        added = np.diff(filled, prepend=0.0)
+        alphas[side] = np.minimum(added, upper[side])
     return alphas
 
 
@@ -260,10 +265,11 @@ class SmoSolver:
     def _tighten(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
         """Lower the violation to stop at where these alphas require it; True if so."""
         before = self.stop
-        wanted = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        wanted = min(before, self.tol * self.problem.unit(alpha, s, v))
         # With a wide kernel and few rows the violation wanted would otherwise be below
         # the rounding errors of the levels.
-        self.stop = max(wanted, LEVEL_ROUNDING * float(np.abs(v).max()))
+        rounding = LEVEL_ROUNDING * float(np.abs(v).max())
+        self.stop = max(wanted, rounding)
         return self.stop < before
 
     def levels(self) -> np.ndarray:
@@ -274,7 +280,8 @@ class SmoSolver:
                 levels(self.equality, self.s, self.c, self.p, self.alpha, gram)
             )
         signed = self.s * self.c
-        gradient = signed * (self.problem.gram @ (signed * self.alpha)) + self.p
+        sums = self.problem.gram @ (signed * self.alpha)
+        gradient = signed * sums + self.p
         return -self.s * gradient if self.equality else gradient
 
     def gather(self, points: np.ndarray) -> ActivePoints:
@@ -334,9 +341,8 @@ class SmoSolver:
         if not self.equality:
             can_rise = self.alpha < self.upper
             can_fall = self.alpha > 0
-            gap = max(
-                np.max(-v[can_rise], initial=0.0), np.max(v[can_fall], initial=0.0)
-            )
-            return 0.0, float(gap)
+            largest_rise = np.max(-v[can_rise], initial=0.0)
+            largest_fall = np.max(v[can_fall], initial=0.0)
+            return 0.0, float(max(largest_rise, largest_fall))
         intercept, gap = certificate(self.s, self.upper, self.alpha, v)
         return float(intercept), float(gap)

@@ -153,13 +153,15 @@ class _CachedSolver:
         """Solve the problems that wait, each from the solution before it."""
         if not self._pending:
             return
+        problems = list(self._pending.values())
         solutions = smo.solve_each(
-            [*self._pending.values()], self.tol, start=self._start(), memory=self.memory
+            problems, self.tol, start=self._start(), memory=self.memory
         )
         for (c_key, problem), solution in zip(
             self._pending.items(), solutions, strict=True
         ):
-            if (solution.alphas < (1.0 - AT_BOUND) * self.upper).all():
+            is_inside = solution.alphas < (1.0 - AT_BOUND) * self.upper
+            if is_inside.all():
                 key = "within", self._rows_key, c_key
                 self.solutions[key] = solution, problem.scale
             self._store(c_key, solution)
@@ -184,7 +186,8 @@ def _widen(
     otherwise they stay.
     """
     growth = wider / bounds
-    if growth[0] < 1.0 or np.ptp(growth) > 1e-12 * growth[0]:
+    differs = np.ptp(growth) > 1e-12 * growth[0]
+    if growth[0] < 1.0 or differs:
         return None
     at_bound = alphas >= (1.0 - AT_BOUND) * bounds
     if 2 * at_bound.sum() > (alphas > 0).sum():
