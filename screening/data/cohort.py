@@ -133,7 +133,7 @@ class Cohort:
         values = {name: self.values[name] for name in contract.features}
         raw = None
         if self.raw is not None:
-            raw = {name: self.raw[name] for name in self.raw if name in values}
+            raw = {name: cells for name, cells in self.raw.items() if name in values}
         return replace(self, contract=contract, values=values, raw=raw)
 
     @property

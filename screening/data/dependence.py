@@ -156,8 +156,10 @@ def _signs_of_head(
     """Return the signs in some columns of the first rows."""
     if head is None:
         head = _read_head(source, names)
-    frame = pd.DataFrame({name: head_values(name, head)[:MOST_ROWS] for name in names})
-    is_believed = contract.group and frame.nunique().lt(len(frame)).all()
+    columns = {name: head_values(name, head)[:MOST_ROWS] for name in names}
+    frame = pd.DataFrame(columns)
+    has_repeats = frame.nunique() < len(frame)
+    is_believed = contract.group and has_repeats.all()
     return [] if is_believed else signs(frame)
 
 
@@ -309,7 +311,8 @@ class _Table:
         matrix = np.hstack(parts) if parts else np.zeros((self.n_rows, 1))
         index = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(matrix)
         two = index.kneighbors(matrix[self.probes], return_distance=False)
-        return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
+        nearest, second = two.T
+        return np.where(nearest == self.probes, second, nearest)
 
     def together(self, groups: np.ndarray, *without: str) -> float:
         """Return how often the nearest other row is of the same group, against chance.
@@ -318,9 +321,11 @@ class _Table:
         """
         groups = groups[: self.n_rows]
         n_probes = len(self.probes)
-        share = np.mean(groups[self.probes] == groups[self.nearest(*without)])
+        nearest = self.nearest(*without)
+        share = np.mean(groups[self.probes] == groups[nearest])
         chance = _chance(groups)
-        if share < max(5 / n_probes, chance + 5 * np.sqrt(chance / n_probes)):
+        highest_by_chance = chance + 5 * np.sqrt(chance / n_probes)
+        if share < max(5 / n_probes, highest_by_chance):
             return 0.0
         return float(share / max(chance, 1 / len(groups)))
 
@@ -332,13 +337,17 @@ def _codes(cells: pd.Series) -> np.ndarray:
 
 def _joint(*codes: np.ndarray) -> np.ndarray:
     """Return one code for the values of several columns, shape (n_rows,)."""
-    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
+    rows = np.column_stack(codes)
+    _, joint = np.unique(rows, axis=0, return_inverse=True)
+    return joint.ravel()
 
 
 def _chance(codes: np.ndarray) -> float:
     """Return the probability that two rows agree."""
     counts = np.bincount(codes).astype(float)
-    return float((counts * (counts - 1)).sum() / (len(codes) * (len(codes) - 1)))
+    n_rows = len(codes)
+    n_agreeing = (counts * (counts - 1)).sum()
+    return float(n_agreeing / (n_rows * (n_rows - 1)))
 
 
 def _number(cells: pd.Series) -> bool:
@@ -348,7 +357,10 @@ def _number(cells: pd.Series) -> bool:
 
 def _measured(cells: pd.Series) -> bool:
     """Return True for numbers that are not all whole."""
-    return _number(cells) and bool(np.any(np.nan_to_num(cells.to_numpy()) % 1))
+    if not _number(cells):
+        return False
+    fractions = np.nan_to_num(cells.to_numpy()) % 1
+    return bool(fractions.any())
 
 
 def _scaled(cells: pd.Series) -> np.ndarray:
@@ -357,14 +369,17 @@ def _scaled(cells: pd.Series) -> np.ndarray:
     Shape (n_rows, n_values).
     """
     if _number(cells):
-        return np.column_stack([cells.rank(pct=True).fillna(0.5), 0.5 * cells.isna()])
+        ranks = cells.rank(pct=True).fillna(0.5)
+        return np.column_stack([ranks, 0.5 * cells.isna()])
     common = cells.value_counts().index[:20]
-    return 0.5 * (cells.to_numpy()[:, None] == common.to_numpy()[None]).astype(float)
+    is_text = cells.to_numpy()[:, None] == common.to_numpy()
+    return 0.5 * is_text.astype(float)
 
 
 def _sorted(codes: np.ndarray, chance: float) -> bool:
     """Return True if a file is sorted or cut by a column, even within another."""
-    if abs(np.corrcoef(codes, np.arange(len(codes)))[0, 1]) > 0.7:
+    correlation = np.corrcoef(codes, np.arange(len(codes)))[0, 1]
+    if abs(correlation) > 0.7:
         return True
     for lag in (1, 10):
         steps = codes[lag:] - codes[:-lag]
@@ -372,10 +387,8 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
         if not steps.size or abs(np.mean(steps > 0) - 0.5) > 0.2:
             return True
     # Arms or sites one after the other.
-    return (
-        codes.max() < FEW_VALUES
-        and float(np.mean(np.diff(codes) == 0)) > (1 + chance) / 2
-    )
+    stays = float(np.mean(np.diff(codes) == 0))
+    return codes.max() < FEW_VALUES and stays > (1 + chance) / 2
 
 
 def _stems(table: _Table) -> Iterator[Sign]:
@@ -387,7 +400,8 @@ def _stems(table: _Table) -> Iterator[Sign]:
         sizes = sizes_of_stems(names.tolist())
         if not sizes:
             continue
-        multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
+        stems = pd.Series(stems_of(names.to_numpy()))
+        multiple = table.together(_codes(stems))
         if few_rows_each(names.tolist(), sizes) or multiple >= 3:
             several = (len(names) - sizes.count(1)) / len(names)
             certain = several >= 0.8 and multiple >= 1.5
@@ -412,8 +426,9 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
             continue
         others = table.frame.drop(columns=name).notna().to_numpy()
         # Cells of a spreadsheet that were merged over the rows of a patient.
-        is_merged = (others == is_filled[:, None]).all(axis=0).any()
-        certain = is_called(name, "patient") or bool(is_merged and _are_codes(values))
+        is_equal = others == is_filled[:, None]
+        is_merged = bool(is_equal.all(axis=0).any())
+        certain = is_called(name, "patient") or (is_merged and _are_codes(values))
         if certain or is_called(name, "row"):
             seen = (
                 f"{_called(name, 'C')} is filled in {len(values):,} of {len(cells):,} "
@@ -486,9 +501,8 @@ def _slow(table: _Table) -> Iterator[Sign]:
 
 def _share_far(codes: np.ndarray) -> float:
     """Return how often rows agree that lie far apart in the file."""
-    shares = [
-        np.mean(codes[lag:] == codes[:-lag]) for lag in (10, 20, 40) if lag < len(codes)
-    ]
+    lags = [lag for lag in (10, 20, 40) if lag < len(codes)]
+    shares = [np.mean(codes[lag:] == codes[:-lag]) for lag in lags]
     return float(np.mean(shares))
 
 
@@ -506,13 +520,15 @@ def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
     """
     if len(names) < 3:
         return
-    nearest = table.nearest(*(name for name in table.unsorted if name not in names))
-    differs = [
-        table.codes[name][nearest] != table.codes[name][table.probes] for name in names
-    ]
+    others = [name for name in table.unsorted if name not in names]
+    nearest = table.nearest(*others)
+    differs = np.zeros(len(nearest), bool)
+    for name in names:
+        codes = table.codes[name]
+        differs |= codes[nearest] != codes[table.probes]
     # Rows that are equal lie together wherever a table is sorted.
     distances = np.abs(nearest - table.probes)
-    lag = np.where(np.any(differs, axis=0), distances, table.n_rows)
+    lag = np.where(differs, distances, table.n_rows)
     is_near = lag <= NEAR
     near_share = float(np.mean(is_near))
     first, last = BEYOND
@@ -543,7 +559,9 @@ def _goes_both_ways(codes: np.ndarray, pairs: np.ndarray) -> bool:
     """
     steps = np.diff(codes[pairs], axis=0)
     rises = steps[steps != 0] > 0
-    return rises.size < MIN_STEPS or bool(abs(np.mean(rises) - 0.5) <= 0.25)
+    if rises.size < MIN_STEPS:
+        return True
+    return bool(abs(rises.mean() - 0.5) <= 0.25)
 
 
 def _copies(table: _Table) -> Iterator[Sign]:

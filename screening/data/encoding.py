@@ -259,7 +259,8 @@ class Encoder:
             if not counts[column]:
                 encoder._learned[name] = fill
                 continue
-            typical, *texts = levels[ends[column] - counts[column] : ends[column]]
+            first = ends[column] - counts[column]
+            typical, *texts = levels[first : ends[column]]
             encoder._learned[name] = Category(
                 typical=typical or None,
                 levels=tuple(texts),
@@ -270,8 +271,9 @@ class Encoder:
         encoder._name_columns()
         encoder._center = state["center"]
         encoder._scale = state["scale"]
+        shape = (len(encoder.names),)
         for values in (encoder._center, encoder._scale):
-            if values.shape != (len(encoder.names),) or values.dtype != np.float64:
+            if values.shape != shape or values.dtype != np.float64:
                 raise ValueError("centre and scale: one number a column is needed")
         if not (encoder._scale > 0).all():
             raise ValueError("scale: every number must be over 0")
@@ -303,7 +305,8 @@ class Encoder:
         self._steps = np.array([column.step for column in described])
         self._is_binary = np.array([column.is_binary for column in described], bool)
         # A category without any value in training has no column.
-        self._starts = np.unique([start for start in starts if start < len(described)])
+        within = [start for start in starts if start < len(described)]
+        self._starts = np.unique(within)
 
     def _raw(self, features: Columns) -> np.ndarray:
         """Return the encoded columns before centring and scaling."""
@@ -353,11 +356,15 @@ def log_floor(values: np.ndarray) -> float:
     at most half of it. NaN is missing.
     """
     present = values[~np.isnan(values)]
-    if len(np.unique(present)) < MIN_SKEWED_VALUES or present.min() <= 0:
+    n_distinct = len(np.unique(present))
+    if n_distinct < MIN_SKEWED_VALUES or present.min() <= 0:
         return 0.0
     # In units of the largest: cubes of 1e300 would overflow.
     skewness = skew(present / present.max())
-    if skewness < MIN_SKEWNESS or abs(skew(np.log(present))) > skewness / 2:
+    if skewness < MIN_SKEWNESS:
+        return 0.0
+    skewness_of_log = skew(np.log(present))
+    if abs(skewness_of_log) > skewness / 2:
         return 0.0
     return float(present.min() / 2)
 
@@ -515,7 +522,8 @@ class Category:
             encoded[-1, n_levels:] = 1
         if self._has_one_column:
             is_known = encoded.any(axis=1)
-            encoded = np.where(is_known, encoded[:, 1], np.nan)[:, None]
+            is_second = np.where(is_known, encoded[:, 1], np.nan)
+            encoded = is_second[:, None]
         return encoded[codes]
 
     def _keys(self, value: str) -> list[str]:

@@ -151,7 +151,7 @@ class Candidate:
 
 def _has_lettered_codes(texts: Iterable[str]) -> bool:
     """Return True if most of the texts are codes that begin with a letter."""
-    is_lettered = [bool(CODE.fullmatch(text)) and text[0].isalpha() for text in texts]
+    is_lettered = [text[:1].isalpha() and bool(CODE.fullmatch(text)) for text in texts]
     n_lettered = sum(is_lettered)
     return n_lettered >= MIN_LETTERED_CODES and n_lettered > len(is_lettered) / 2
 

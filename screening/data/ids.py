@@ -72,10 +72,11 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
 def _are_row_numbers(ids: np.ndarray) -> bool:
     """Return True for 0, 1, 2... or 1, 2, 3..., in any order."""
     # A person who numbers patients writes zeros before a number; a table does not.
-    if len(ids) < 2 or not all(PLAIN_NUMBER.fullmatch(text) for text in ids):
+    if len(ids) < 2 or not all(map(PLAIN_NUMBER.fullmatch, ids)):
         return False
-    numbers = np.sort([int(text) for text in ids])
-    return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
+    numbers = sorted(map(int, ids))
+    first = numbers[0]
+    return first in (0, 1) and numbers == list(range(first, first + len(ids)))
 
 
 def id_shape(ids: np.ndarray) -> IdShape | None:
@@ -189,7 +190,8 @@ def short_hash(name: str, key: str) -> int:
 
     The key is the model's, so that no two models' hashes can be compared.
     """
-    return int(short_hashes(keyed_hashes(np.array([name], dtype=object), key))[0])
+    hashes = keyed_hashes(np.array([name], dtype=object), key)
+    return int(short_hashes(hashes)[0])
 
 
 def stem_and_end(name: str) -> tuple[str, str]:
@@ -249,9 +251,10 @@ def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
     sizes : sequence of int
         As it returns them.
     """
-    is_short = [
-        len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names
-    ]
+    is_short = []
+    for name in names:
+        _, end = stem_and_end(name)
+        is_short.append(len(end) <= 2 or not name[-1].isdigit())
     has_few_rows = median(sizes) <= USUAL_ROWS and max(sizes) <= MAX_USUAL_ROWS
     return has_few_rows and sum(is_short) >= 0.9 * len(names)
 

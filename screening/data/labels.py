@@ -111,7 +111,8 @@ def _named_classes(
                 parameters=["positive"],
             )
         named["+".join(labels)] = labels
-    for label, n_classes in Counter(chain.from_iterable(named.values())).items():
+    all_labels = chain.from_iterable(named.values())
+    for label, n_classes in Counter(all_labels).items():
         if n_classes > 1:
             raise UsageError(
                 f"`positive` names {label} twice; a label belongs to one class",
@@ -223,7 +224,8 @@ def _denies(text: str) -> bool:
     """Return True for a text that says "not" or "well", but not both, as "not well"."""
     # Letters without their accents, so that one list serves however a label is written.
     letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    words = set(re.findall(r"[a-z]+", letters.lower().replace("w/o", "without")))
+    plain = letters.lower().replace("w/o", "without")
+    words = set(re.findall(r"[a-z]+", plain))
     return bool(words & NEGATIONS) != bool(words & WORDS_OF_HEALTH)
 
 
@@ -232,11 +234,14 @@ def _negates(text: str, other: str) -> bool:
 
     Examples are notckd beside ckd and HIV- beside HIV+.
     """
-    if text[:-1] == other[:-1] and text[-1:] in "-−–" and other[-1:] == "+":
+    is_plus_and_minus = other[-1:] == "+" and text[-1:] in "-−–"
+    if is_plus_and_minus and text[:-1] == other[:-1]:
         return True
-    if _denies(other) or not text.lower().endswith(other.lower()):
+    text = text.lower()
+    suffix = other.lower()
+    if _denies(other) or not text.endswith(suffix):
         return False
-    return text.lower().removesuffix(other.lower()) in NEGATIONS
+    return text.removesuffix(suffix) in NEGATIONS
 
 
 def _misspelled(
@@ -405,6 +410,7 @@ def _words(text: str) -> list[str]:
 def _differ_by_one_letter(short: str, long: str) -> bool:
     """Return True if one letter replaced in `short`, or added to it, makes `long`."""
     if len(short) == len(long):
-        return sum(a != b for a, b in zip(short, long, strict=True)) == 1
+        n_different = sum(a != b for a, b in zip(short, long, strict=True))
+        return n_different == 1
     shortened = (long[:i] + long[i + 1 :] for i in range(len(long)))
     return short in shortened

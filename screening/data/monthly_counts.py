@@ -42,13 +42,14 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
     has_interventions = all(INTERVENTIONS in file.header for file in table.files)
     names = [*COLUMNS, INTERVENTIONS] if has_interventions else [*COLUMNS]
     texts = _read_texts(table, names)
-    months = pd.DataFrame(
-        {"month": pd.to_datetime(texts["month"], format="%Y-%m", errors="coerce")}
-    )
+    month = pd.to_datetime(texts["month"], format="%Y-%m", errors="coerce")
+    months = pd.DataFrame({"month": month})
     for name in names[1:]:
         counts = pd.to_numeric(texts[name], errors="coerce")
-        months[name] = counts.where((counts >= 0) & (counts == counts.round()))
-    months["patient_days"] = months["patient_days"].where(months["patient_days"] > 0)
+        is_whole = counts == counts.round()
+        months[name] = counts.where((counts >= 0) & is_whole)
+    days = months["patient_days"]
+    months["patient_days"] = days.where(days > 0)
     faults = [
         f"column '{name}', rows {_rows(months[name])}: not a month such as 2026-01, a "
         "whole number, or (patient days) more than 0; correct the cells"
@@ -81,4 +82,5 @@ def _read_texts(table: Source, names: list[str]) -> pd.DataFrame:
 
 def _rows(column: pd.Series) -> str:
     """Return the numbers of the rows without a value, the first of many."""
-    return first_of((1 + np.flatnonzero(column.isna())).tolist(), 5)
+    numbers = np.flatnonzero(column.isna()) + 1
+    return first_of(numbers.tolist(), 5)

@@ -54,8 +54,8 @@ class GroupScales:
     def applied(self, group: np.ndarray, features: Columns) -> Columns:
         """Return the features, `columns` scaled; 0 where one is constant in a group."""
         names, codes = coded(group)
-        numbers = np.array([self._numbers[name] for name in names], dtype=np.intp)
-        rows = numbers[codes]
+        numbers = [self._numbers[name] for name in names]
+        rows = np.array(numbers, dtype=np.intp)[codes]
         all_centres, all_spreads = self.scales
         centre = all_centres[rows]
         spread = all_spreads[rows]
@@ -95,7 +95,8 @@ class Moments(GroupScales):
         n_new = len(self._numbers) - n_held
         if n_new > 0:
             # Room is doubled, so that many small groups cost no quadratic time.
-            room = np.zeros((4, max(n_new, n_held), len(self.columns)))
+            n_added = max(n_new, n_held)
+            room = np.zeros((4, n_added, len(self.columns)))
             self._sums = np.concatenate([self._sums, room], axis=1)
 
     def _add_column(self, column: int, groups: np.ndarray, x: np.ndarray) -> None:

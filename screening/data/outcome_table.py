@@ -72,7 +72,8 @@ def read_outcomes(
             is_blank = np.ones(len(ids), dtype=bool)
             if texts is not None:
                 trimmed = pc.utf8_trim_whitespace(texts)
-                is_blank = np.asarray(pc.fill_null(pc.equal(trimmed, ""), True))
+                is_empty = pc.equal(trimmed, "")
+                is_blank = np.asarray(pc.fill_null(is_empty, True))
             numbers = n_rows + 1 + np.arange(len(ids))
             faults += _faults(id_column, "no id", numbers[absent(ids)])
             unread = np.isnat(of_block) & ~is_blank
@@ -102,9 +103,10 @@ def read_outcomes(
 
 def _without_zone(cells: pa.Array) -> pa.Array:
     """Return times as the clock of their zone shows them."""
-    if pa.types.is_timestamp(cells.type) and cells.type.tz is not None:
+    kind = cells.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pc.local_timestamp(cells)
-    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pc.replace_substring_regex(cells, OFFSET, r"\1")
     return cells
 

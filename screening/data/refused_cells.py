@@ -52,7 +52,8 @@ def refused_cells(
         if kind == OUT_OF_BOUNDS:
             low, high = bounds[column]
             reason = f"out of bounds: under {low:.6g} or over {high:.6g}"
-        parts.append(_lines(file, block.first_row + rows, ids[rows], column, reason))
+        numbers = block.first_row + rows
+        parts.append(_lines(file, numbers, ids[rows], column, reason))
     if not parts:
         return SCHEMA.empty_table()
     order = [("row", "ascending"), ("column", "ascending")]

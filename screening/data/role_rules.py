@@ -176,7 +176,8 @@ def with_stems(table: RoleColumns, contract: Contract, notes: list[str]) -> Cont
     )
     if is_settled:
         return contract
-    names = pc.utf8_trim_whitespace(table.keys[str(contract.group)]).to_pylist()
+    keys = table.keys[str(contract.group)]
+    names = pc.utf8_trim_whitespace(keys).to_pylist()
     sizes = sizes_of_stems(names)
     if not sizes:
         return contract
@@ -242,7 +243,8 @@ def _guess_note(
     names = value if isinstance(value, str) else ", ".join(value)
     note = f"guessed role {role}: {names}"
     label = table.columns.get(guessed.label or "")
-    if role == "positive" and label and len(value) == 1 and len(label.counts) == 2:
+    is_one_class = role == "positive" and len(value) == 1
+    if is_one_class and label and len(label.counts) == 2:
         (other,) = {*label.counts} - {*value}
         share = label.counts[value[0]] / label.counts.total()
         note += (

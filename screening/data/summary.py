@@ -61,10 +61,10 @@ class NumberCounts:
         positions = self.n + np.arange(values.size)
         self.sample += SampledValues.of(MAX_SAMPLED, positions, values)
         self.n += values.size
-        self.whole = self.whole and bool(np.all(values == np.rint(values)))
-        self.rising = self.rising and bool(
-            values[0] > self.high and np.all(np.diff(values) > 0)
-        )
+        is_whole = values == np.rint(values)
+        self.whole = self.whole and bool(is_whole.all())
+        is_rising = np.diff(values, prepend=self.high) > 0
+        self.rising = self.rising and bool(is_rising.all())
         self.low = min(self.low, float(values.min()))
         self.high = max(self.high, float(values.max()))
 
