@@ -38,9 +38,10 @@ def correlated_blocks(cohort: Cohort) -> list[list[str]]:
     masks = np.column_stack([absent(sample.values[name]) for name in names])
     share = masks.mean(axis=0)
     has_pattern = (share >= MIN_MISSING_SHARE) & (share <= 1 - MIN_MISSING_SHARE)
-    is_joined = _correlations(np.where(has_pattern, masks, 0.0)) > MIN_CORRELATION
-    of_values = np.abs(_correlations(_imputed_values(sample, names, masks)))
-    is_joined |= of_values > MIN_CORRELATION
+    of_masks = _correlations(np.where(has_pattern, masks, 0.0))
+    of_values = _correlations(_imputed_values(sample, names, masks))
+    is_joined = of_masks > MIN_CORRELATION
+    is_joined |= np.abs(of_values) > MIN_CORRELATION
     stems = np.array(list(map(stem_of, names)))
     is_joined |= stems[:, None] == stems
     _, codes = connected_components(is_joined, directed=False)
@@ -78,6 +79,9 @@ def stem_of(name: str) -> str:
     `lactate_max_day1` becomes `lactate`.
     """
     words = re.findall(r"[a-z]+|\d+", name.lower())
-    while len(words) > 1 and (words[-1] in SUMMARY_WORDS or words[-1].isdigit()):
+    while len(words) > 1:
+        last = words[-1]
+        if last not in SUMMARY_WORDS and not last.isdigit():
+            break
         words.pop()
     return " ".join(words)

@@ -541,26 +541,25 @@ def _cohort_facts(
         with_intervals = {}
         gaps = {}
         for figure, (value,) in values.items():
-            with_intervals[figure] = _with_interval(
-                float(value), method_draws[figure], n_units
-            )
+            drawn = method_draws[figure]
+            with_intervals[figure] = _with_interval(float(value), drawn, n_units)
             if figure in control_values:
+                (control_value,) = control_values[figure]
                 gaps[figure] = resampled_difference(
-                    (float(value), float(control_values[figure][0])),
-                    (method_draws[figure], draws[0][figure]),
+                    (float(value), float(control_value)),
+                    (drawn, draws[0][figure]),
                     n_units,
                 )
         differences = None
         if not facts.control:
             differences = gaps | method_differences(judgement, control)
-        entries.append(
-            facts.replace(
-                figures=with_intervals | dict(judgement.means),
-                counts=_counts_by_class(judgement),
-                differences=differences,
-                curve=[round(float(x), 5) for x in _mean_roc_curve(judgement.held)],
-            )
+        entry = facts.replace(
+            figures=with_intervals | dict(judgement.means),
+            counts=_counts_by_class(judgement),
+            differences=differences,
+            curve=_mean_roc_curve(judgement.held),
         )
+        entries.append(entry)
     signs = [f"{sign.seen} {sign.remedy}" for sign in study.signs]
     n_groups = None if groups is None else len(np.unique(groups))
     return CohortFacts(
@@ -609,11 +608,12 @@ def figures_of_method(
         NaN where a draw holds no positive or no negative row.
     """
     held = method.held
-    w = np.ones((1, len(held.fold))) if weights is None else weights
+    if weights is None:
+        weights = np.ones((1, len(held.fold)))
     by_class = []
     for m, positive in enumerate(held.watched.T):
         sensitivity, specificity, g_mean = weighted_rates(
-            method.flagged[:, m], positive, w
+            method.flagged[:, m], positive, weights
         )
         figures = {
             "sensitivity": sensitivity,
@@ -622,14 +622,16 @@ def figures_of_method(
             "min_sensitivity": np.minimum(sensitivity, specificity),
         }
         if held.at_own_boundary is not None:
-            figures |= _own_boundary(held.at_own_boundary[:, m], positive, w)
-        figures |= weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
+            own_flags = held.at_own_boundary[:, m]
+            figures |= _own_boundary(own_flags, positive, weights)
+        scores = held.scores[:, m]
+        figures |= weighted_ranking(scores, positive, weights, at_sensitivity)
         by_class.append(figures)
     means = {}
     for name in by_class[0]:
         means[name] = np.mean([figures[name] for figures in by_class], axis=0)
     if held.predicted is not None:
-        means |= weighted_recalls(held.target, held.predicted, w)
+        means |= weighted_recalls(held.target, held.predicted, weights)
     return means
 
 
@@ -660,22 +662,21 @@ def _resampled_figures(
     another cohort. Values are (n_draws,).
     """
     held = methods[0].held
-    parts = []
+    parts: list[list[dict[str, np.ndarray]]] = [[] for _ in methods]
     for weights in drawn_weights(len(held.fold), held.groups, seed, DRAWS):
-        parts.append(
-            [figures_of_method(method, at_sensitivity, weights) for method in methods]
-        )
-    figures = []
-    for m in range(len(methods)):
-        joined = {}
-        for name in parts[0][m]:
-            joined[name] = np.concatenate([part[m][name] for part in parts])
-        figures.append(joined)
-    return figures
+        for method, method_parts in zip(methods, parts, strict=True):
+            figures = figures_of_method(method, at_sensitivity, weights)
+            method_parts.append(figures)
+    return list(map(_join_draws, parts))
 
 
-def _mean_roc_curve(held: HeldOutScores) -> np.ndarray:
-    """Return 1 - specificity at sensitivities of 0, 0.01, ... 1, shape (101,).
+def _join_draws(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return the draws of each figure, which come in parts, in one array."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _mean_roc_curve(held: HeldOutScores) -> list[float]:
+    """Return 1 - specificity at sensitivities of 0, 0.01, ... 1: 101 numbers.
 
     Averaged over watched classes.
     """
@@ -684,7 +685,7 @@ def _mean_roc_curve(held: HeldOutScores) -> np.ndarray:
         false_alarms_at(scores, positive, sensitivities)
         for scores, positive in zip(held.scores.T, held.watched.T, strict=True)
     ]
-    return np.mean(curves, axis=0)
+    return [round(float(share), 5) for share in np.mean(curves, axis=0)]
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
@@ -694,8 +695,8 @@ def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
     finite = draws[np.isfinite(draws)]
     if not len(finite):
         return Estimate(value)
-    low, high = percentiles(finite, n_units)
-    return Estimate(value, min(float(low), value), max(float(high), value))
+    low, high = map(float, percentiles(finite, n_units))
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def expand_all(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:

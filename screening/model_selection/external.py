@@ -253,13 +253,15 @@ def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
     """Return a cohort as the model reads it; UsageError for another contract."""
     features = cohort.contract.features
     wanted = model.contract.features
-    if {name: features.get(name) for name in wanted} != dict(wanted):
+    same_names = {name: features.get(name) for name in wanted}
+    if same_names != dict(wanted):
         raise UsageError(
             "the cohort was read by another contract than the model's; read it with "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
     cohort = one_row_per_unit(cohort, score_of_rows(model.recipe, cohort.contract))
-    rows = replace(cohort, values={name: cohort.values[name] for name in wanted})
+    values = {name: cohort.values[name] for name in wanted}
+    rows = replace(cohort, values=values)
     batches = [rows]
     if model.lesions is not None:
         group = np.asarray(rows.group)
@@ -449,4 +451,5 @@ def _local_point(
         raise UsageError(
             "the model's threshold was given by hand, not chosen by a rule"
         )
-    return chosen(held, held.task.watched.index(promise.label), rule, seed)
+    m = held.task.watched.index(promise.label)
+    return chosen(held, m, rule, seed)

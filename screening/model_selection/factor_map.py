@@ -52,9 +52,8 @@ def factor_map(study: Study, held_out: HeldOutDecisions) -> FactorMap | None:
         low, high = np.nanquantile(values, [_TAIL, 1 - _TAIL])
         axes.append(np.linspace(low, high, _N_VALUES))
     first, second = np.meshgrid(*axes, indexing="ij")
-    x = _typical_rows(
-        held_out.encoder, dict(zip(names, [first.ravel(), second.ravel()], strict=True))
-    )
+    on_grid = dict(zip(names, [first.ravel(), second.ravel()], strict=True))
+    x = _typical_rows(held_out.encoder, on_grid)
     column = study.task.watched_columns[0]
     logs = []
     for machine in machines:
@@ -94,7 +93,8 @@ def _strongest_columns(study: Study) -> list[str]:
         cases = positive[is_known]
         spread = 0.0
         if is_known.any():
-            spread = np.ptp(np.quantile(values[is_known], [_TAIL, 1 - _TAIL]))
+            low, high = np.quantile(values[is_known], [_TAIL, 1 - _TAIL])
+            spread = high - low
         if spread > 0 and cases.any() and not cases.all():
             areas[name] = abs(auroc(values[is_known], cases) - 0.5)
     return sorted(areas, key=lambda name: -areas[name])[:2]

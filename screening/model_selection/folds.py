@@ -114,7 +114,8 @@ def _hash_key(seed: int) -> str:
 
 def hash_names(names: np.ndarray, seed: int) -> np.ndarray:
     """Return a hash of each name, uint64 of shape (n,); each seed gives an order."""
-    return pd.util.hash_array(np.asarray(names, object), hash_key=_hash_key(seed))
+    texts = np.asarray(names, object)
+    return pd.util.hash_array(texts, hash_key=_hash_key(seed))
 
 
 def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
@@ -142,7 +143,8 @@ def _make_distinct(hashes: np.ndarray, seed: int) -> np.ndarray:
     """
     copy = occurrence(hashes)
     numbers = np.arange(1, copy.max(initial=0) + 1).astype(str)
-    return hashes ^ np.append(np.uint64(0), hash_names(numbers, seed))[copy]
+    hash_of_copy = np.append(np.uint64(0), hash_names(numbers, seed))
+    return hashes ^ hash_of_copy[copy]
 
 
 def plan_groups(
@@ -244,12 +246,14 @@ def split_folds(
     commonest = int(np.bincount(strata).argmax())
     strata = np.where(n_units[strata] >= folds, strata, commonest)
     if groups is None:
+        dealt = np.lexsort([order, strata])
         fold = np.empty(len(target), int)
-        fold[np.lexsort([order, strata])] = np.arange(len(target)) % folds
+        fold[dealt] = np.arange(len(target)) % folds
     else:
         fold = _deal_groups(strata, groups, order, folds)
     for number in range(folds):
-        if len(present) == 2 and len(np.unique(target[fold != number])) < 2:
+        trained_on = np.unique(target[fold != number])
+        if len(present) == 2 and len(trained_on) < 2:
             raise UsageError(
                 f"with {folds} folds one of them holds all there is of a class; use "
                 "fewer `folds`",
@@ -265,13 +269,15 @@ def _deal_groups(
     _, first, group_of_row = np.unique(groups, return_index=True, return_inverse=True)
     if len(first) > _MAX_SPLITTER_GROUPS:
         # Groups with the same numbers of rows of each class are dealt in turn.
-        counts = np.zeros((len(first), strata.max() + 1), int)
+        n_classes = strata.max() + 1
+        counts = np.zeros((len(first), n_classes), int)
         np.add.at(counts, (group_of_row, strata), 1)
         fold_of_group = np.empty(len(first), int)
         dealt = np.lexsort([order[first], *counts.T])
         fold_of_group[dealt] = np.arange(len(first)) % folds
         return fold_of_group[group_of_row]
-    rank_of_group = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")
+    groups_in_order = np.argsort(order[first], kind="stable")
+    rank_of_group = np.argsort(groups_in_order, kind="stable")
     fold = np.empty(len(strata), int)
     splitter = StratifiedGroupKFold(folds)
     splits = splitter.split(strata, strata, rank_of_group[group_of_row])
@@ -372,6 +378,6 @@ def sub_sample(
             # Every n-th row of the rows sorted by group keeps each group's share.
             rows = rows[np.argsort(groups[rows], kind="stable")]
         count = min(len(rows), max(round(size), 1))
-        index = np.linspace(0, len(rows), count, endpoint=False).astype(int)
-        kept.append(rows[index])
+        spaced = np.linspace(0, len(rows), count, endpoint=False)
+        kept.append(rows[spaced.astype(int)])
     return np.sort(np.concatenate(kept))

@@ -80,9 +80,10 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     ):
         if min(cases.sum(), (~cases).sum()) < 2:
             continue
+        own = whole[:, output]
         lost = []
         for names, decided in zip(blocks, shuffled, strict=True):
-            loss = auroc_lost(whole[:, output], decided[:, :, output], cases, groups)
+            loss = auroc_lost(own, decided[:, :, output], cases, groups)
             lost.append(BlockImportance(columns=names, lost=loss))
         lost.sort(key=lambda block: -(block.lost.value or 0.0))
         result.append(
@@ -98,7 +99,8 @@ def _chosen_rows(is_case: np.ndarray, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     cases = np.flatnonzero(is_case)
     others = np.flatnonzero(~is_case)
-    n_cases = max(min(len(cases), MAX_ROWS // 2), MAX_ROWS - len(others))
+    half = min(len(cases), MAX_ROWS // 2)
+    n_cases = max(half, MAX_ROWS - len(others))
     chosen = [
         rng.choice(cases, n_cases, replace=False),
         rng.choice(others, MAX_ROWS - n_cases, replace=False),

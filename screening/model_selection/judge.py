@@ -458,10 +458,11 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
         If the machines do not do on their own training rows what they promise.
     """
     name = held.task.watched[m]
+    n_cases = int(held.watched[:, m].sum())
     if held.without_cases:
         n_needed = n_cases_needed(int(held.fold.max()) + 1)
-        refuse_rule(int(held.watched[:, m].sum()), n_needed, rule)
-    refuse_too_few(name, int(held.watched[:, m].sum()), rule)
+        refuse_rule(n_cases, n_needed, rule)
+    refuse_too_few(name, n_cases, rule)
     point = held.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
         if rule.confidence is not None:
@@ -489,11 +490,10 @@ def _observed_point(
         held.scores[:, m], held.watched[:, m], threshold, held.groups
     )
     figures = _shared_fields(OperatingPoint, observed)
-    if held.population.prevalence is not None:
-        figures |= rates(
-            observed.sensitivity, observed.specificity, held.population.prevalence
-        )
-        figures["prevalence"] = held.population.prevalence
+    prevalence = held.population.prevalence
+    if prevalence is not None:
+        figures |= rates(observed.sensitivity, observed.specificity, prevalence)
+        figures["prevalence"] = prevalence
     return OperatingPoint(
         rule=rule, misses=observed.false_negative, notes=(), **figures
     )
@@ -526,11 +526,13 @@ def _validate_forward(judgement: Judgement) -> Forward | None:
         without_cases=held.without_cases,
     )
     try:
-        earlier = judge(later.take(later.fold != AFTER), rules, seed)
+        before_cut = later.take(later.fold != AFTER)
+        earlier = judge(before_cut, rules, seed)
     except (UsageError, RecipeError) as error:
         return facts.replace(reason=f"training on the past alone failed: {error}")
     frozen = FrozenOperatingPoints(earlier.thresholds, earlier.figures.calibration)
-    after = judge(replace(later.take(later.fold == AFTER), frozen=frozen), rules, seed)
+    after_cut = replace(later.take(later.fold == AFTER), frozen=frozen)
+    after = judge(after_cut, rules, seed)
     classes = {}
     for name, point in zip(later.task.watched, after.points, strict=True):
         fields = _shared_fields(
@@ -600,17 +602,16 @@ def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimat
     sensitivities = []
     specificities = []
     for m, positive in enumerate(held.watched.T):
-        aurocs.append(
-            auroc_difference(
-                held.scores[:, m],
-                other_held.scores[:, m],
-                positive,
-                groups,
-                n_settings=n_settings,
-            )
+        difference = auroc_difference(
+            held.scores[:, m],
+            other_held.scores[:, m],
+            positive,
+            groups,
+            n_settings=n_settings,
         )
-        is_right = np.column_stack([method.flagged[:, m], other.flagged[:, m]])
-        is_right = is_right == positive[:, None]
+        aurocs.append(difference)
+        flagged = np.column_stack([method.flagged[:, m], other.flagged[:, m]])
+        is_right = flagged == positive[:, None]
         sensitivities.append(_right_difference(is_right, positive, None, groups))
         specificities.append(_right_difference(is_right, ~positive, held.fold, groups))
     means = {
@@ -744,7 +745,8 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     flagged = float(np.mean(scores[positive] >= point.threshold))
     promised = point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
-    if flagged < promised - max(_MAX_STANDARD_ERRORS * error, _MAX_SHORTFALL):
+    most_below = max(_MAX_STANDARD_ERRORS * error, _MAX_SHORTFALL)
+    if flagged < promised - most_below:
         raise RecipeError(
             f"recipe {recipe}: it promises to find {promised:.0%} of new cases"
             f"{of_class} and flags {flagged:.0%} of its own training cases; {_REMEDY}",

@@ -113,33 +113,35 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     for block in correlated_blocks(cohort):
         asked = [name for name in block if name in signs]
         if asked:
-            code, words = signs[asked[0]]
-            alone = _best_alone(cohort, asked[0], watched)
+            first = asked[0]
+            code, words = signs[first]
+            alone = _best_alone(cohort, first, watched)
             sentence = (
                 f"{', '.join(asked)}: {words}; it may be known only after the outcome"
             )
-            questions.append(
-                Leak(code=code, column=asked[0], figure=alone, said=sentence)
-            )
+            questions.append(Leak(code=code, column=first, figure=alone, said=sentence))
     return questions
 
 
 def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
     """Return True if nearly all values are of cases, or of the others."""
     is_filled = ~absent(values)
-    if is_filled.sum() < MIN_FILLED_ROWS or positive.all() or not positive.any():
+    one_class = positive.all() or not positive.any()
+    if is_filled.sum() < MIN_FILLED_ROWS or one_class:
         return False
-    shares = sorted([is_filled[positive].mean(), is_filled[~positive].mean()])
-    return bool(
-        shares[1] >= MIN_FILLED_SHARE and shares[0] <= MAX_FILLED_RATIO * shares[1]
-    )
+    of_cases = is_filled[positive].mean()
+    of_others = is_filled[~positive].mean()
+    low, high = sorted([of_cases, of_others])
+    return bool(high >= MIN_FILLED_SHARE and low <= MAX_FILLED_RATIO * high)
 
 
 def _is_later_than_row(cohort: Cohort, name: str) -> bool:
     """Return True if a column counts days or seconds of times after the row's own."""
     feature = cohort.contract.features[name]
     numbers = cohort.values[name]
-    if cohort.time is None or feature.type != "number" or absent(numbers).all():
+    if cohort.time is None or feature.type != "number":
+        return False
+    if absent(numbers).all():
         return False
     counted = date_numbers_of(np.nanmax(numbers))
     if counted is None:
@@ -167,10 +169,12 @@ def _equal_times(cohort: Cohort) -> list[tuple[str, str]]:
             columns[name] = np.where(column == most_frequent, np.nan, column)
     pairs = []
     for first, second in combinations(columns, 2):
-        is_compared = ~np.isnan(columns[first]) & ~np.isnan(columns[second])
+        times = columns[first]
+        other_times = columns[second]
+        is_compared = ~np.isnan(times) & ~np.isnan(other_times)
         if is_compared.sum() < MIN_COMPARED_ROWS:
             continue
-        is_equal = columns[first][is_compared] == columns[second][is_compared]
+        is_equal = times[is_compared] == other_times[is_compared]
         if MIN_EQUAL_SHARE <= is_equal.mean() < COPY_SHARE:
             pairs.append((first, second))
     return pairs

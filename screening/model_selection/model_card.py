@@ -180,11 +180,12 @@ def _training_facts(
     if on_log_scale:
         names = ", ".join(on_log_scale)
         notes.append(f"on a log scale, being positive and skewed: {names}")
+    n_by_class = Counter(labels_of(sample).tolist())
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
-        n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),
+        n_by_class=dict(sorted(n_by_class.items())),
         max_rows=max_rows,
         window=_training_days(cohort),
         seed=study.seed,
@@ -265,4 +266,6 @@ def _training_days(cohort: Cohort) -> list[str] | None:
         return None
     days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))
     days = days[~np.isnat(days)]
-    return [str(days[0]), str(days[-1])] if len(days) else None
+    if not len(days):
+        return None
+    return [str(days[0]), str(days[-1])]

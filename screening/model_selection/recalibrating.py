@@ -94,12 +94,12 @@ def recalibrate(
     truth = true_classes(model, rows, column, positive)
     groups, n_folds, _ = plan_groups(rows, truth.target, N_FOLDS)
     fold = split_cohort(rows, truth.target, groups, n_folds, facts.training.seed)
-    class_names = np.where(truth.target == 1, truth.task.classes[1], "no")
-    rows = replace(rows, label=class_names)
+    is_case = truth.target == 1
+    rows = replace(rows, label=np.where(is_case, truth.task.classes[1], "no"))
     (point,) = facts.operating_points
     rule = rule or point.rule
     (name,) = truth.task.watched
-    n_cases = int((truth.target == 1).sum())
+    n_cases = int(is_case.sum())
     refuse_too_few(name, n_cases, rule)
     scored = [score_batch(model, batch).decisions for batch in read.batches]
     decisions = np.concatenate(scored)[None]
@@ -110,6 +110,7 @@ def recalibrate(
         label=name, chosen_by=CHOSEN_BY, **vars(chosen)
     )
     origin = _origin(model, {name: _refitted(n_cases)})
+    no_row = np.zeros(rows.n_rows, dtype=bool)
     document = facts.replace(
         operating_points=[operating_point],
         training=_training_facts(facts.training, read, rows, origin, n_cases),
@@ -124,9 +125,7 @@ def recalibrate(
         model,
         document=with_attention(document).to_dict(),
         calibration=held.calibration(judgement.thresholds),
-        held_out=validation_table(
-            judgement, rows, groups, np.zeros(rows.n_rows, dtype=bool)
-        ),
+        held_out=validation_table(judgement, rows, groups, no_row),
         directory=None,
     )
 
@@ -171,11 +170,12 @@ def _training_facts(
         f"elsewhere; threshold, chances and every figure are of {rows.n_rows} rows of "
         f"this place, {n_cases} of them cases"
     )
+    n_by_class = Counter(labels_of(rows).tolist())
     return training.replace(
         source=SourceFacts.from_dict(read.source.to_dict()),
         n_rows_read=rows.n_rows + sum(read.refused.values()),
         n_rows_used=rows.n_rows,
-        n_by_class=dict(sorted(Counter(labels_of(rows).tolist()).items())),
+        n_by_class=dict(sorted(n_by_class.items())),
         max_rows=None,
         notes=[*read.notes, note],
         profile=profile(rows.measured, rows.contract, rows.group),

@@ -94,11 +94,9 @@ def judged_cohort(
     has_cases = task_without_cases(past) is None
     positive = _positive_labels(past, task["positive"], has_cases)
     labels = labels_of(past)
-    negatives = labels[~np.isin(labels, ["", *positive])].tolist()
-    label_of_verdict = {
-        "confirmed": positive[0],
-        "ruled out": Counter(negatives).most_common(1)[0][0],
-    }
+    negatives = labels[~np.isin(labels, ["", *positive])]
+    ((commonest_negative, _),) = Counter(negatives.tolist()).most_common(1)
+    label_of_verdict = {"confirmed": positive[0], "ruled out": commonest_negative}
     series = shown_series(judged.series)
     left_out: Counter[str] = Counter()
     nights: dict[str, Cohort] = {}
@@ -119,7 +117,8 @@ def judged_cohort(
     is_past_case = np.isin(labels[known.row_in_past], positive)
     new = after.take(~known.in_past)
     cohort = concatenate([past, new]) if new.n_rows else past
-    if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
+    has_repeats = len(np.unique(cohort.id)) < cohort.n_rows
+    if cohort.group is None and has_repeats:
         # No fold may split a patient with several rows.
         cohort = replace(cohort, group=cohort.id)
     n_cases = int(is_case[~known.in_past].sum())
@@ -301,7 +300,8 @@ def retrained(
         contamination=_contamination(champion.facts, judged.cohort),
     )
     learned = model.facts.training.replace(verdicts=judged.facts)
-    return replace(model, document=model.facts.replace(training=learned).to_dict())
+    document = model.facts.replace(training=learned)
+    return replace(model, document=document.to_dict())
 
 
 def summary_sentences(facts: TrainedOn) -> list[str]:
@@ -402,14 +402,16 @@ class _NightTable:
             else:
                 # Of a patient with several rows a verdict is about none in particular.
                 left_out[SEVERAL_ROWS if n_rows else NO_ROW] += 1
-        rows = night.take(pd.Index(patients).isin(label_of_patient))
+        is_judged = pd.Index(patients).isin(label_of_patient)
+        rows = night.take(is_judged)
         if not rows.n_rows:
             return None
         ids = rows.id
         if not self.champion.contract.id:
             ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
         labels = [label_of_patient[name] for name in _patients(rows)]
-        return replace(rows, id=ids, label=np.array(labels, object), display=None)
+        label = np.array(labels, object)
+        return replace(rows, id=ids, label=label, display=None)
 
 
 def _patients(cohort: Cohort) -> np.ndarray:

@@ -377,12 +377,13 @@ def without_patient(
         if facts.retrain_by:
             due = min(due, facts.retrain_by)
         document = document.replace(retrain_by=due)
+    held_out = {column: values[~is_patient] for column, values in table.items()}
     # Its self-test rows are made of two patients' rows each: without them
     # `Model.arrays` writes noise.
     remaining = replace(
         model,
         document=with_attention(document).to_dict(),
-        held_out={column: values[~is_patient] for column, values in table.items()},
+        held_out=held_out,
         selftest=None,
         directory=None,
     )

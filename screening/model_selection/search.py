@@ -197,11 +197,8 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     if criterion_name(name, several=True) == "macro_recall":
         predicted = decisions.argmax(axis=1)
         return float(recall_score(target, predicted, labels=present, average="macro"))
-    return float(
-        np.mean(
-            [_binary_criterion(name, decisions[:, m], target == m) for m in present]
-        )
-    )
+    by_class = [_binary_criterion(name, decisions[:, m], target == m) for m in present]
+    return float(np.mean(by_class))
 
 
 def criterion_name(name: str, *, several: bool) -> str:
@@ -394,7 +391,9 @@ def _rates_of_settings(decisions: np.ndarray, target: np.ndarray) -> np.ndarray:
 def _own_rates(decision: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
     """Return sensitivity and specificity of a decision above 0."""
     flagged = decision > 0
-    return float(flagged[positive].mean()), float(1 - flagged[~positive].mean())
+    sensitivity = flagged[positive].mean()
+    specificity = 1 - flagged[~positive].mean()
+    return float(sensitivity), float(specificity)
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
@@ -407,9 +406,8 @@ def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str
     """
     if not np.isfinite(decisions).all():
         return NOT_FINITE
-    numbers = np.unique(fold)
-    spread = max(float(np.ptp(decisions[fold == k], axis=0).max()) for k in numbers)
-    if spread <= _ROUNDING * float(np.abs(decisions).max()):
+    spreads = [np.ptp(decisions[fold == k], axis=0).max() for k in np.unique(fold)]
+    if max(spreads) <= _ROUNDING * np.abs(decisions).max():
         return CONSTANT
     for m in range(decisions.shape[1]):
         positive_code = 1 if decisions.shape[1] == 1 else m
@@ -448,7 +446,9 @@ def _distance_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
     ranges = list(map(_central_range, by_fold))
     typical = float(np.median(ranges)) / _RANGE_IN_QUARTILES
     unit = max(float(high - low), typical) or float(np.std(negatives))
-    return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
+    if unit <= 0:
+        return 0.0
+    return (max(medians) - min(medians)) / unit
 
 
 def _spread_ratio_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:

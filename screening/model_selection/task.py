@@ -60,8 +60,8 @@ class Task(TaskFacts):
             for text in labels:
                 code_of[text] = code
         codes = np.array([code_of.get(text, -1) for text in label], dtype=np.int64)
-        if (codes < 0).any():
-            unknown = np.flatnonzero(codes < 0)[:NAMED_ROWS]
+        unknown = np.flatnonzero(codes < 0)[:NAMED_ROWS]
+        if len(unknown):
             rows = ", ".join(str(row + 1) for row in unknown)
             raise CohortError(
                 f"column {self.label}: rows {rows} have a class the model was not "

@@ -41,7 +41,8 @@ def split_by_time(
         first_days = days.groupby(groups).transform("min")
     first = first_days.to_numpy("datetime64[D]")
     n_dated = int(dated.sum())
-    cut = np.sort(first[dated])[min(int(PAST_SHARE * n_dated), n_dated - 1)]
+    n_past = min(int(PAST_SHARE * n_dated), n_dated - 1)
+    cut = np.sort(first[dated])[n_past]
     after = dated & (first >= cut)
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
@@ -71,7 +72,8 @@ def validate_later(
     except (UsageError, CohortError, RecipeError) as error:
         reason = f"training on the past alone failed: {error}"
         return TemporalValidation(Forward(reason=reason))
-    return TemporalValidation(facts, _scores_of_all(study, earlier, held_out, past, x))
+    scores = _scores_of_all(study, earlier, held_out, past, x)
+    return TemporalValidation(facts, scores)
 
 
 def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | None:
@@ -80,10 +82,12 @@ def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | N
     UsageError if the past lacks a class.
     """
     cases = study.task.is_watched(labels_of(study.sample))
-    fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
+    n_cases = [cases[rows].sum(axis=0) for rows in (past, later)]
+    fewest = int(np.min(n_cases))
     if fewest < FEWEST_CASES:
         return f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-    if len(np.unique(study.target[past])) < len(study.task.classes):
+    classes_of_past = np.unique(study.target[past])
+    if len(classes_of_past) < len(study.task.classes):
         raise UsageError("not all classes occur")
     return None
 
