@@ -90,9 +90,8 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
             f"its scores are no probabilities: {figures.reason or 'not calibrated'}"
         )
     predicted = np.array([one.predicted for one in figures.reliability])
-    value, low, high = _floats(
-        [one.observed.value_and_interval for one in figures.reliability]
-    ).T
+    observed = [one.observed.value_and_interval for one in figures.reliability]
+    value, low, high = _floats(observed).T
     reach = [value - low, high - value]
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":", label="as predicted")
     ax.errorbar(
@@ -116,9 +115,8 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
             largest["feature"], largest["value"], largest["unit"], strict=True
         )
     ]
-    ax.barh(
-        words, largest["change"], color=np.where(largest["change"] > 0, SECOND, FIRST)
-    )
+    change = largest["change"]
+    ax.barh(words, change, color=np.where(change > 0, SECOND, FIRST))
     ax.axvline(0, color=MARK, linewidth=0.8)
     ax.set_xlabel("change of the score")
     return ax

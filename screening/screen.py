@@ -101,7 +101,8 @@ def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
         )
     check_consistent_length(table, sample_weight)
     of_row = np.asarray(sample_weight)[past.rows - 1]
-    codes = pd.factorize(labels_of(with_states_of_labels(past)))[0]
+    labels = labels_of(with_states_of_labels(past))
+    codes, _ = pd.factorize(labels)
     weights = check_weights(past.rows, codes, of_row)
     counted = np.flatnonzero(weights > 0)
     weights = weights[counted]
@@ -110,7 +111,9 @@ def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
         "figures count every row once"
     )
     return replace(
-        past.take(counted), weight=weights / weights.mean(), notes=[*past.notes, note]
+        past.take(counted),
+        weight=weights / weights.mean(),
+        notes=[*past.notes, note],
     )
 
 
@@ -320,7 +323,8 @@ class Screen(ClassifierMixin, BaseEstimator):
             values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
         self._take(model, values)
         if not hasattr(self, "n_features_in_") or hasattr(self, "feature_names_in_"):
-            self.feature_names_in_ = np.array([*model.contract.features], dtype=object)
+            names = list(model.contract.features)
+            self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         return self
 
@@ -448,7 +452,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         """Return the label of each row, (n_rows,); a flagged row is positive."""
         rows = self._scored(X)
         if "predicted" in rows:
-            codes = pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
+            predicted = pd.Index(rows["predicted"])
+            codes = pd.Index(self.texts_).get_indexer(predicted)
         else:
             codes = np.where(rows["flagged"], self._case, 1 - self._case)
         return self.classes_[codes]
@@ -515,9 +520,8 @@ class Screen(ClassifierMixin, BaseEstimator):
             largest change first.
         """
         check_is_fitted(self)
-        case = explained_row(
-            self.model_, self.model_.opened(self._table(X), gated=False), row
-        )
+        stream = self.model_.opened(self._table(X), gated=False)
+        case = explained_row(self.model_, stream, row)
         return pd.DataFrame(case["contributions"])
 
     def report(self) -> Page:
@@ -578,7 +582,8 @@ class Screen(ClassifierMixin, BaseEstimator):
                     return plots.history(HistoryDocument.from_dict(history(book)), ax)
         if kind not in plots.OF_MODEL:
             raise UsageError(f"no picture {kind!r}; there are {', '.join(plots.KINDS)}")
-        return plots.OF_MODEL[kind](self.model_.facts, self.model_.watched[0], ax)
+        draw = plots.OF_MODEL[kind]
+        return draw(self.model_.facts, self.model_.watched[0], ax)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model directory, with its page, as `screen train` does.

@@ -48,7 +48,8 @@ def filled(pattern: str, series: str, night: str) -> str:
 
 def names_from(text: str | None) -> list[str]:
     """Return names that a text has with commas between them."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    names = map(str.strip, (text or "").split(","))
+    return list(filter(None, names))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

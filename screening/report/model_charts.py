@@ -441,7 +441,9 @@ def _decision_curve(
     axes.line((0, highest_chance), (0, 0), "chance", "none")
     pairs = zip(curve.threshold, curve.all, strict=True)
     everyone = [pair for pair in pairs if pair[1] >= lowest_benefit]
-    axes.line([x for x, _ in everyone], [y for _, y in everyone], "second")
+    chances = [x for x, _ in everyone]
+    benefits = [y for _, y in everyone]
+    axes.line(chances, benefits, "second")
     axes.line(curve.threshold, curve.model, "first", "model")
     if chance is not None and chance <= highest_chance:
         benefit = _net_benefit(point, chance)

@@ -161,7 +161,9 @@ def drawn_size(piece: Slice) -> tuple[int, int]:
     """Return width and height of a slice on the page, in pixels."""
     height = piece.height * piece.aspect
     scale = SLICE_WIDTH / max(piece.width, height, 1)
-    return max(1, round(piece.width * scale)), max(1, round(height * scale))
+    width_drawn = max(1, round(piece.width * scale))
+    height_drawn = max(1, round(height * scale))
+    return width_drawn, height_drawn
 
 
 def clusters(voxels: Voxels) -> list[tuple[str | None, VoxelCluster]]:

@@ -208,7 +208,8 @@ def _roc(point: OperatingPointFacts, curve: HeldOutCurve, number: int) -> Axes:
     )
     axes.line([0, 1], [0, 1], "chance")
     false_alarms = 1 - curve.rates["specificity"]
-    axes.line([1, *false_alarms, 0], [1, *curve.rates["sensitivity"], 0], "first")
+    hits = curve.rates["sensitivity"]
+    axes.line([1, *false_alarms, 0], [1, *hits, 0], "first")
     sensitivity = point.sensitivity.value
     specificity = point.specificity.value
     if sensitivity is not None and specificity is not None:

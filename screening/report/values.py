@@ -147,7 +147,8 @@ def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:
     """Return a value as the contract declares it: yes or no, a category, a number."""
     if value is None or value != value:
         return "missing"
-    if isinstance(value, bool) or (declared.type == "boolean" and value in (0, 1)):
+    is_boolean = declared.type == "boolean" and value in (0, 1)
+    if isinstance(value, bool) or is_boolean:
         return fmt.setting(bool(value))
     if not fmt.finite(value):
         return fmt.name(value)

@@ -113,7 +113,8 @@ class Line:
         """
         nights = self.case.lately
         p_values = self.case.p_lately or [None] * len(nights)
-        if not any(nights[:-1]) and all(p is None for p in p_values[:-1]):
+        was_scored = any(p is not None for p in p_values[:-1])
+        if not any(nights[:-1]) and not was_scored:
             return None
         bars = [
             _night_bar(index, is_flagged, p)
@@ -143,9 +144,11 @@ def _night_bar(index: int, is_flagged: bool, p: float | None) -> str:
     if p is not None:
         rarity = math.log(max(p, 1 / RAREST)) / math.log(1 / RAREST)
         height = 2 + 10 * rarity
-    left, width = (8 * index, 6) if is_flagged else (8 * index + 2, 2)
-    if p is None and not is_flagged:
-        left, width = 8 * index, 6
+    left = 8 * index
+    width = 6
+    if p is not None and not is_flagged:
+        left += 2
+        width = 2
     return f"M{left} 12v{-height:.3g}h{width}V12z"
 
 
@@ -302,7 +305,8 @@ def _rarity(p: float | None, n_calibration: int) -> float | None:
     """Return a p-value on a logarithmic scale that ends at 1 / (n + 1)."""
     if p is None:
         return None
-    rarity = math.log(max(p, 1e-12)) / math.log(1 / (n_calibration + 1))
+    smallest = 1 / (n_calibration + 1)
+    rarity = math.log(max(p, 1e-12)) / math.log(smallest)
     return min(1.0, max(0.0, rarity))
 
 

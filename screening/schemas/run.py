@@ -597,9 +597,8 @@ class RunDocument(Document):
     @property
     def awaited(self) -> int:
         """Return the number waiting for review: flagged and without a verdict."""
-        return max(
-            self.to_review - (self.counts.ruled_out or 0) - (self.counts.known or 0), 0
-        )
+        n_settled = (self.counts.ruled_out or 0) + (self.counts.known or 0)
+        return max(self.to_review - n_settled, 0)
 
     def observed(self, label: str) -> Observed | None:
         """Return how flags of a watched class agree with labels, if there are any."""

@@ -187,7 +187,8 @@ class Platt(Document):
         return self.intercept + self.slope * self._apart(scores)
 
     def _apart(self, scores: np.ndarray) -> np.ndarray:
-        return np.clip(np.asarray(scores, dtype=float) - self.centre, -LARGEST, LARGEST)
+        apart = np.asarray(scores, dtype=float) - self.centre
+        return np.clip(apart, -LARGEST, LARGEST)
 
     def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the chance of each score, and the ends of its 95 % interval.
@@ -195,11 +196,11 @@ class Platt(Document):
         Each has shape (n_rows,), 0 to 1. The interval is logit +- 1.96 standard errors
         of the fitted curve at the score; it does not describe how patients differ.
         """
-        logit, apart = self.log_odds(scores), self._apart(scores)
-        variance, both, slope_variance = self.covariance
-        error = 1.96 * np.sqrt(
-            np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0)
-        )
+        logit = self.log_odds(scores)
+        apart = self._apart(scores)
+        of_intercept, both, of_slope = self.covariance
+        variance = of_intercept + 2 * both * apart + of_slope * apart**2
+        error = 1.96 * np.sqrt(np.maximum(variance, 0.0))
         return expit(logit), expit(logit - error), expit(logit + error)
 
 

@@ -88,7 +88,8 @@ def find(network: Network, ledger: Ledger, night: str) -> Findings:
     """Return what a site's nights up to this one show, standing reasons marked."""
     counted = counted_nights(ledger, night, network.series)
     findings = Findings()
-    for drift in drifts({name: nights.recent for name, nights in counted.items()}):
+    recent = {name: nights.recent for name, nights in counted.items()}
+    for drift in drifts(recent):
         nights_of = {name: counted[name] for name in drift.series}
         if drift.of_site:
             reason = _reason_of_drift(network, drift, nights_of)
@@ -174,7 +175,8 @@ def _shares(counts: np.ndarray, window: int) -> tuple[float, float]:
     ends = []
     for part in (counts[:-window], counts[-window:]):
         total = part.sum(axis=0)
-        ends.append(float(total[-1] / max(total.sum(), 1)))
+        share = total[-1] / max(total.sum(), 1)
+        ends.append(float(share))
     return ends[0], ends[1]
 
 
@@ -218,7 +220,8 @@ def _sizes_of_change(
 def _added(counts: list[np.ndarray]) -> np.ndarray:
     """Return the sum of counts of several series over the nights that all have."""
     n_nights = min(map(len, counts))
-    return np.sum([of_series[-n_nights:] for of_series in counts], axis=0)
+    common = [of_series[-n_nights:] for of_series in counts]
+    return np.sum(common, axis=0)
 
 
 def _edges(network: Network, series: str, column: str) -> np.ndarray | None:

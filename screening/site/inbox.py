@@ -98,7 +98,7 @@ def _read_each(
             continue  # whoever sent it has taken it away
         except ScreenError as error:
             # Without its path: a file may be called after a patient.
-            reason = "; ".join(str(error).split("\n")).replace(str(file), "it")
+            reason = str(error).replace("\n", "; ").replace(str(file), "it")
             line = VerdictsRead(file=name, refused=reason)
         try:
             _put_away(file, line)
@@ -145,9 +145,10 @@ def _read_one(
 
 def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:
     """Return series and night of a run by its id; UsageError if there is none."""
-    columns = sa.select(RUNS.c.key, RUNS.c.series, RUNS.c.night)
+    runs = RUNS.c
+    chosen = sa.select(runs.key, runs.series, runs.night).where(~runs.shadow)
     with ledger.reading() as connection:
-        rows = connection.execute(columns.where(~RUNS.c.shadow)).all()
+        rows = connection.execute(chosen).all()
     for row in rows:
         if run_id_of(row.key) == run_id:
             return row.series, row.night
@@ -161,9 +162,8 @@ def _put_away(file: Path, line: VerdictsRead) -> None:
         return
     moved = _move(file, REFUSED)
     reason = moved.with_name(f"{moved.stem[:_MAX_STEM]}.txt")
-    with open(
-        os.open(reason, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
-    ) as words:
+    handle = os.open(reason, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "w") as words:
         words.write(f"{line.refused}\n")
 
 

@@ -419,7 +419,8 @@ def _with_findings(
             )
         )
     exit_code = document.exit_code
-    reasons_found = chain(of_site, *(findings.of(line.series) for line in lines))
+    of_series = [findings.of(line.series) for line in lines]
+    reasons_found = chain(of_site, *of_series)
     if strict and new_reasons(reasons_found):
         exit_code = worst([exit_code, ATTENTION])
     return document.replace(
@@ -823,7 +824,8 @@ def _restore_pages(network: Network, name: str, night: str) -> dict[str, str]:
     """
     faults: dict[str, str] = {}
     since = min([night, *_catch_up_nights(network, name, night)])
-    for folder in {network.out(name, day).parent for day in (since, night)}:
+    folders = {network.out(name, day).parent for day in (since, night)}
+    for folder in folders:
         sweep(folder)
     pages = network.pages_of(name)
     if pages is None:
@@ -876,9 +878,10 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
         return
     document = read_model(model)
     for point in document.operating_points:
-        if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
+        rule = point.rule
+        if rule.name != agreed.name or rule.value != agreed.value:
             raise ModelError(
-                f"the model's threshold follows another rule ({shown.rule(point.rule)})"
+                f"the model's threshold follows another rule ({shown.rule(rule)})"
                 f" than was agreed for the series ({shown.rule(agreed)}); choose it"
                 " with `screen threshold`, or correct `rule`"
             )

@@ -100,7 +100,8 @@ def load_model(
         ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
     tolerance = _SELF_TEST_TOLERANCE * scale
-    if scores.shape != stored.shape or not (np.abs(scores - stored) <= tolerance).all():
+    same_shape = scores.shape == stored.shape
+    if not same_shape or not np.all(np.abs(scores - stored) <= tolerance):
         raise ModelError(
             f"{folder}: its self-test rows no longer score as they did; train it again"
         )

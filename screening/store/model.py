@@ -181,7 +181,8 @@ class Model(InBrief):
     def predicted(self, decisions: np.ndarray) -> np.ndarray:
         """Return the number of the most probable class, (n_rows,); multi-class only."""
         curves = self.facts.validation.class_chances or {}
-        return likeliest([curves[name] for name in self.facts.task.classes], decisions)
+        in_order = [curves[name] for name in self.facts.task.classes]
+        return likeliest(in_order, decisions)
 
     def opened(
         self,
@@ -497,7 +498,8 @@ def score_decisions(
         for m, name in enumerate(task.classes):
             columns[f"score_{name}"] = decisions[:, m]
     columns["row"] = batch.rows
-    columns["class"] = pa.array(model.watched).take(pa.array(watched_number))
+    watched_names = pa.array(model.watched)
+    columns["class"] = watched_names.take(pa.array(watched_number))
     columns |= _texts_beside(batch, flagged | is_odd)
     tissue = tissue_of(model.contract)
     if tissue:
@@ -529,7 +531,8 @@ def names_of_odd_cells(batch: Cohort) -> pa.Array:
         return pa.nulls(batch.n_rows, pa.string())
     names = np.full(batch.n_rows, None, dtype=object)
     for row in odd_rows:
-        names[row] = ", ".join(cell.column for cell in batch.out_of_bounds[row])
+        cells = batch.out_of_bounds[row]
+        names[row] = ", ".join(cell.column for cell in cells)
     return pa.array(names, pa.string())
 
 

@@ -259,7 +259,8 @@ def _inherit_access(partial: Path, target: Path) -> None:
 
 def _set_owner(path: Path, status: os.stat_result) -> None:
     """Set owner and group as far as the system allows: only root gives files away."""
-    if (path.stat().st_uid, path.stat().st_gid) == (status.st_uid, status.st_gid):
+    own = path.stat()
+    if own.st_uid == status.st_uid and own.st_gid == status.st_gid:
         return
     try:
         os.chown(path, status.st_uid, status.st_gid)
@@ -294,8 +295,9 @@ def replacing(
     UsageError
         If something else than a file is there, or a link, which may lead anywhere.
     """
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-        obstacle = "a link" if os.path.islink(path) else "no file"
+    is_link = os.path.islink(path)
+    if is_link or (os.path.lexists(path) and not os.path.isfile(path)):
+        obstacle = "a link" if is_link else "no file"
         raise UsageError(
             f"{path} is {obstacle}, so it cannot be replaced; give another place to "
             "write"
@@ -303,7 +305,8 @@ def replacing(
     target = _resolved(path)
     with hold(target):
         partial = _beside(target, "partial")
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        made = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.close(made)
         yield partial
         _sync(partial, os.O_RDWR)
         replaced = target.stat() if target.exists() else None

@@ -70,7 +70,8 @@ def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     whole.pop("sha256", None)
     text = canonical(whole)
     digest = hashlib.sha256(text).hexdigest()
-    return whole | {"sha256": digest}, text.removesuffix(_END) + _seal(digest)
+    content = text.removesuffix(_END) + _seal(digest)
+    return whole | {"sha256": digest}, content
 
 
 def _seal(digest: object) -> bytes:
@@ -125,7 +126,8 @@ def _read(directory: str | Path, kind: str) -> tuple[dict[str, Any], Document]:
     # change the content.
     seal = _seal(digest)
     text = content.removesuffix(seal) + _END
-    if not content.endswith(seal) or hashlib.sha256(text).hexdigest() != digest:
+    is_sealed = content.endswith(seal)
+    if not is_sealed or hashlib.sha256(text).hexdigest() != digest:
         raise ModelError(
             f"{path} is damaged: its digest does not match; restore it from a copy or "
             "make it again"
@@ -182,10 +184,11 @@ def pack(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
     compress : bool
         Not worth its time for what is read again at once.
     """
-    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    broken = [name for name, value in ordered.items() if not _is_finite(value)]
-    if broken:
-        raise ValueError(f"array {broken[0]} has a value that is not finite")
+    ordered = {}
+    for name in sorted(arrays):
+        ordered[name] = np.asarray(arrays[name], order="C")
+        if not _is_finite(ordered[name]):
+            raise ValueError(f"array {name} has a value that is not finite")
     save = np.savez_compressed if compress else np.savez
     buffer = io.BytesIO()
     save(buffer, allow_pickle=False, **ordered)
@@ -215,4 +218,6 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
 
 
 def _is_finite(value: np.ndarray) -> bool:
-    return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
+    if value.dtype.kind not in "fc":
+        return True
+    return bool(np.isfinite(value).all())

@@ -93,7 +93,8 @@ def verify_signature(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
         )
     content = read_bounded(folder / SIGNATURE, _MAX_SIGNATURE_BYTES, ModelError)
     try:
-        key.verify(bytes.fromhex(content.decode("ascii")), _PURPOSE + digest.encode())
+        signature = bytes.fromhex(content.decode("ascii"))
+        key.verify(signature, _PURPOSE + digest.encode())
     except (ValueError, InvalidSignature):
         raise ModelError(
             f"the signature of {folder} is of another model or by another key"
