@@ -41,16 +41,24 @@ if TYPE_CHECKING:
     from screening.site.site import Network
 
 
-def history_command(
-    ledger: LedgerHere = "screening.db",
-    series: SeriesAsked = None,
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Options that verify the audit trail."""
+
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify the audit trail from its start.")
-    ] = False,
+    ] = False
     head: Annotated[
         str | None,
         typer.Option(help="With --verify: head printed at the foot of a report."),
-    ] = None,
+    ] = None
+
+
+def history_command(
+    ledger: LedgerHere = "screening.db",
+    series: SeriesAsked = None,
+    *,
+    trail: VerifyOptions,
     beside: Annotated[
         str | None,
         typer.Option(
@@ -79,8 +87,13 @@ def history_command(
     if series is None:
         _refuse_without_series(beside, rates)
     with open_ledger(ledger, read_only=True) as book:
-        is_verified = verify or head is not None
-        document = history(book, series, verify=is_verified, printed=head, rates=rates)
+        document = history(
+            book,
+            series,
+            verify=trail.verify or trail.head is not None,
+            printed=trail.head,
+            rates=rates,
+        )
         answer = dict(document) if as_json else _lines(document)
         if beside is not None and series is not None:
             compared = compare_nights(book, series, beside)
@@ -304,33 +317,40 @@ class DueOptions:
         return None if self.site is None else read_network(self.site, self.ledger)
 
 
-def status_command(
-    *,
-    when: DueOptions,
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options that say what is checked and reported besides the nights."""
+
     metrics: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write metrics for Prometheus."),
-    ] = None,
+    ] = None
     strict: Annotated[
         bool,
         typer.Option(
             "--strict", help="Exit 5 also if that night's page says ATTENTION."
         ),
-    ] = False,
+    ] = False
     runs: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Exit 4 if run directories below this are of a newer ledger.",
         ),
-    ] = None,
+    ] = None
     artefacts: Annotated[
         bool,
         typer.Option(
             "--artefacts",
             help="Also list every published file, and who may read it.",
         ),
-    ] = False,
+    ] = False
+
+
+def status_command(
+    *,
+    when: DueOptions,
+    also: CheckOptions,
     entry: EntryOptions,
     monitor: MonitorOptions,
     as_json: AsJson = False,
@@ -348,6 +368,7 @@ def status_command(
     entry.check(names, when.site is not None)
     network = when.network()
     place = str(when.ledger or "screening.db")
+    runs = also.runs
     of_site: list[str] = []
     if network is not None:
         place = network.ledger
@@ -355,16 +376,17 @@ def status_command(
         runs = runs or network.site.runs
     entry.write(place, names, of_site)
     statuses, published, last = _read_statuses(
-        place, due, names or of_site, runs, artefacts
+        place, due, names or of_site, runs, also.artefacts
     )
-    if metrics is not None:
-        write_whole(metrics, states.exposition(statuses, last).encode(), mode=0o644)
+    if also.metrics is not None:
+        content = states.exposition(statuses, last).encode()
+        write_whole(also.metrics, content, mode=0o644)
     monitor.answer(statuses)
     if as_json:
-        _print_as_json(statuses, published, artefacts)
+        _print_as_json(statuses, published, also.artefacts)
     else:
         _print_lines(statuses, published)
-    _exit_unless_fine(statuses, strict)
+    _exit_unless_fine(statuses, also.strict)
 
 
 def _exit_unless_fine(statuses: list[SeriesStatus], strict: bool) -> None:

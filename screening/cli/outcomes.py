@@ -70,6 +70,20 @@ class OutcomeOptions:
         }
 
 
+@dataclass(frozen=True)
+class NightsOptions:
+    """Options that say which nights are judged."""
+
+    ledger: LedgerHere = "screening.db"
+    series: SeriesAsked = None
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NIGHT.toml", help="Read the tables that the site's series name."
+        ),
+    ] = None
+
+
 def outcomes_command(
     events: Annotated[
         str | None,
@@ -79,14 +93,7 @@ def outcomes_command(
     ] = None,
     *,
     database: DatabaseOptions,
-    ledger: LedgerHere = "screening.db",
-    series: SeriesAsked = None,
-    site: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NIGHT.toml", help="Read the tables that the site's series name."
-        ),
-    ] = None,
+    nights: NightsOptions,
     outcome: OutcomeOptions,
     as_of: Annotated[
         str | None,
@@ -113,12 +120,13 @@ def outcomes_command(
     """
     from screening.ledger.outcomes import enter_outcomes
 
-    if site is not None:
-        _read_site(site, ledger, as_json)
+    if nights.site is not None:
+        _read_site(nights.site, nights.ledger, as_json)
         return
+    series = nights.series
     if events is None or series is None:
         raise UsageError("give TABLE and --series, or --site NIGHT.toml")
-    with open_as_owner(ledger) as book:
+    with open_as_owner(nights.ledger) as book:
         entered = enter_outcomes(
             book,
             series,

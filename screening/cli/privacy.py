@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,17 +23,24 @@ if TYPE_CHECKING:
 
 RETRAIN_DAYS = 30
 
-Runs = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Erase in run directories at or below this."),
-]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only list what would be erased.")
 ]
-Pages = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Also in the copies of their pages in DIR."),
-]
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Options that say where patients are erased."""
+
+    ledger: LedgerHere = "screening.db"
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Erase in run directories at or below this."),
+    ] = None
+    pages: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also in the copies of their pages in DIR."),
+    ] = None
 
 
 def forget_command(
@@ -42,9 +50,8 @@ def forget_command(
             metavar="ID", help="Id of a row or group; - reads it from standard input."
         ),
     ],
-    ledger: LedgerHere = "screening.db",
-    runs: Runs = None,
-    pages: Pages = None,
+    *,
+    places: PlaceOptions,
     models: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Erase in models at or below this."),
@@ -82,9 +89,17 @@ def forget_command(
             "--reason names the patient, and the trail keeps it; say it without"
         )
     signer = options.signer_from(sign)
-    with open_as_owner(ledger) as book:
+    with open_as_owner(places.ledger) as book:
         erasure = Erasure(
-            Scope(name), book, runs, models, pages, last_day, dry_run, templates, signer
+            Scope(name),
+            book,
+            places.runs,
+            models,
+            places.pages,
+            last_day,
+            dry_run,
+            templates,
+            signer,
         )
         _note_copy(erasure)
         report = erasure.done(reason)
@@ -138,9 +153,8 @@ def purge_command(
     older_than: Annotated[
         str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")
     ],
-    ledger: LedgerHere = "screening.db",
-    runs: Runs = None,
-    pages: Pages = None,
+    *,
+    places: PlaceOptions,
     series: Series = None,
     dry_run: DryRun = False,
     templates: Templates = None,
@@ -155,9 +169,14 @@ def purge_command(
 
     before = before_age(older_than, datetime.date.today())
     scope = Scope(before=before, series=series_from(series))
-    with open_as_owner(ledger) as book:
+    with open_as_owner(places.ledger) as book:
         erasure = Erasure(
-            scope, book, runs, pages=pages, dry_run=dry_run, templates=templates
+            scope,
+            book,
+            places.runs,
+            pages=places.pages,
+            dry_run=dry_run,
+            templates=templates,
         )
         _note_copy(erasure)
         report = erasure.done(f"nights before {before}")

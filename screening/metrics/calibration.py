@@ -113,7 +113,7 @@ def calibrate(
     return _assess(platt, p, positive, weight, prevalence, codes)
 
 
-def recalibrate(
+def refit_calibration(
     written: Platt,
     scores: np.ndarray,
     positive: np.ndarray,

@@ -21,7 +21,7 @@ from screening.errors import RecipeError, UsageError
 from screening.metrics.calibration import (
     calibrate,
     calibration_elsewhere,
-    recalibrate,
+    refit_calibration,
 )
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import (
@@ -358,7 +358,7 @@ def _calibration(judgement: Judgement, m: int) -> Calibration:
     if held.origin is not None:
         written = held.origin.calibration[name]
         if written.platt is not None:
-            return recalibrate(
+            return refit_calibration(
                 written.platt, scores, positive, held.fold, prevalence, held.groups
             )
     return calibrate(scores, positive, held.fold, prevalence, held.groups)
