@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -103,11 +104,7 @@ def forget_command(
         )
         _note_copy(erasure)
         report = erasure.done(reason)
-    in_ledger = report["ledger"].values()
-    # The last do not say that the id is known.
-    unspecific = ("ledger", "pieces", "elsewhere")
-    in_files = [places for kind, places in report.items() if kind not in unspecific]
-    if not any(in_files) and not any(in_ledger):
+    if not _is_known(report):
         note("nothing here knows this id; ids are compared as text, with leading zeros")
     for place in report["elsewhere"]:
         note(
@@ -116,6 +113,14 @@ def forget_command(
         )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
+
+
+def _is_known(report: Mapping[str, Any]) -> bool:
+    """Return True if the ledger or some file named the patient."""
+    # The last do not say that the id is known.
+    unspecific = ("ledger", "pieces", "elsewhere")
+    in_files = [places for kind, places in report.items() if kind not in unspecific]
+    return any(report["ledger"].values()) or any(in_files)
 
 
 def _note_copy(erasure: Erasure) -> None:

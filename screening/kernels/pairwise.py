@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -217,7 +216,8 @@ def weighted_sums(
     rates = np.zeros((len(terms), len(padded_centres)), dtype)
     for q, (gamma, _) in enumerate(terms):
         rates[q, : len(centres)] = gamma * -_LOG2_E
-    ends = np.array([*accumulate(weights.shape[1] for _, weights in terms)], np.int64)
+    widths = [weights.shape[1] for _, weights in terms]
+    ends = np.cumsum(widths, dtype=np.int64)
     weights = np.concatenate([weights for _, weights in terms], axis=1)
     # Scaling by a power of two changes no digit, and float32 partial sums neither
     # overflow nor vanish.
@@ -372,7 +372,9 @@ def in_double(
         order = np.argsort(square, kind="stable")
         rounding = _FLOAT32_ERROR * np.sqrt(np.cumsum(square[order]))
         exact[order[rounding > _MAX_FLOAT32_ERROR * largest_sum]] = True
-    return exact if exact.mean() < _MAX_MIXED_SHARE else np.ones(len(centres), bool)
+    if exact.mean() < _MAX_MIXED_SHARE:
+        return exact
+    return np.ones(len(centres), bool)
 
 
 def bump_precision(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precision:

@@ -308,7 +308,9 @@ def _sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
 
 def _mean_of_class(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """Return for each row the mean of the values of its class."""
-    return np.where(positive, values[positive].mean(), values[~positive].mean())
+    of_positive = values[positive].mean()
+    of_negative = values[~positive].mean()
+    return np.where(positive, of_positive, of_negative)
 
 
 def _intercept(
@@ -327,7 +329,8 @@ def _intercept(
         pull -= _mean_of_class(pull, positive)
     sums = _sum_by_group(pull, codes)
     information = float((weight * moved * (1 - moved)).sum())
-    error = float(np.sqrt(np.square(sums).sum())) / information
+    variance = np.square(sums).sum()
+    error = float(np.sqrt(variance)) / information
     reach = _Z_TWO_SIDED * error / _narrowing(codes)
     return Estimate(shift, shift - reach, shift + reach)
 
@@ -436,7 +439,8 @@ def _misfit(
     platt : Platt
     scores : ndarray of shape (n_rows,), optional
     """
-    sums = _sum_by_group(weight * (positive - p) * (1 - 2 * p), codes)
+    of_row = weight * (positive - p) * (1 - 2 * p)
+    sums = _sum_by_group(of_row, codes)
     variance = float(np.var(sums)) * len(sums)
     if scores is not None:
         design = np.column_stack([np.ones(len(p)), scores - platt.centre])
@@ -666,7 +670,8 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     Rows of one group, such as a patient, are not independent.
     """
     codes = codes_of(groups)
-    highest = np.full(codes.max(initial=-1) + 1, -np.inf)
+    n_groups = codes.max(initial=-1) + 1
+    highest = np.full(n_groups, -np.inf)
     np.maximum.at(highest, codes, np.asarray(scores, float))
     return np.sort(highest)
 

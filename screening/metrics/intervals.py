@@ -199,7 +199,8 @@ def weighted_share(
         size = share * (1 - share) / max(between, _MIN_VARIANCE)
         size = min(size, codes.max() + 1.0)
     level = anytime_level(size) if anytime else LEVEL
-    low, high = rate_interval(share * size, size, level, freedom=max(size - 1, 1))
+    freedom = max(size - 1, 1)
+    low, high = rate_interval(share * size, size, level, freedom)
     return share, float(low), float(high)
 
 
@@ -298,8 +299,8 @@ def shared_design(
     certain = alone <= 0
     if groups < 2:
         return np.full(share.shape, most)
-    deviations = np.square(counts - share * sizes[:, None]).sum(axis=0)
-    spread = groups / (groups - 1) * deviations
+    deviations = np.square(counts - share * sizes[:, None])
+    spread = groups / (groups - 1) * deviations.sum(axis=0)
     correlation = _within_correlation(counts, sizes)
     median = np.asarray(above_median, float)[:, None]
     central = _within_correlation(median, sizes)
@@ -322,7 +323,8 @@ def _within_correlation(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     squares_inside = counts * (1 - counts / column)
     between = squares_between.sum(axis=0) / (groups - 1)
     inside = squares_inside.sum(axis=0) / max(rows - groups, 1)
-    typical_size = (rows - np.square(sizes).sum() / rows) / (groups - 1)
+    mean_size = np.square(sizes).sum() / rows
+    typical_size = (rows - mean_size) / (groups - 1)
     whole = between + (typical_size - 1) * inside
     defined = (share > 0) & (share < 1) & (whole > 0)
     correlation = (between - inside) / np.where(defined, whole, 1.0)

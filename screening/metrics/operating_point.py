@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from screening.metrics.intervals import (
+    codes_of,
     design_effect,
     shared_design,
     student_size_factor,
@@ -418,13 +419,15 @@ class ThresholdSelector:
     def evidence(self, threshold: float) -> Evidence:
         """Return the independent rows on both sides, and how much folds differ."""
         flagged = self.new_scores >= threshold
+        of_cases = flagged[self.positive]
+        of_others = flagged[~self.positive]
         _, case_worth = self._worth(threshold, self.positive)
         effect, other_worth = self._worth(threshold, ~self.positive)
         return Evidence(
-            hits=case_worth * float((flagged & self.positive).sum()),
-            misses=case_worth * float((~flagged & self.positive).sum()),
-            false=other_worth * float((flagged & ~self.positive).sum()),
-            clear=other_worth * float((~flagged & ~self.positive).sum()),
+            hits=case_worth * float(of_cases.sum()),
+            misses=case_worth * float((~of_cases).sum()),
+            false=other_worth * float(of_others.sum()),
+            clear=other_worth * float((~of_others).sum()),
             between=self._between(threshold, effect),
             everything=threshold <= FLAG_EVERYTHING,
         )
@@ -466,7 +469,7 @@ class ThresholdSelector:
             variance += between_repeats(np.array(specificities))
         if self.fold is None:
             return variance
-        number = np.unique(self.fold[~self.positive], return_inverse=True)[1]
+        number = codes_of(self.fold[~self.positive])
         sizes = np.bincount(number)
         clear = self.new_scores[~self.positive] < threshold
         rate = float(clear.mean())
@@ -482,7 +485,9 @@ class ThresholdSelector:
         if self.codes is not None:
             factor = student_size_factor(int(self.codes.max()) + 1)
             worth = factor / design_effect(self.positive, self.codes)
-        return worth * float(self.positive.sum()), worth * float((~self.positive).sum())
+        n_positive = float(self.positive.sum())
+        n_negative = float((~self.positive).sum())
+        return worth * n_positive, worth * n_negative
 
     def atom(self, threshold: float) -> float:
         """Return the share of negatives near the threshold that have common scores.
@@ -496,10 +501,11 @@ class ThresholdSelector:
             # All of a tie are flagged together, so these negatives change sides.
             # differs from the counts of some.
             new = self.new_scores[~self.positive]
-            return float(np.mean((new >= threshold) != (scores >= threshold)))
+            changes = (new >= threshold) != (scores >= threshold)
+            return float(changes.mean())
         scores = np.sort(scores)
         step = 1e-9 * (scores[-1] - scores[0])
-        number = np.concatenate([[0], np.cumsum(np.diff(scores) > step)])
+        number = np.cumsum(np.diff(scores, prepend=scores[0]) > step)
         rank = int(np.searchsorted(scores, threshold))
         reach = max(len(scores) // _ATOM_REACH, 1)
         near = np.unique(number[max(rank - reach, 0) : rank + reach])

@@ -156,13 +156,13 @@ def outcome_figures(
     with_outcome = _with_known_truth(rows)
     is_open = (rows["truth"] != "past") & ~rows["is_over"]
     rates = rates_of(with_outcome)
-    of_last = with_outcome[with_outcome["model"].isin(rows["model"].iloc[-1:])]
+    last_model = rows["model"].iloc[-1:]
+    of_last = with_outcome[with_outcome["model"].isin(last_model)]
     seen = rates_of(of_last)
+    month_of_row = with_outcome["night"].dt.strftime("%Y-%m")
     by_month = [
         OutcomesByMonth(month=str(month), **vars(rates_of(of_month)))
-        for month, of_month in with_outcome.groupby(
-            with_outcome["night"].dt.strftime("%Y-%m")
-        )
+        for month, of_month in with_outcome.groupby(month_of_row)
     ]
     return OutcomeFigures(
         as_of=as_of.isoformat(timespec="minutes"),
@@ -295,7 +295,8 @@ def _auroc(rows: pd.DataFrame) -> Estimate:
     if is_case.all() or not is_case.any():
         return Estimate()
     codes = group_codes(rows["patient"].to_numpy())
-    return Estimate(*auroc_with_interval(rows["score"].to_numpy(), is_case, codes, 1.0))
+    scores = rows["score"].to_numpy()
+    return Estimate(*auroc_with_interval(scores, is_case, codes, 1.0))
 
 
 def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
@@ -317,19 +318,21 @@ def detected_events(rows: pd.DataFrame) -> pd.DataFrame:
         The rows of the last night before each event, with `hours`, NaN for those that
         were not detected.
     """
-    cases = rows[rows["truth"] == "case"].sort_values(["patient", "event", "night"])
-    by_event = cases.groupby(["patient", "event"], sort=False)
+    of_event = ["patient", "event"]
+    of_run = [*of_event, "n_breaks"]
+    cases = rows[rows["truth"] == "case"].sort_values([*of_event, "night"])
+    is_flagged = cases["flagged"].astype(bool)
+    by_event = cases.groupby(of_event, sort=False)
     # Of the flags up to a night only those after the last break are unbroken.
-    n_breaks = (~cases["flagged"].astype(bool)).groupby(by_event.ngroup()).cumsum()
+    n_breaks = (~is_flagged).groupby(by_event.ngroup()).cumsum()
     cases = cases.assign(n_breaks=n_breaks)
-    last = cases.groupby(["patient", "event"], sort=False).tail(1)
-    unbroken = cases[cases["flagged"].astype(bool)].groupby(
-        ["patient", "event", "n_breaks"], sort=False
-    )
+    last = cases.groupby(of_event, sort=False).tail(1)
+    unbroken = cases[is_flagged].groupby(of_run, sort=False)
     first = unbroken["night"].min().rename("first_flag").reset_index()
-    last = last.merge(first, "left", ["patient", "event", "n_breaks"])
+    last = last.merge(first, "left", of_run)
     is_detected = last["flagged"].astype(bool)
-    hours = (last["event"] - last["first_flag"]).dt.total_seconds() / 3600
+    before_event = last["event"] - last["first_flag"]
+    hours = before_event.dt.total_seconds() / 3600
     return last.assign(hours=hours.where(is_detected))
 
 

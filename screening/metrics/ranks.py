@@ -74,7 +74,8 @@ def friedman(figures: np.ndarray) -> Friedman:
     if left <= 1e-9:
         return Friedman(chi2, float("inf"), 0.0, mean)
     f = (n - 1) * chi2 / left
-    p = float(fdtrc(k - 1, (k - 1) * (n - 1), f))
+    freedom = (k - 1) * (n - 1)
+    p = float(fdtrc(k - 1, freedom, f))
     return Friedman(chi2, f, p, mean)
 
 

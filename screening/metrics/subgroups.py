@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,8 @@ MAX_ROWS_BESIDE = 500_000
 # Significant digits with which edges of bands are written.
 _MIN_DIGITS = 6
 _MAX_DIGITS = 17
+# Figures of a subgroup that need enough cases and enough others.
+_FIGURES_OF_BOTH = ("ppv", "npv", "auroc", "observed_expected")
 
 
 def band_edges(values: np.ndarray) -> list[float] | None:
@@ -216,19 +219,9 @@ class JudgedRows:
         if enough:
             flag_rate = self._share(flagged, weight, codes)
         # With a flag rate each of these tells the number of cases.
-        ppv = UNDEFINED
-        npv = UNDEFINED
-        auroc = UNDEFINED
-        observed_expected = UNDEFINED
+        of_both: dict[str, Any] = dict.fromkeys(_FIGURES_OF_BOTH, UNDEFINED)
         if min(n_events, n_others) >= self.fewest:
-            ppv = self._share(positive, weight, codes, flagged)
-            npv = self._share(~positive, weight, codes, ~flagged)
-            auroc = Estimate(*auroc_with_interval(scores, positive, codes, 1.0))
-            if self.chance is not None:
-                chance = self.chance[rows]
-                observed_expected = observed_over_expected(
-                    chance, positive, weight, codes
-                )
+            of_both = self._figures_of_both(rows, codes)
         n_shown = len(scores) if enough else None
         events = None if n_events < self.fewest else int(positive.sum())
         rate_shown = float(np.average(flagged, weights=weight)) if enough else None
@@ -240,12 +233,29 @@ class JudgedRows:
             flag_rate=rate_shown,
             sensitivity=sensitivity,
             specificity=specificity,
-            auroc=auroc,
-            ppv=ppv,
-            npv=npv,
-            observed_expected=observed_expected,
+            **of_both,
         )
         return level, flag_rate
+
+    def _figures_of_both(
+        self, rows: np.ndarray, codes: np.ndarray | None
+    ) -> dict[str, Estimate]:
+        """Return the figures of some rows that need enough cases and enough others."""
+        scores = self.scores[rows]
+        positive = self.positive[rows]
+        weight = self.weight[rows]
+        flagged = scores >= self.threshold
+        observed_expected = UNDEFINED
+        if self.chance is not None:
+            observed_expected = observed_over_expected(
+                self.chance[rows], positive, weight, codes
+            )
+        return {
+            "ppv": self._share(positive, weight, codes, flagged),
+            "npv": self._share(~positive, weight, codes, ~flagged),
+            "auroc": Estimate(*auroc_with_interval(scores, positive, codes, 1.0)),
+            "observed_expected": observed_expected,
+        }
 
     def _share(
         self,

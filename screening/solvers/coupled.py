@@ -73,7 +73,8 @@ class CoupledProblem:
         gradient = self.gradient(alphas)
         down = np.where(alphas > AT_BOUND * self.upper, gradient, 0.0)
         up = np.where(alphas < (1.0 - AT_BOUND) * self.upper, -gradient, 0.0)
-        return float(max(down.max(), up.max(), 0.0) / self.scale)
+        largest = max(down.max(), up.max(), 0.0)
+        return float(largest / self.scale)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class CrammerSingerProblem:
         bound = np.where(self.is_own_class, self.upper[:, None], 0.0)
         free = weights < bound - AT_BOUND * self.upper[:, None]
         lowest = np.where(free, gradient, np.inf).min(axis=1)
-        return float(np.max(gradient.max(axis=1) - lowest, initial=0.0) / self.scale)
+        gaps = gradient.max(axis=1) - lowest
+        return float(gaps.max(initial=0.0) / self.scale)
 
 
 def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
@@ -271,8 +273,11 @@ class _CrammerSingerSolver:
         if not 0 < len(row) <= _MAX_FREE:
             return
         giver = first_free[row]
-        overlap = (taker[:, None] == taker).astype(float) + (giver[:, None] == giver)
-        overlap -= (taker[:, None] == giver) + (giver[:, None] == taker).astype(float)
+        overlap = np.zeros((len(taker), len(taker)))
+        overlap += taker[:, None] == taker
+        overlap += giver[:, None] == giver
+        overlap -= taker[:, None] == giver
+        overlap -= giver[:, None] == taker
         curvature = overlap * _rescaled_part(self.problem, row)
         slope = gradient[taker, row] - gradient[giver, row]
 
