@@ -631,9 +631,12 @@ def _read_labels(file: Path) -> dict[str, str]:
     """Return the meaning of each code in a CSV file of two columns."""
     content = read_bounded(file, MAX_BYTES, UsageError)
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
-    return {
-        row[0].strip(): row[1].strip() for row in csv.reader(lines) if len(row) >= 2
-    }
+    meanings = {}
+    for row in csv.reader(lines):
+        if len(row) >= 2:
+            code, meaning, *_ = row
+            meanings[code.strip()] = meaning.strip()
+    return meanings
 
 
 def _first_clause(text: str) -> str:

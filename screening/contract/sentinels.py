@@ -89,7 +89,9 @@ def _is_apart(value: float, rest: np.ndarray) -> bool:
     others = rest[rest != value]
     if value == 0:
         return False
-    if value < 0 <= others[0]:
+    lowest = others[0]
+    highest = others[-1]
+    if value < 0 <= lowest:
         return True
-    gap = others[0] - value if value < others[0] else value - others[-1]
-    return bool(gap > others[-1] - others[0])
+    gap = lowest - value if value < lowest else value - highest
+    return bool(gap > highest - lowest)

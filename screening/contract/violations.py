@@ -153,7 +153,8 @@ class Violations:
         )
         total._counts = self._counts + other._counts
         for location in total._counts:
-            numbers = [*self._rows.get(location, []), *other._rows.get(location, [])]
+            own = self._rows.get(location, [])
+            numbers = [*own, *other._rows.get(location, [])]
             total._rows[location] = numbers[:MAX_SHOWN_ROWS]
         return total
 

@@ -472,8 +472,8 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
             )
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
-        stated = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version")
-        version = connection.scalar(stated)
+        is_version = SETTINGS.c.name == "format_version"
+        version = connection.scalar(sa.select(SETTINGS.c.value).where(is_version))
         has_trail = sa.inspect(connection).has_table(TRAIL.name)
     if version is None or not has_trail:
         raise ModelError(

@@ -113,7 +113,8 @@ def open_night(
     with ledger.writing() as connection:
         entry = None
         if not force and not again:
-            last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
+            is_of_key = RUNS.c.key == night.key
+            last = sa.select(sa.func.max(RUNS.c.entry)).where(is_of_key)
             entry = connection.scalar(last)
         if entry is None and not force:
             _refuse_other_model(connection, night)

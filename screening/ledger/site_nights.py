@@ -190,7 +190,8 @@ def recent_site_nights(
 def _last_entries(connection: sa.Connection) -> dict[str, SiteNight]:
     """Return the last entry of each night, of the last `MAX_ENTRIES`."""
     is_night = TRAIL.c.kind == SiteNight.KIND
-    newest = sa.select(TRAIL.c.number).where(is_night).order_by(TRAIL.c.number.desc())
+    number = TRAIL.c.number
+    newest = sa.select(number).where(is_night).order_by(number.desc())
     numbers = list(connection.scalars(newest.limit(MAX_ENTRIES)))
     parts = trail.parts_of(connection, sorted(numbers), "facts")
     entries = [SiteNight.from_dict(parts[number].facts) for number in sorted(numbers)]

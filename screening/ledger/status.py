@@ -574,9 +574,13 @@ def _metric(
     return [f"# HELP {name} {description}", f"# TYPE {name} gauge", *values]
 
 
+# What Prometheus wants escaped in a label.
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
 def _label(series: str) -> str:
     """Return the label of a series, whatever its name holds."""
-    escaped = series.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = series.translate(_ESCAPES)
     return f'{{series="{escaped}"}}'
 
 

@@ -133,7 +133,8 @@ def head(connection: sa.Connection, number: int | None = None) -> Head:
     chosen = sa.select(TRAIL.c.number, TRAIL.c.digest)
     if number is not None:
         chosen = chosen.where(TRAIL.c.number == number)
-    last = connection.execute(chosen.order_by(TRAIL.c.number.desc()).limit(1)).first()
+    newest = chosen.order_by(TRAIL.c.number.desc()).limit(1)
+    last = connection.execute(newest).first()
     return Head(0, GENESIS) if last is None else Head(*last)
 
 
@@ -229,7 +230,11 @@ def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
     ordered = chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(PAGE)
     after = (0, -1)
-    while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
+    while True:
+        page = ordered.where(place > sa.tuple_(*after))
+        rows = connection.execute(page).all()
+        if not rows:
+            break
         yield from rows
         after = (rows[-1].entry, rows[-1].part)
 

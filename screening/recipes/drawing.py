@@ -204,7 +204,8 @@ class SettingSpace:
             tried = {name: self.recipe.parameters.get(name) for name in together}
         for values in self._draws(together, self._rng(), n, tried):
             for name, rng in streams.items():
-                values[name] = self.grid[name][rng.integers(len(self.grid[name]))]
+                grid = self.grid[name]
+                values[name] = grid[rng.integers(len(grid))]
             yield values
 
     def _draw_factor(self, n: int) -> Iterator[_Setting]:

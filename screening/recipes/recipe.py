@@ -100,7 +100,8 @@ def check_number(name: str, value: object) -> None:
         Texts without a number are valid.
     """
     parameter = name.rpartition(".")[2]
-    if parameter == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if parameter == "seed" and not is_integer:
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     number = _number_of(value)
     largest = _MAX_NUMBER_OF.get(parameter, _MAX_NUMBER)

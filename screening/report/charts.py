@@ -152,7 +152,8 @@ class Axes:
         self.right = self.across.stop
         self.upper = self.up.stop
         self.lower = self.up.start
-        self._n_ticks = max(4, round((self.right - self.left) / 60))
+        width = self.right - self.left
+        self._n_ticks = max(4, round(width / 60))
         x_as_percent, y_as_percent = self.as_percent
         self.x_ticks = _ticks(self.across, x_as_percent, self._n_ticks)
         self.y_ticks = _ticks(self.up, y_as_percent, 5)
@@ -168,11 +169,10 @@ class Axes:
             if not corners or corners[-1] != position:
                 corners.append(position)
         start_x, start_y = corners[0]
-        moves = [
-            _move(after[0] - before[0], after[1] - before[1])
-            for before, after in pairwise(corners)
-        ]
-        return f"M{start_x:g} {start_y:g}{''.join(moves)}"
+        path = f"M{start_x:g} {start_y:g}"
+        for (x, y), (next_x, next_y) in pairwise(corners):
+            path += _move(next_x - x, next_y - y)
+        return path
 
     def line(self, xs: Values, ys: Values, kind: str, label: str | None = None) -> None:
         """Draw a line; `label` stands at its right end, in the margin."""
@@ -187,7 +187,11 @@ class Axes:
         for other in self.labels:
             if other.anchor == "start" and abs(other.y - y) < LINE_HEIGHT:
                 y = other.y + (LINE_HEIGHT if y >= other.y else -LINE_HEIGHT)
-        self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
+        self.write_beside(round(y, 1), kind, label)
+
+    def write_beside(self, y: float, kind: str, label: str) -> None:
+        """Write a label in the right margin, at a height of the picture."""
+        self.labels.append(Label(self.right + 7, y, kind, label, "start"))
 
     def band(self, xs: Values, low: Values, high: Values, kind: str) -> None:
         """Shade between two lines (a 95 % interval)."""
@@ -302,9 +306,9 @@ def _is_on_step(
 ) -> bool:
     """Return True if `middle` lies on an upright or level line between the others."""
     xs, ys = zip(first, middle, last, strict=True)
-    return (len(set(ys)) == 1 and _is_between(xs)) or (
-        len(set(xs)) == 1 and _is_between(ys)
-    )
+    if len(set(ys)) == 1:
+        return _is_between(xs)
+    return len(set(xs)) == 1 and _is_between(ys)
 
 
 def _is_between(values: tuple[float, ...]) -> bool:
@@ -322,7 +326,8 @@ def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
         step = factor * abs(values[1] - values[0])
     else:
         step = factor * abs(values[0]) or 1
-    places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
+    magnitude = math.floor(math.log10(step) + 1e-9)
+    places = min(9, max(0, -magnitude))
     return [
         Tick(scale.at(value), f"{fmt.fixed(factor * value, places)}{unit}")
         for value in values

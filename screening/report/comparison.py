@@ -158,7 +158,8 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
         f"{fmt.name(method.recipe)} minus {fmt.name(control)}, the control: "
         f"{_in_points(difference)} points, 95% interval."
     )
-    title = title[0].lower() + title[1:] if title[1:2].islower() else title
+    if title[1:2].islower():
+        title = title[0].lower() + title[1:]
     low = difference.low
     high = difference.high
     is_shown = low is not None and high is not None and (low > 0 or high < 0)
@@ -308,9 +309,7 @@ def differences(
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
         axes.dot(100 * gap.value, y, "validated")
-        axes.labels.append(
-            Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start")
-        )
+        axes.write_beside(axes.up.at(y) + 4, "plain", _in_points(gap))
     axes.line([0, 0], [0, len(gaps)], "chance")
     return axes
 
@@ -355,8 +354,9 @@ def critical_difference(
     axes.y_ticks = []
     for place, method in enumerate(methods):
         y = n_methods - place - 0.5
-        axes.line([method.mean_rank, method.mean_rank], [y, n_methods], "stem")
-        axes.dot(method.mean_rank, y, "validated")
+        rank = method.mean_rank
+        axes.line([rank, rank], [y, n_methods], "stem")
+        axes.dot(rank, y, "validated")
         axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
     for place, ends in enumerate(test.cliques):
         y = n_methods + 0.4 + 0.6 * place
