@@ -636,6 +636,31 @@ class Action(StrEnum):
     restore = "restore"
 
 
+@dataclass(frozen=True)
+class MoveOptions:
+    """Options that say from where, and to where."""
+
+    was: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="For restore: the backup. For moved: where files were published; "
+            "absent: the site was moved.",
+        ),
+    ] = None
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLACE",
+            help=(
+                "For backup: its folder. With moved --from: where they are now; "
+                "absent: they are deleted."
+            ),
+        ),
+    ] = None
+
+
 def ledger_command(
     action: Annotated[
         Action,
@@ -653,25 +678,8 @@ def ledger_command(
             metavar="DIR", help="For accept: run directories at or below this."
         ),
     ] = None,
-    was: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help="For restore: the backup. For moved: where files were published; "
-            "absent: the site was moved.",
-        ),
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PLACE",
-            help=(
-                "For backup: its folder. With moved --from: where they are now; "
-                "absent: they are deleted."
-            ),
-        ),
-    ] = None,
+    *,
+    move: MoveOptions,
     keep: Annotated[
         int | None,
         typer.Option(
@@ -695,15 +703,15 @@ def ledger_command(
     site was moved; until then LEDGER counts as a copy, in which no night is entered.
     """
     if action is Action.backup:
-        answer = _back_up(place, to, keep)
+        answer = _back_up(place, move.to, keep)
     elif action is Action.restore:
-        answer = _restore(place, was)
+        answer = _restore(place, move.was)
     elif action is Action.rebuild:
         answer = _rebuild(place)
     elif action is Action.accept:
         answer = _accept(place, runs, reason or "")
     else:
-        answer = _enter_move(place, was, to, reason or "")
+        answer = _enter_move(place, move.was, move.to, reason or "")
     print_answer(answer, as_json)
 
 
