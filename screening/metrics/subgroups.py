@@ -347,13 +347,7 @@ def performance_in_cells(
     facts = []
     columns = {name: _LevelsOfColumn.of(values) for name, values in subgroups.items()}
     for first, second in combinations(columns, 2):
-        masks = {}
-        for name in columns[first].names:
-            is_first = _is_of_level(columns[first].level, name)
-            for other_name in columns[second].names:
-                is_cell = is_first & _is_of_level(columns[second].level, other_name)
-                if is_cell.any():
-                    masks[f"{name or MISSING}, {other_name or MISSING}"] = is_cell
+        masks = _masks_of_cells(columns[first], columns[second])
         holds_enough = map(rows.holds_enough, masks.values())
         if len(masks) > MAX_CELLS or not all(holds_enough):
             continue
@@ -378,6 +372,20 @@ def _commonest(values: np.ndarray) -> list[str]:
     texts, counts = np.unique(present, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MAX_LEVELS]
     return [str(texts[i]) for i in order]
+
+
+def _masks_of_cells(
+    first: _LevelsOfColumn, second: _LevelsOfColumn
+) -> dict[str, np.ndarray]:
+    """Return a mask of the rows of each cell of two columns that has any, by title."""
+    masks = {}
+    for name in first.names:
+        is_first = _is_of_level(first.level, name)
+        for other_name in second.names:
+            is_cell = is_first & _is_of_level(second.level, other_name)
+            if is_cell.any():
+                masks[f"{name or MISSING}, {other_name or MISSING}"] = is_cell
+    return masks
 
 
 def _is_of_level(level: np.ndarray, name: str | None) -> np.ndarray:
