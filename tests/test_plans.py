@@ -1,0 +1,107 @@
+"""Plans of a training: what is fitted together, and what is waited for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.errors import RecipeError
+from screening.model_selection.plans import Round, fitted, side_by_side
+from screening.threads import MIN_SORTED, limit_threads, sort_in_threads
+
+
+@dataclass(frozen=True)
+class NamedTask:
+    """Task that a plan is known by."""
+
+    name: str
+    work: int = 10
+
+
+def plan_of(name, n_rounds):
+    """Plan some rounds of one task each, and return the fits of all."""
+    fits = []
+    for number in range(n_rounds):
+        later_work = 10 * (n_rounds - 1 - number)
+        fits += yield from fitted([NamedTask(f"{name}{number}")], later_work)
+    return fits
+
+
+def refused():
+    yield Round([NamedTask("refused0")], later_work=10)
+    raise RecipeError("it cannot be fitted")
+
+
+def rounds_of(plan):
+    """Run a plan whose fits are the names of tasks; return its rounds and outcome."""
+    rounds = []
+    results = None
+    while True:
+        try:
+            current = next(plan) if results is None else plan.send(results)
+        except StopIteration as end:
+            return rounds, end.value
+        results = [task.name for task in current.tasks]
+        rounds.append((sorted(results), current.later_work))
+
+
+def test_last_rounds_of_all_plans_are_fitted_together():
+    """The long fits of a plan of one round are not waited for by one of three."""
+    plans = [plan_of("boosting", 1), plan_of("svm", 3), plan_of("logistic", 2)]
+
+    rounds, outcomes = rounds_of(side_by_side(plans))
+
+    assert [names for names, _ in rounds] == [
+        ["logistic0", "svm0"],
+        ["svm1"],
+        ["boosting0", "logistic1", "svm2"],
+    ]
+    assert outcomes == [
+        ["boosting0"],
+        ["svm0", "svm1", "svm2"],
+        ["logistic0", "logistic1"],
+    ]
+
+
+def test_work_that_waits_is_work_that_follows():
+    plans = [plan_of("boosting", 1), plan_of("svm", 2)]
+
+    rounds, _ = rounds_of(side_by_side(plans))
+
+    assert [later_work for _, later_work in rounds] == [20, 0]
+
+
+def test_plans_within_plans_wait_for_the_same_last_round():
+    blend = side_by_side([plan_of("forest", 1), plan_of("svm", 2)])
+
+    rounds, _ = rounds_of(side_by_side([blend, plan_of("baseline", 1)]))
+
+    names = [names for names, _ in rounds]
+    assert names == [["svm0"], ["baseline0", "forest0", "svm1"]]
+
+
+def test_error_of_one_plan_is_its_outcome():
+    rounds, (error, fits) = rounds_of(side_by_side([refused(), plan_of("svm", 1)]))
+
+    assert isinstance(error, RecipeError)
+    assert fits == ["svm0"]
+    assert len(rounds) == 2
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 16])
+@given(
+    n_values=st.integers(0, 4 * MIN_SORTED),
+    n_distinct=st.sampled_from([1, 3, 2**63]),
+    seed=st.integers(0, 9),
+)
+def test_sort_in_threads_sorts(jobs, n_values, n_distinct, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, n_distinct, n_values, dtype=np.uint64)
+    expected = np.sort(values)
+
+    with limit_threads(jobs):
+        sort_in_threads(values)
+
+    np.testing.assert_array_equal(values, expected)
