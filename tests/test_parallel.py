@@ -1,5 +1,6 @@
 """Calls side by side: by processes, by threads, by what a caller's joblib says."""
 
+import json
 import os
 import pickle
 import signal
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 from workers import die, die_once
@@ -157,6 +159,7 @@ for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
 PREPARED = """
 import sys
 import numpy as np
+import pandas as pd
 from test_parallel import facts_of, modules_of
 from workers import die_once
 from screening.fork_server import prepare_processes
@@ -305,3 +308,44 @@ def test_tasks_on_the_same_rows_share_their_distances():
     content = pickle.dumps(distances)
 
     assert pickle.loads(content) is pickle.loads(content)
+
+
+def without_times(document):
+    """Return a document without seconds, and without digests of files with seconds."""
+    if isinstance(document, dict):
+        return {
+            key: without_times(value)
+            for key, value in document.items()
+            if "seconds" not in key and key != "sha256"
+        }
+    if isinstance(document, list):
+        return [without_times(value) for value in document]
+    return document
+
+
+def model_of_jobs(table, folder, jobs):
+    """Train by the command, whose processes share memory; return the model's card."""
+    options = ["--label", "ill", "--recipe", "logistic", "--jobs", str(jobs)]
+    options += ["--independent", "--beside", "none", "--out", str(folder)]
+    command = [sys.executable, "-m", "screening", "train", str(table), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    arrays = (folder / "arrays.npz").read_bytes()
+    return without_times(document), arrays
+
+
+def test_training_by_processes_states_the_same_figures(tmp_path):
+    """Every figure of the card, also those of fits beside the model's: here of what the
+    ranking rests on, whose rows lie where those of the model lay.
+    """
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(13_000, 4)).round(4)).add_prefix("x")
+    risk = table["x0"] + table["x1"] + rng.normal(size=len(table))
+    table["ill"] = np.where(risk > 0.2, "yes", "no")
+    table.to_csv(tmp_path / "past.csv", index=False)
+
+    alone = model_of_jobs(tmp_path / "past.csv", tmp_path / "alone", jobs=1)
+    together = model_of_jobs(tmp_path / "past.csv", tmp_path / "together", jobs=2)
+
+    assert together == alone
+    assert alone[0]["training"]["reliance"]["auroc"] is not None
