@@ -39,7 +39,12 @@ def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgemen
     return Judgement(held, [rule], [point], seed=0)
 
 
-QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
+QUICK = {
+    "folds": 3,
+    "search": 2,
+    "jobs": 1,
+    "rule": GMean(),
+}
 
 
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:

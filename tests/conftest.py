@@ -33,7 +33,11 @@ from screening.store.model import Model
 # faults` tries all.
 EXAMPLES = 100 if LONG else 30
 settings.register_profile(
-    "shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES
+    "shared",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    max_examples=EXAMPLES,
 )
 settings.load_profile("shared")
 
@@ -108,7 +112,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = train(table, "logistic", repeats=1, rule=rule, **roles, **quick)
         save_model(model, folder / name, render_model)
     tissue = train(
-        voxels(), "one_vs_rest", folds=4, label="tissue", group="patient", **quick
+        voxels(),
+        "one_vs_rest",
+        folds=4,
+        label="tissue",
+        group="patient",
+        **quick,
     )
     save_model(tissue, folder / "tissue", render_model)
     night = night_of_patients(240, seed=7)

@@ -31,7 +31,11 @@ def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     n_rows = n_patients * each
     tissue = rng.choice(["gland", "zone", "lesion"], n_rows, p=[0.5, 0.4, 0.1])
-    middle = {"gland": (0.0, 0.0), "zone": (2.0, 0.0), "lesion": (1.0, 2.0)}
+    middle = {
+        "gland": (0.0, 0.0),
+        "zone": (2.0, 0.0),
+        "lesion": (1.0, 2.0),
+    }
     values = np.array([middle[name] for name in tissue]) + rng.normal(
         0, 0.6, (n_rows, 2)
     )

@@ -56,7 +56,11 @@ def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.nda
 
 
 def folded(
-    x: np.ndarray, y: np.ndarray, seed: int, repeats: int = 1, features: int = FEATURES
+    x: np.ndarray,
+    y: np.ndarray,
+    seed: int,
+    repeats: int = 1,
+    features: int = FEATURES,
 ) -> Folded:
     """Fisher's discriminant on the first features, a machine for each fold of each
     repeat.

@@ -16,7 +16,11 @@ CONTRACT = Contract.from_dict(
     {
         "cohort": {"id": "patient", "label": "ill"},
         "features": {
-            "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
+            "fever": {
+                "type": "number",
+                "unit": "degC",
+                "plausible": [30, 45],
+            },
             "crp": {"type": "number"},
             "ward": {"type": "category"},
         },

@@ -13,11 +13,21 @@ nibabel = pytest.importorskip("nibabel")
 
 SHAPE = (9, 8, 7)
 # Voxels of 2 x 2 x 3 mm, left first: x runs against RAS, as scanners often write it.
-AFFINE = np.array([[-2.0, 0, 0, 10], [0, 2.0, 0, -8], [0, 0, 3.0, 5], [0, 0, 0, 1]])
+AFFINE = np.array(
+    [
+        [-2.0, 0, 0, 10],
+        [0, 2.0, 0, -8],
+        [0, 0, 3.0, 5],
+        [0, 0, 0, 1],
+    ]
+)
 
 
 def brain(
-    seed: int, shape: tuple[int, int, int] = SHAPE, n_lesions: int = 2, classes: int = 1
+    seed: int,
+    shape: tuple[int, int, int] = SHAPE,
+    n_lesions: int = 2,
+    classes: int = 1,
 ) -> dict[str, np.ndarray]:
     """Channels, mask and lesions of one patient; a lesion is a block of 2 x 2 x 2,
     brighter by its class.

@@ -14,7 +14,12 @@ from screening.metrics.control import inner_edges, score_cells
 from screening.schemas.history import Question
 from screening.schemas.run import ScoreCounts
 
-QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
+QUESTION = {
+    "label": "infected",
+    "positive": ["yes"],
+    "id": "patient",
+    "group": None,
+}
 
 
 FACTS = {
@@ -45,7 +50,11 @@ class FlaggedNight:
 
 
 def night(
-    day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures
+    day: int,
+    flagged: Iterable[str],
+    sampled: Iterable[str] = (),
+    /,
+    **figures,
 ) -> FlaggedNight:
     """A night, days counted from January on, on which single letters are flagged."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
@@ -69,7 +78,13 @@ def states(entered) -> dict[str, str]:
 
 
 def of_ward(
-    name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other
+    name: str,
+    day: int,
+    flagged: str,
+    model: str = "m",
+    sampled=(),
+    /,
+    **other,
 ) -> FlaggedNight:
     """A night of a ward; every ward asks the same question."""
     return night(
@@ -107,7 +122,11 @@ def simulate(
     past = np.random.default_rng(1).normal(size=400) + 2.0 * (np.arange(400) % 20 < 3)
     edges = inner_edges(past)
     known = tuple(np.bincount(score_cells(past, edges)).tolist())
-    truth: dict[str, set[str]] = {"found": set(), "judged": set(), "missed": set()}
+    truth: dict[str, set[str]] = {
+        "found": set(),
+        "judged": set(),
+        "missed": set(),
+    }
     for number in range(first, first + nights):
         names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
         ill = {name for name in names if int(name[1:]) % 20 < 3}

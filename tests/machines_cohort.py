@@ -20,7 +20,13 @@ def three_clouds(
     """Three overlapping clouds of unequal numbers: labels 'a', 'b', 'c'."""
     rng = np.random.default_rng(seed)
     codes = np.array([0, 1, 1, 2, 2, 2])[np.arange(n_rows) % 6]
-    centres = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0]])
+    centres = np.array(
+        [
+            [0.0, 0.0],
+            [2.0, 1.0],
+            [1.0, 3.0],
+        ]
+    )
     x = rng.normal(size=(n_rows, n_features))
     x[:, :2] += centres[codes]
     return x, np.array(["a", "b", "c"])[codes]
@@ -33,7 +39,11 @@ def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.n
 
 
 def problem_of(
-    kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0
+    kind: str,
+    kernel_matrix: object,
+    x: np.ndarray,
+    y: np.ndarray,
+    scale: float = 1.0,
 ) -> Problem:
     n = len(x)
     c = scale * np.exp(-0.3 * x[:, 0] ** 2)

@@ -21,7 +21,13 @@ from screening.store.model import save_model
 
 RELEASED = Path(__file__).resolve().parent / "released"
 NIGHTS = ("2026-03-01", "2026-03-02")
-SETTINGS = {"search": 1, "folds": 3, "repeats": 1, "jobs": 1, "beside": ()}
+SETTINGS = {
+    "search": 1,
+    "folds": 3,
+    "repeats": 1,
+    "jobs": 1,
+    "beside": (),
+}
 
 
 def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:

@@ -44,7 +44,12 @@ def estimate(value: Any = None, low: Any = None, high: Any = None) -> dict[str, 
 
 
 @cache
-def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
+def validated(
+    seed: int,
+    n: int,
+    cases: int,
+    shift: float,
+) -> dict[str, Any]:
     """What validation says of normal scores, those of the cases by `shift` higher."""
     y = np.arange(n) < cases
     scores = np.random.default_rng(seed).normal(0, 0.4, n) + shift * y
@@ -69,8 +74,18 @@ def digest(text: str) -> str:
 
 
 def table(name: str, rows: int) -> dict[str, Any]:
-    file = {"name": name, "sha256": digest(name), "bytes": 80 * rows, "rows": rows}
-    return {"files": [file], "delimiter": ",", "encoding": "utf-8", "rows": rows}
+    file = {
+        "name": name,
+        "sha256": digest(name),
+        "bytes": 80 * rows,
+        "rows": rows,
+    }
+    return {
+        "files": [file],
+        "delimiter": ",",
+        "encoding": "utf-8",
+        "rows": rows,
+    }
 
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
@@ -150,7 +165,13 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "summary": {"yes": part["summary"]},
             "curves": {"yes": part["curve"]},
             "points": {"yes": part["points"]},
-            "prevalence": {"yes": {"value": cases / n, "low": 0.09, "high": 0.14}},
+            "prevalence": {
+                "yes": {
+                    "value": cases / n,
+                    "low": 0.09,
+                    "high": 0.14,
+                }
+            },
             "subgroups": {},
             "predictive": {},
             "calibration": {},
@@ -358,7 +379,11 @@ def voxel_run() -> dict[str, Any]:
     rng = np.random.default_rng(3)
     t = np.linspace(-1.2, 2.0, 300).tolist()
     grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}
-    run["model"] = {"id": "77aa01", "digest": digest("voxels"), **model}
+    run["model"] = {
+        "id": "77aa01",
+        "digest": digest("voxels"),
+        **model,
+    }
     run["counts"] = {
         "read": 4200,
         "scored": 4200,

@@ -121,7 +121,13 @@ def test_pruning_recipe_removes_what_its_criterion_says(rule, n_remove):
         .decision_function(z)
     )
     theirs, removed = methods.sv_pruning(
-        x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule
+        x,
+        y,
+        z,
+        C=C,
+        gamma=GAMMA,
+        n_remove=n_remove,
+        rule=rule,
     )
     assert len(set(removed)) == n_remove
     assert apart(ours, theirs) < 1e-4

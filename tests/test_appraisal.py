@@ -43,7 +43,12 @@ from screening.schemas.validation import Calibration, Platt
 from screening.store.model import CHANCES, chances_of
 
 
-def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0):
+def scored(
+    n: int = 2000,
+    share: float = 0.2,
+    shift: float = 1.5,
+    seed: int = 0,
+):
     rng = np.random.default_rng(seed)
     positive = rng.random(n) < share
     return rng.normal(size=n) + shift * positive, positive, rng.integers(0, 5, n)
@@ -69,7 +74,10 @@ def test_platt_nearly_separated():
     weight = np.where(positive, 0.05, 1.5)
     # Its penalty is on C times the loss, ours on the loss itself.
     theirs = LogisticRegression(
-        C=1e3 / scores.var(), tol=1e-10, max_iter=10_000, solver="newton-cholesky"
+        C=1e3 / scores.var(),
+        tol=1e-10,
+        max_iter=10_000,
+        solver="newton-cholesky",
     )
     theirs.fit(scores[:, None], positive, sample_weight=weight)
     ends = np.array([scores.min(), scores.max()])
@@ -288,7 +296,13 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     assert earned == [False, True]
 
 
-@pytest.mark.parametrize(("apart", "fits"), [(0.3, True), (1.0, False)])
+@pytest.mark.parametrize(
+    ("apart", "fits"),
+    [
+        (0.3, True),
+        (1.0, False),
+    ],
+)
 def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
     """Scores of one fold that lie apart make a misfit, which is stated beside the
     chance.
@@ -485,7 +499,11 @@ def test_chance_monotone_in_every_file(judged, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")]
+    ("model", "table"),
+    [
+        ("blind", "night.csv"),
+        ("tissue", "voxels.parquet"),
+    ],
 )
 def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
     judged, tmp_path, model, table
@@ -521,7 +539,12 @@ def test_intercept_of_calibration_holds_what_was_planted(grouped):
             groups = np.repeat(np.arange(200), 3)
             of_patient = np.repeat(rng.normal(0, 0.8, 200), 3)
         positive = rng.random(600) < expit(scores + 0.5 + of_patient)
-        curve = Platt(centre=0.0, intercept=0.0, slope=1.0, covariance=(0.0, 0.0, 0.0))
+        curve = Platt(
+            centre=0.0,
+            intercept=0.0,
+            slope=1.0,
+            covariance=(0.0, 0.0, 0.0),
+        )
         written = Calibration(earned=True, reason=None, platt=curve)
         found = calibration_elsewhere(written, scores, positive, groups)
         assert found.intercept is not None

@@ -43,7 +43,12 @@ def folder(tmp_path_factory):
 
 
 def night_of(
-    folder, model: str, out: str, *words: object, day: int = 1, code: int = 0
+    folder,
+    model: str,
+    out: str,
+    *words: object,
+    day: int = 1,
+    code: int = 0,
 ) -> dict:
     known = ["--out", folder / out, "--date", f"2026-03-0{day}", "--strict", *words]
     screen("score", folder / model, folder / "night.csv", *known, code=code)
@@ -204,7 +209,15 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
     roles = {"label": label, "group": group, "positive": positive, "id": "row"}
     drop = [*{"who", "ill", "kind"} - {label, group}]
     cohort = read_cohort(ward(), contract, need_label=True, drop=drop, **roles)
-    model = train(cohort, recipe, rule=rule, folds=3, search=1, beside=beside, seed=1)
+    model = train(
+        cohort,
+        recipe,
+        rule=rule,
+        folds=3,
+        search=1,
+        beside=beside,
+        seed=1,
+    )
     return load_model(save_model(model, tmp_path / rule.name))
 
 

@@ -76,7 +76,12 @@ def test_cells_that_are_no_counts_are_named(change, fault):
 
 def test_page_shows_the_night_and_what_it_cannot_prove(tmp_path):
     past = patients(240, share=0.2, seed=1)
-    quick = {"search": 1, "beside": (), "jobs": 1, "rule": MaxFlagRate(0.3)}
+    quick = {
+        "search": 1,
+        "beside": (),
+        "jobs": 1,
+        "rule": MaxFlagRate(0.3),
+    }
     model = train(past, "logistic", label="ill", id="patient", **quick)
     save_model(model, tmp_path / "model")
     night = night_of_patients(60, seed=2)

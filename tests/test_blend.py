@@ -175,7 +175,11 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
 
 @pytest.mark.parametrize(
     ("params", "rows"),
-    [({}, 30), ({"n_landmarks": 40}, 40), ({"approximation": "none"}, None)],
+    [
+        ({}, 30),
+        ({"n_landmarks": 40}, 40),
+        ({"approximation": "none"}, None),
+    ],
 )
 def test_blend_many_rows_landmarks(cohort, monkeypatch, params, rows):
     """Of many rows a kernel member learns in the span of some unless told otherwise."""
@@ -269,7 +273,11 @@ def test_blend_many_rows_chance_member(cohort, noise, monkeypatch):
 
 def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noise):
     model = train(
-        cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=()
+        cohort,
+        blend("logistic", "histogram_boosting"),
+        search=1,
+        repeats=1,
+        beside=(),
     )
     label = model.watched[0]
     rows = model.validation

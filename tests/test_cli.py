@@ -237,7 +237,11 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)]
+    ("error", "code"),
+    [
+        (KeyboardInterrupt, 130),
+        (ZeroDivisionError, 1),
+    ],
 )
 def test_train_interrupted_exit_code(desk, tmp_path, monkeypatch, error, code):
     """An interrupted training exits 130, and a bug 1 with its traceback.
@@ -474,7 +478,12 @@ def test_deleted_working_directory_is_named(tmp_path):
     command = f"rmdir {gone}; exec {sys.executable} -m screening recipes"
 
     answer = subprocess.run(
-        command, cwd=gone, shell=True, capture_output=True, text=True, check=False
+        command,
+        cwd=gone,
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert answer.returncode == 2

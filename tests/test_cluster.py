@@ -43,7 +43,13 @@ def night(tmp_path):
 def by(workers, monkeypatch, model, night, out, **more):
     monkeypatch.setattr(scoring, "open_cluster", workers.opened)
     return score(
-        model, night, out, date=NIGHT, batch_rows=16, cluster="local:2", **more
+        model,
+        night,
+        out,
+        date=NIGHT,
+        batch_rows=16,
+        cluster="local:2",
+        **more,
     )
 
 
@@ -180,7 +186,12 @@ def test_cluster_model_same_bytes(cohort, tmp_path):
         train(cohort, "svm_weighted", search=3, **quick, cluster=killed, kept=tmp_path)
 
     model = train(
-        cohort, "svm_weighted", search=3, **quick, cluster=workers, kept=tmp_path
+        cohort,
+        "svm_weighted",
+        search=3,
+        **quick,
+        cluster=workers,
+        kept=tmp_path,
     )
     blend = train(
         cohort,
@@ -245,7 +256,12 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
     )
 
     run = score(
-        model, night, tmp_path / "by", date=NIGHT, batch_rows=16, cluster="local:2"
+        model,
+        night,
+        tmp_path / "by",
+        date=NIGHT,
+        batch_rows=16,
+        cluster="local:2",
     )
 
     travelled = b"".join(frames)

@@ -21,7 +21,12 @@ NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(
     lambda pair: tuple(sorted(pair))
 )
-TEXTS = st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
+TEXTS = st.lists(
+    NAMES.map(str.strip).filter(bool),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
 FEATURES = st.one_of(
     st.builds(
         Feature,

@@ -127,7 +127,13 @@ def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
 
 def test_encoding_constant_column(tmp_path):
     """What is constant or empty in training stays zero whatever comes later."""
-    constant = {"ward": None, "sex": "male", "drug": "x", "stage": "II", "icu": None}
+    constant = {
+        "ward": None,
+        "sex": "male",
+        "drug": "x",
+        "stage": "II",
+        "icu": None,
+    }
     past = cohort_of(tmp_path, age=np.full(80, 0.1), **constant)
     encoder = Encoder(CONTRACT).fit(past)
     for cohort in (past, cohort_of(tmp_path)):
@@ -144,7 +150,10 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
     tmp_path_factory, wards, ages
 ):
     cohort = cohort_of(
-        tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages
+        tmp_path_factory.getbasetemp(),
+        n_rows=len(wards),
+        ward=wards,
+        age=ages,
     )
     encoder = Encoder(CONTRACT).fit(cohort)
     stored = io.BytesIO()

@@ -130,7 +130,11 @@ def test_infinite_number_refused_and_not_missing(tmp_path, cell):
 def test_init_named_roles(tmp_path):
     """Roles named by flags must be there and the contract types the next cohort."""
     path = cohort_of(
-        tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30
+        tmp_path,
+        y=["a", "b"] * 30,
+        g=["p", "q"] * 30,
+        z=range(N),
+        ward=["A", "B"] * 30,
     )
     (tmp_path / "new.csv").write_text("g,ward,usable\nq,C,0.5\np,A,\n")
     with pytest.raises(CohortError, match="missing column 'zz'"):
@@ -188,7 +192,10 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
 
 def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     path = cohort_of(
-        tmp_path, a=[*range(N - 1), None], b=["u", "v", "w"] * 20, c=["yes", "no"] * 30
+        tmp_path,
+        a=[*range(N - 1), None],
+        b=["u", "v", "w"] * 20,
+        c=["yes", "no"] * 30,
     )
     lines = path.read_text().splitlines(keepends=True)
     (tmp_path / "parts").mkdir()

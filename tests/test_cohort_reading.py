@@ -218,7 +218,11 @@ def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "low", "high"), [("limit", 5.0, 90.0), ("half", 2.5, 90.0)]
+    ("rule", "low", "high"),
+    [
+        ("limit", 5.0, 90.0),
+        ("half", 2.5, 90.0),
+    ],
 )
 def test_censored_values_are_read_by_the_contracts_rule(tmp_path, rule, low, high):
     assert column(tmp_path, ["<5", "> 90", "7", "≤5"], censored=rule) == [
@@ -272,7 +276,11 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
         tmp_path,
         "d,x,y,z,s,f\n2024-01-31,1,2,3,m,0.5\n2024-02-01T06:30:00+02:00,4,5,6,,1.5\n",
     )
-    roles = {"time": "d", "coordinates": ["x", "y", "z"], "subgroup": ["s"]}
+    roles = {
+        "time": "d",
+        "coordinates": ["x", "y", "z"],
+        "subgroup": ["s"],
+    }
     cohort = read_cohort(
         path,
         Contract.from_dict({"cohort": roles, "features": {"f": {"type": "number"}}}),

@@ -153,7 +153,11 @@ def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
         path = tmp_path / f"{n_rows}.parquet"
         groups = np.where(np.arange(n_rows) % 2, "p1", "p2")
         rows = pa.table(
-            {"g": groups, "a": rng.normal(size=n_rows), "b": rng.random(n_rows)}
+            {
+                "g": groups,
+                "a": rng.normal(size=n_rows),
+                "b": rng.random(n_rows),
+            }
         )
         pq.write_table(
             rows,

@@ -318,7 +318,13 @@ def test_outbreak_chance_is_kept_where_nights_differ(dispersion):
     assert 0 < (chances < 0.001).mean() < 0.0015
 
 
-@pytest.mark.parametrize(("n_nights", "least"), [(4, 0.75), (7, 0.97)])
+@pytest.mark.parametrize(
+    ("n_nights", "least"),
+    [
+        (4, 0.75),
+        (7, 0.97),
+    ],
+)
 def test_outbreak_that_triples_new_cases_is_named(n_nights, least):
     """Of wards with three new cases a night, in a site of four."""
     rng = np.random.default_rng(6)

@@ -158,7 +158,11 @@ def test_compare_dependent_rows():
     with pytest.raises(UsageError, match="`independent`"):
         comparison.compare(visits, ["logistic"], **QUICK)
     found = comparison.compare(
-        visits, ["logistic"], control="logistic", independent=True, **QUICK
+        visits,
+        ["logistic"],
+        control="logistic",
+        independent=True,
+        **QUICK,
     )
     assert len(found.document["cohorts"][0]["methods"]) == 1
 
@@ -585,7 +589,12 @@ def test_compare_counts(rescaled):
 def test_train_own_boundary(folder):
     """A model's document has its own boundary, which another threshold keeps."""
     model = train(
-        cohort(folder, "one"), "logistic", search=1, repeats=1, folds=3, beside=()
+        cohort(folder, "one"),
+        "logistic",
+        search=1,
+        repeats=1,
+        folds=3,
+        beside=(),
     )
     own = model.facts.validation.own_boundary
     assert own is not None

@@ -333,7 +333,11 @@ def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> Scor
     """A night of patients, numbered from the first on, in these cells."""
     who = tuple(range(first, first + len(cells)))
     return ScoreCounts(
-        unit="row", known=known, counted=(), who=who, cell=tuple(cells.tolist())
+        unit="row",
+        known=known,
+        counted=(),
+        who=who,
+        cell=tuple(cells.tolist()),
     )
 
 
@@ -497,13 +501,22 @@ def visits(n_patients, each, seed):
     x = rng.normal(size=(n, 3))
     ill = np.where(x[:, 0] + rng.normal(size=n) > 1.4, "yes", "no")
     names = np.repeat([f"P{seed}-{i:04d}" for i in range(n_patients)], each)
-    table = {"visit": [f"V{seed}-{i}" for i in range(n)], "patient": names, "ill": ill}
+    table = {
+        "visit": [f"V{seed}-{i}" for i in range(n)],
+        "patient": names,
+        "ill": ill,
+    }
     return pd.DataFrame(table | {f"x{j}": x[:, j] for j in range(3)})
 
 
 @pytest.mark.parametrize("each", [1, 8])
 def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_path):
-    past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
+    past = read_cohort(
+        visits(120, 4, 0),
+        label="ill",
+        id="visit",
+        group="patient",
+    )
     model = train(past, "logistic", search=1, forward=False, beside=())
     p_values = []
     for seed in range(1, 9):

@@ -118,7 +118,11 @@ def test_long_note_is_read(tmp_path, quote):
 def test_rare_delimiters(tmp_path, delimiter):
     """Carets, tildes, bars and the control character 1 part cells."""
     path = tmp_path / "t.csv"
-    rows = [["id", "age", "ward"], ["1", "50", "a,b"], ["2", "60", "c d"]]
+    rows = [
+        ["id", "age", "ward"],
+        ["1", "50", "a,b"],
+        ["2", "60", "c d"],
+    ]
     path.write_text("".join(f"{delimiter.join(row)}\n" for row in rows))
 
     (block,) = opened(path).blocks(None, 9)

@@ -326,7 +326,11 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
         "UPDATE mixed SET value = x'00ff', other = x'ff' WHERE rowid = 4",
     )
     table = pd.DataFrame(
-        {"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]}
+        {
+            "id": list("abcd"),
+            "value": [1.0, 2.0, 3.0, 4.5],
+            "other": [1, 2, 3, 5],
+        }
     )
     violations, _ = check_cohort(
         Database(url, table="mixed"), read_cohort(table, id="id").contract

@@ -226,7 +226,13 @@ def site(model, tmp_path):
     return tmp_path
 
 
-def scored(site, table, *words: object, code: int = 0, day: int = 7):
+def scored(
+    site,
+    table,
+    *words: object,
+    code: int = 0,
+    day: int = 7,
+):
     asked = (
         "--date",
         f"2026-01-{day:02}",

@@ -25,7 +25,10 @@ WATCHED = ["1", "2"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     past = read_cohort(
-        table_of(PAST), label="lesion", positive=WATCHED, group="patient_id"
+        table_of(PAST),
+        label="lesion",
+        positive=WATCHED,
+        group="patient_id",
     )
     model = train(past, "logistic", search=1, jobs=1, beside=())
     folder = tmp_path_factory.mktemp("night")
@@ -95,7 +98,12 @@ def series_of_all(
     return folder
 
 
-def exported(run: Path, reference: Path, out: Path, code: int = 0) -> str:
+def exported(
+    run: Path,
+    reference: Path,
+    out: Path,
+    code: int = 0,
+) -> str:
     words = ("export", run, "--to", "dicom-seg", "--reference", reference, "--out", out)
     return screen(*words, code=code).stderr
 

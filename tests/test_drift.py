@@ -82,7 +82,10 @@ ZEROS = np.random.default_rng(1).lognormal(1, 1, 600) * (
 
 @pytest.mark.parametrize(
     ("past", "contract"),
-    [(patients(600), CONTRACT), (pd.DataFrame({"dose": ZEROS}), kinds(dose="number"))],
+    [
+        (patients(600), CONTRACT),
+        (pd.DataFrame({"dose": ZEROS}), kinds(dose="number")),
+    ],
     ids=["a ward", "many zeros"],
 )
 def test_the_training_table_itself_passes_without_a_word(past, contract):
@@ -408,7 +411,11 @@ def test_drift_normalised_values(tmp_path):
     names = np.repeat([f"p{n}" for n in range(60)], 5)
     values = np.random.default_rng(0).normal(100, 9, 300)
     table = pd.DataFrame(
-        {"p": names, "t2": values, "ill": np.where(values > 108, "yes", "no")}
+        {
+            "p": names,
+            "t2": values,
+            "ill": np.where(values > 108, "yes", "no"),
+        }
     )
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     described = profile(past.measured, contract, past.group)

@@ -49,7 +49,12 @@ def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
 
 @pytest.mark.parametrize(
     ("false", "n", "b"),
-    [(20, 200, 0.0), (20, 200, 0.001), (0, 300, 0.0), (1, 10**6, 0)],
+    [
+        (20, 200, 0.0),
+        (20, 200, 0.001),
+        (0, 300, 0.0),
+        (1, 10**6, 0),
+    ],
 )
 def test_specificity_interval(false, n, b):
     """Specificity is Wald on the logit with the variance between folds."""
@@ -83,7 +88,13 @@ def test_variance_between_folds():
 
 
 def test_draws_have_the_moments_of_their_laws():
-    evidence = Evidence(hits=54, misses=6, false=90, clear=360, between=0.0004)
+    evidence = Evidence(
+        hits=54,
+        misses=6,
+        false=90,
+        clear=360,
+        between=0.0004,
+    )
     stated = evidence.drawn(0.1, 0)["flag_rate"]
     estimated = evidence.drawn((60.0, 450.0), 0)["flag_rate"]
     v0 = 0.2 * 0.8 / 450
@@ -261,7 +272,11 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     mixed = frame.assign(ill=np.random.default_rng(seed).permutation(frame["ill"]))
     table = {True: mixed, False: frame}[permuted]
     cohort = read_cohort(
-        table, label="ill", positive="yes", id="patient", need_label=True
+        table,
+        label="ill",
+        positive="yes",
+        id="patient",
+        need_label=True,
     )
     study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
     validation = HeldOutScores.of(

@@ -84,7 +84,12 @@ def test_night_says_what_its_chances_expect(tmp_path):
             "ill": np.where(ill, "yes", "no"),
         }
     )
-    quick = {"search": 1, "beside": (), "jobs": 1, "rule": MaxFlagRate(0.2)}
+    quick = {
+        "search": 1,
+        "beside": (),
+        "jobs": 1,
+        "rule": MaxFlagRate(0.2),
+    }
     model = train(past, "logistic", label="ill", id="id", **quick)
     night = past.iloc[:80].drop(columns="ill").assign(id=[f"q{n}" for n in range(80)])
 

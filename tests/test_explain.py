@@ -251,7 +251,13 @@ def test_display_not_in_training():
     Neither the label nor what is dropped can be displayed.
     """
     contract = Contract.from_dict(
-        {"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}}
+        {
+            "cohort": {
+                "display": ["bed", "name"],
+                "label": "ill",
+                "id": "patient",
+            }
+        }
     )
     cohort = read_cohort(placed(patients(40)), contract)
     assert not {"bed", "name"} & set(cohort.contract.features)

@@ -252,7 +252,14 @@ def test_omop_patient_once(tmp_path):
     tables = voxels(), voxels(3, 50, seed=9)
     past, night = (table.assign(patient=table["patient"].str[1:]) for table in tables)
     cohort = read_cohort(past, label="tissue", group="patient")
-    model = train(cohort, "one_vs_rest", search=1, folds=4, jobs=1, beside=())
+    model = train(
+        cohort,
+        "one_vs_rest",
+        search=1,
+        folds=4,
+        jobs=1,
+        beside=(),
+    )
     run = score(model, night, tmp_path / "run").directory
 
     table = exported(run, tmp_path / "omop", "omop") / "cohort.csv"

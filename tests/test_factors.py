@@ -35,7 +35,13 @@ COMPOSED = [
 ]
 
 
-def fitted(name: str, kind: str, x: np.ndarray, codes: np.ndarray, **given):
+def fitted(
+    name: str,
+    kind: str,
+    x: np.ndarray,
+    codes: np.ndarray,
+    **given,
+):
     factor = FACTORS[name]()
     kernel = Gaussian() if "gaussian" in factor.kernels else Laplacian()
     y = {"two_class": (codes == codes.max()).astype(int)}.get(kind, codes)

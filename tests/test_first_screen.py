@@ -67,7 +67,14 @@ def page(tmp_path_factory):
     past = written(dated(patients(800), "2025-12-31"), folder / "past.csv")
     cohort = read_cohort(past, folder / "cohort.toml")
     rule = MaxFlagRate(0.2)
-    model = train(cohort, "logistic", search=1, jobs=1, beside=(), rule=rule)
+    model = train(
+        cohort,
+        "logistic",
+        search=1,
+        jobs=1,
+        beside=(),
+        rule=rule,
+    )
     reason = "read by two of us"
     model = approve(
         model, "Dr A. Adler", datetime.date(2026, 2, 20), reason, ["fever", "crp"]

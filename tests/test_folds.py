@@ -84,7 +84,11 @@ def test_rows_without_an_id_are_known_by_what_they_hold():
         patients().drop(columns="patient"), label="ill", need_label=True
     )
     order = np.random.default_rng(3).permutation(nameless.n_rows)
-    dealt = ((nameless, 0), (nameless.take(order), 0), (nameless, 1))
+    dealt = (
+        (nameless, 0),
+        (nameless.take(order), 0),
+        (nameless, 1),
+    )
     one, other, new = (
         in_hash_order(each, seed).features["fever"].to_numpy() for each, seed in dealt
     )

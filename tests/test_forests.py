@@ -139,7 +139,11 @@ with_lightgbm = pytest.mark.skipif(
 
 
 PAST = pd.DataFrame(
-    {"id": range(60), "u": [7 * n % 40 for n in range(60)], "y": [0, 1] * 30}
+    {
+        "id": range(60),
+        "u": [7 * n % 40 for n in range(60)],
+        "y": [0, 1] * 30,
+    }
 )
 WHO = {"label": "y", "positive": "1", "id": "id"}
 
@@ -260,7 +264,14 @@ def test_boosting_without_lightgbm(monkeypatch, tmp_path):
     text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
     blend = read_recipe(text + 'members = ["logistic", "boosting"]')
     install = r"install \"screening\[boosting\]\""
-    model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
+    model = train(
+        PAST,
+        "boosting",
+        search=1,
+        forward=False,
+        beside=(),
+        **WHO,
+    )
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
@@ -273,7 +284,12 @@ def test_boosting_without_lightgbm(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n_repeats", "n_estimators", "n_forests"), [(3, 100, 3), (1, 100, 3), (1, 40, 5)]
+    ("n_repeats", "n_estimators", "n_forests"),
+    [
+        (3, 100, 3),
+        (1, 100, 3),
+        (1, 40, 5),
+    ],
 )
 def test_condensed_ensemble_scores_by_forests_of_the_same_size(
     n_repeats, n_estimators, n_forests

@@ -453,7 +453,10 @@ def test_forget_forged_place(site, place):
     (site / "linked").symlink_to(private)
     key = read_document(site / "runs/1", "run")["ledger"]["key"]
     forged = Artefact(
-        what="export", place=site / place, sha256=digest_of(kept), key=key
+        what="export",
+        place=site / place,
+        sha256=digest_of(kept),
+        key=key,
     )
     ledger = site / "screening.db"
     with open_ledger(ledger) as book:

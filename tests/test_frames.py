@@ -227,7 +227,14 @@ def test_lazy_frame_refused():
             take(lazy)
 
 
-@pytest.mark.parametrize("value", [7, [[1, 2]], {"a": [1]}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        7,
+        [[1, 2]],
+        {"a": [1]},
+    ],
+)
 def test_no_table_refused(value):
     """What is no table is refused by the name of its type."""
     with pytest.raises(UsageError, match=f"not builtins.{type(value).__name__}"):

@@ -60,7 +60,12 @@ def scored_past(n_rows=300, seed=0, higher="worse"):
 def contract_of(higher="worse", **more):
     features = {name: Feature(type="number") for name in ("age", "crp", "ews")}
     return Contract(
-        id="id", label="ill", score="ews", higher=higher, features=features, **more
+        id="id",
+        label="ill",
+        score="ews",
+        higher=higher,
+        features=features,
+        **more,
     )
 
 
@@ -203,7 +208,13 @@ CHART = {
     "heart_rate": {
         **{40: 3, 41: 1, 50: 1, 51: 0, 90: 0, 91: 1, 110: 1, 111: 2, 130: 2, 131: 3}
     },
-    "consciousness": {"A": 0, "C": 3, "V": 3, "P": 3, "U": 3},
+    "consciousness": {
+        "A": 0,
+        "C": 3,
+        "V": 3,
+        "P": 3,
+        "U": 3,
+    },
     "temperature": {
         **{35.0: 3, 35.1: 1, 36.0: 1, 36.1: 0, 38.0: 0, 38.1: 1, 39.0: 1, 39.1: 2}
     },
@@ -231,7 +242,13 @@ def test_points_follow_cut_points(cuts, values, closed_above):
     """Every value has the points of the one interval that it lies in."""
     key = "up_to" if closed_above else "from"
     points = [float(number) for number in range(len(cuts) + 1)]
-    item = Item.model_validate({"column": "x", key: cuts, "points": points})
+    item = Item.model_validate(
+        {
+            "column": "x",
+            key: cuts,
+            "points": points,
+        }
+    )
     given_points = item.points_of(np.array(values), Feature(type="number"), -1.0)
 
     for value, found in zip(values, given_points, strict=True):
@@ -434,7 +451,12 @@ def test_points_name_the_value_that_a_column_cannot_have():
 
 def test_values_that_are_not_listed_have_points_of_their_own():
     item = Item.model_validate(
-        {"column": "mind", "values": {"A": 0}, "other": 3, "missing": 1}
+        {
+            "column": "mind",
+            "values": {"A": 0},
+            "other": 3,
+            "missing": 1,
+        }
     )
     feature = Feature(type="category")
     values = np.array(["A", "V", None], dtype=object)

@@ -54,7 +54,11 @@ BINARY = {
     "act_feature_space": {"passes": 1},
     "e_smote_svm": {},
 }
-SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
+SEVERAL = {
+    "one_vs_one": {},
+    "crammer_singer": {},
+    "shao_weighted": {"passes": 1},
+}
 METHODS = (
     "svm",
     "svm_weighted",
@@ -241,7 +245,12 @@ def test_training_too_few_cases(monkeypatch):
     rare = voxels(n_patients=6)
     rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
     model = train(
-        few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO
+        few,
+        "svm_weighted",
+        search=1,
+        rule=MaxFlagRate(0.2),
+        beside=(),
+        **WHO,
     )
     monkeypatch.setattr("screening.model_selection.train.plan_training", None)
 
@@ -253,7 +262,11 @@ def test_training_too_few_cases(monkeypatch):
         train(few, beside=(), **WHO)
     with pytest.raises(UsageError, match=r"lesion are too few to promise"):
         train(
-            rare.drop(columns="patient"), "one_vs_rest", search=1, beside=(), **TISSUE
+            rare.drop(columns="patient"),
+            "one_vs_rest",
+            search=1,
+            beside=(),
+            **TISSUE,
         )
 
 
@@ -308,7 +321,12 @@ def test_p_value_of_fresh_negatives(recipe):
     shares = []
     for seed in range(8):  # one calibration set of 340 is itself off by 0.012
         model = train(
-            patients(400, seed=seed), recipe, search=1, forward=False, beside=(), **WHO
+            patients(400, seed=seed),
+            recipe,
+            search=1,
+            forward=False,
+            beside=(),
+            **WHO,
         )
         p = p_values(
             model.calibration, model.scores(model.encoder.transform(negatives))[:, 0]
@@ -376,7 +394,13 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     assert first.chosen == {}
 
 
-@pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])
+@pytest.mark.parametrize(
+    ("n_narrow", "said"),
+    [
+        (15, None),
+        (60, APART),
+    ],
+)
 def test_folds_apart_narrow_scores(n_narrow, said):
     """A fold scored far more narrowly lies apart where it has rows to tell."""
     decisions = np.random.default_rng(4).normal(size=N)
@@ -450,8 +474,20 @@ def test_rates_of_settings():
 
 def test_factor_map_of_two_strongest_columns(cohort, trained):
     """c(x) is that of the machines at typical rows; without a factor there is none."""
-    model = trained(cohort, "williams", params={"passes": 1}, search=1, repeats=1)
-    declined = trained(cohort, "williams", params={"passes": 0}, search=1, repeats=1)
+    model = trained(
+        cohort,
+        "williams",
+        params={"passes": 1},
+        search=1,
+        repeats=1,
+    )
+    declined = trained(
+        cohort,
+        "williams",
+        params={"passes": 0},
+        search=1,
+        repeats=1,
+    )
     factor = model.facts.machine.factor_map
     assert factor is not None
     log_c = np.array(factor.log_c)

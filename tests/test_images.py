@@ -304,7 +304,13 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
 @pytest.mark.parametrize("missing", [np.nan, np.inf])
 def test_voxel_without_place(missing):
     """A missing coordinate of a voxel with surroundings is an error of the table."""
-    coordinates = np.array([[0.0, 0, 0], [1, 0, missing], [0, 1, 0]])
+    coordinates = np.array(
+        [
+            [0.0, 0, 0],
+            [1, 0, missing],
+            [0, 1, 0],
+        ]
+    )
     with pytest.raises(CohortError, match=r"ward\.csv: a voxel has no place"):
         bounding_grid(coordinates, "ward.csv: ")
 
@@ -337,7 +343,11 @@ def test_images_equal_table(tmp_path):
 
 def test_neighbourhood_of_channels():
     """A contract that lists channels only declares their surroundings alike."""
-    roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
+    roles = {
+        "group": "patient_id",
+        "coordinates": ["x", "y", "z"],
+        "neighbourhood": 3,
+    }
     features = {"flair": {"type": "number", "normalise": "within_group_robust"}}
     contract = Contract.from_dict({"cohort": roles, "features": features})
     cohort = read_cohort(table_of(PAST).drop(columns="t1"), contract, label="lesion")

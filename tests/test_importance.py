@@ -11,7 +11,12 @@ from screening import MinSensitivity, train
 from screening.metrics.paired import auroc_lost
 from screening.metrics.ranking import auroc
 
-QUICK = {"search": 1, "beside": (), "jobs": 1, "rule": MinSensitivity(0.8)}
+QUICK = {
+    "search": 1,
+    "beside": (),
+    "jobs": 1,
+    "rule": MinSensitivity(0.8),
+}
 
 
 def two_effects(n_rows=1500, first=1.2, second=0.6, seed=0):

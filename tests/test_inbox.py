@@ -48,7 +48,12 @@ def flagged(site: Path) -> list[str]:
     return [case["id"] for case in read_document(run, "run")["cases"]]
 
 
-def saved(site: Path, ids: list[str], name: str, word: str = "confirmed") -> Path:
+def saved(
+    site: Path,
+    ids: list[str],
+    name: str,
+    word: str = "confirmed",
+) -> Path:
     """A file of verdicts in the inbox, as the page of the night saves it."""
     run = site / "runs" / "ward-a" / NIGHT
     given = [{"id": case, "verdict": word} for case in ids]

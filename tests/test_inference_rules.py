@@ -286,7 +286,11 @@ def test_sentinel_counts(values, found):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("body_temperature", {0.0: 2}), ("glucose_days", {})]
+    ("name", "found"),
+    [
+        ("body_temperature", {0.0: 2}),
+        ("glucose_days", {}),
+    ],
 )
 def test_sentinels_of_zero(name, found):
     """A 0 stands for missing only where the measurement is known never to be 0."""

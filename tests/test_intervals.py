@@ -213,7 +213,12 @@ def of_patients(
 
 @pytest.mark.parametrize(
     ("patients", "sensitivity", "correlation"),
-    [(10, 0.75, 0.3), (10, 0.75, 0.8), (20, 0.9, 0.3), (80, 0.9, 0.8)],
+    [
+        (10, 0.75, 0.3),
+        (10, 0.75, 0.8),
+        (20, 0.9, 0.3),
+        (80, 0.9, 0.8),
+    ],
 )
 def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     patients, sensitivity, correlation
@@ -283,7 +288,13 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     assert 0.92 <= np.mean(inside) <= 0.985
 
 
-@pytest.mark.parametrize(("alike", "effect"), [(False, 1.0), (True, 6.0)])
+@pytest.mark.parametrize(
+    ("alike", "effect"),
+    [
+        (False, 1.0),
+        (True, 6.0),
+    ],
+)
 def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect):
     rng = np.random.default_rng(0)
     draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))

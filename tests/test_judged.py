@@ -29,7 +29,11 @@ def ledger(tmp_path):
 
 
 def night(
-    ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other
+    ledger,
+    day: int,
+    flagged: str,
+    verdicts: dict[str, str] | None = None,
+    **other,
 ):
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     entered = enter(ledger, flagged_night(day, flagged, key=date, **other))

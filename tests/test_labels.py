@@ -74,7 +74,10 @@ def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
     """A rare label that the contract calls negative is taken as such, too."""
     named = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
     contract = Contract(
-        label="ill", positive=["yes"], negative=["unclear"], id="patient"
+        label="ill",
+        positive=["yes"],
+        negative=["unclear"],
+        id="patient",
     )
     stated = learned(labelled(tmp_path, {0: "unclear"}, contract=contract))
     assert named.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
@@ -117,7 +120,13 @@ def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
 
 
 @pytest.mark.parametrize(
-    ("name", "first"), [("id", 0), ("Row", 1), ("row_nr", 1), ("Unnamed: 0", 0)]
+    ("name", "first"),
+    [
+        ("id", 0),
+        ("Row", 1),
+        ("row_nr", 1),
+        ("Unnamed: 0", 0),
+    ],
 )
 def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
     table = patients().rename(columns={"patient": name})
@@ -274,7 +283,13 @@ def study_of(path, **roles):
     )
 
 
-ECOLI = {"cp": 50, "im": 30, "pp": 25, "imS": 2, "imL": 1}
+ECOLI = {
+    "cp": 50,
+    "im": 30,
+    "pp": 25,
+    "imS": 2,
+    "imL": 1,
+}
 
 
 def test_rare_classes_of_rest_named(tmp_path):
@@ -291,7 +306,15 @@ def test_rare_classes_of_rest_named(tmp_path):
 
 def test_rare_slip_of_named_refused(tmp_path):
     """A typing error of the named class is refused all the same."""
-    path = classes_of(tmp_path, {"mild": 30, "severe": 20, "none": 40, "severre": 1})
+    path = classes_of(
+        tmp_path,
+        {
+            "mild": 30,
+            "severe": 20,
+            "none": 40,
+            "severre": 1,
+        },
+    )
 
     with pytest.raises(CohortError, match="slip of the pen"):
         study_of(path, positive="severe")

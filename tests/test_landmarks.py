@@ -131,7 +131,13 @@ def test_landmarks_too_many_rows(monkeypatch):
 def three_clouds(n, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.choice(3, n, p=[0.56, 0.4, 0.04])
-    middles = np.array([[0.0, 0.0, 0.0], [3.0, 0.5, 0.0], [0.0, 3.0, 2.0]])
+    middles = np.array(
+        [
+            [0.0, 0.0, 0.0],
+            [3.0, 0.5, 0.0],
+            [0.0, 3.0, 2.0],
+        ]
+    )
     return rng.normal(size=(n, 3)) + middles[y], y
 
 

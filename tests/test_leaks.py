@@ -45,7 +45,11 @@ def kinds(table: pd.DataFrame) -> dict[str, str | None]:
 def trained(table: pd.DataFrame, folder, contract=None, independent=False, **roles):
     table.to_csv(folder / "past.csv", index=False)
     cohort = read_cohort(
-        folder / "past.csv", contract, label="ill", positive="yes", **roles
+        folder / "past.csv",
+        contract,
+        label="ill",
+        positive="yes",
+        **roles,
     )
     return train(
         cohort,
@@ -194,7 +198,11 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     rate = rng.integers(40, 150, (50, 8)) / 10
     benefit = rng.integers(40, 150, (50, 8)) / 10
     table = pd.DataFrame(
-        {"region": region, "rate": rate[region, year], "benefit": benefit[region, year]}
+        {
+            "region": region,
+            "rate": rate[region, year],
+            "benefit": benefit[region, year],
+        }
     )
     table = table.assign(
         age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000)
@@ -330,7 +338,12 @@ def test_question_filled_in_one_class(rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("share", "is_question"), [(0.7, True), (0.1, False), (1.0, False)]
+    ("share", "is_question"),
+    [
+        (0.7, True),
+        (0.1, False),
+        (1.0, False),
+    ],
 )
 def test_question_equal_times(rng, tmp_path, share, is_question):
     """Two times equal in most rows are one question each; a copy tells nothing."""
@@ -346,7 +359,13 @@ def test_question_equal_times(rng, tmp_path, share, is_question):
     assert bool(columns) == is_question
 
 
-@pytest.mark.parametrize(("days_later", "is_question"), [(3, True), (-3, False)])
+@pytest.mark.parametrize(
+    ("days_later", "is_question"),
+    [
+        (3, True),
+        (-3, False),
+    ],
+)
 def test_question_later_time(rng, tmp_path, days_later, is_question):
     """A feature that counts the seconds of a later time than the row's is a
     question."""

@@ -256,11 +256,23 @@ def test_verdict_twice(ledger):
     key = "key of 2026-01-01"
     first = record_verdicts(ledger, key, [same, Verdict("z", "confirmed")])
     second = record_verdicts(ledger, key, [same, Verdict("z", "ruled out")])
-    none = {"new": 0, "changed": 0, "unchanged": 0, "older": 0, "disputed": 0}
+    none = {
+        "new": 0,
+        "changed": 0,
+        "unchanged": 0,
+        "older": 0,
+        "disputed": 0,
+    }
     assert first == (none | {"new": 2})
     assert second == (none | {"changed": 1, "unchanged": 1})
     (run,) = history(ledger, verify=True)["runs"]
-    ruled_out = {"confirmed": 0, "ruled_out": 1, "unsure": 0, "known": 0, "disputed": 0}
+    ruled_out = {
+        "confirmed": 0,
+        "ruled_out": 1,
+        "unsure": 0,
+        "known": 0,
+        "disputed": 0,
+    }
     assert run["verdicts"] == run["sample"] == ruled_out
 
 

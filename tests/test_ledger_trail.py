@@ -256,7 +256,13 @@ def test_rebuild_tables(ledger):
 
 @pytest.mark.parametrize(
     ("number", "joined", "broken"),
-    [(1, (), 2), (2, (), 3), (4, (), 5), (2, (3,), 3), (2, (3, 4), 3)],
+    [
+        (1, (), 2),
+        (2, (), 3),
+        (4, (), 5),
+        (2, (3,), 3),
+        (2, (3, 4), 3),
+    ],
 )
 def test_entry_written_anew_breaks_the_chain_after_it(
     untouched, number, joined, broken
@@ -338,7 +344,13 @@ def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
 
 
 def test_what_names_no_patient_names_none(place):
-    drift = {"unit": "row", "known": [1], "counted": [1], "who": [4711], "cell": [0]}
+    drift = {
+        "unit": "row",
+        "known": [1],
+        "counted": [1],
+        "who": [4711],
+        "cell": [0],
+    }
     with open_ledger(place, make=True) as ledger:
         enter(ledger, night(1, "", drift=drift))
         enter(ledger, night(2, ["SECRET77"], ["SECRET78"]))

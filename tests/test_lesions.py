@@ -35,7 +35,12 @@ ROLES = {"label": "lesion", "group": "patient_id"}
 def model():
     past = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
     return train(
-        past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True
+        past,
+        "logistic",
+        search=1,
+        jobs=1,
+        rule=MinSensitivity(0.7),
+        lesions=True,
     )
 
 
@@ -226,7 +231,12 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
     """Lesions that its threshold finds in new patients, counted by hand, beside what
     was promised.
     """
-    new = brains(6, seed=2, shape=(14, 13, 12), n_lesions=3)
+    new = brains(
+        6,
+        seed=2,
+        shape=(14, 13, 12),
+        n_lesions=3,
+    )
     table = table_of(new)
     found = validate(model, table)
     (point,) = found.operating_points

@@ -124,7 +124,13 @@ def test_log_scale_state():
 def test_log_scale_of_recipe(tmp_path):
     """The recipe asks for it, and the model says which columns, also once stored."""
     past = patients(240)
-    options = {"label": "ill", "id": "patient", "repeats": 1, "folds": 3, "beside": ()}
+    options = {
+        "label": "ill",
+        "id": "patient",
+        "repeats": 1,
+        "folds": 3,
+        "beside": (),
+    }
     models = {}
     for log_skewed in (True, False):
         recipe = read_recipe(BLEND.format(log_skewed=json.dumps(log_skewed)))
@@ -147,8 +153,20 @@ def test_log_scale_ratio():
     kappa = np.exp(rng.normal(0, 2.5, 400))
     ratio = np.exp(rng.normal(0, 0.8, 400))
     ill = np.where(ratio > np.quantile(ratio, 0.85), "yes", "no")
-    past = pd.DataFrame({"kappa": kappa, "lambda": kappa * ratio, "ill": ill})
-    options = {"label": "ill", "repeats": 1, "folds": 3, "beside": (), "search": 2}
+    past = pd.DataFrame(
+        {
+            "kappa": kappa,
+            "lambda": kappa * ratio,
+            "ill": ill,
+        }
+    )
+    options = {
+        "label": "ill",
+        "repeats": 1,
+        "folds": 3,
+        "beside": (),
+        "search": 2,
+    }
     areas = {}
     for log_skewed in (True, False):
         text = BLEND.format(log_skewed=json.dumps(log_skewed))

@@ -48,7 +48,12 @@ def night(desk, out, *words: object, code: int = 0):
 
 @pytest.mark.parametrize(
     "words",
-    [["scoer"], ["score"], ["score", "--out"], ["score", "m", "c", "--otu", "x"]],
+    [
+        ["scoer"],
+        ["score"],
+        ["score", "--out"],
+        ["score", "m", "c", "--otu", "x"],
+    ],
 )
 def test_a_mistyped_command_is_a_line_too(words):
     (line,) = lines(screen("--log=json", *words, code=2).stderr)
@@ -93,7 +98,10 @@ def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
 
 def program(code: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

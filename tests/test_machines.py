@@ -148,7 +148,12 @@ def test_fields_of_kernel_factor_and_remedy_are_parameters():
 )
 @pytest.mark.parametrize(
     "weights",
-    [-np.ones(60), np.ones((60, 2)), np.ones(59), np.full(60, np.nan)],
+    [
+        -np.ones(60),
+        np.ones((60, 2)),
+        np.ones(59),
+        np.full(60, np.nan),
+    ],
     ids=len,
 )
 def test_sample_weights_that_are_none_are_refused(machine, weights):
@@ -261,7 +266,10 @@ def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
     x, y = three_clouds(120)
     groups = np.repeat(np.arange(20), 6)
     machine = MultiClassSVM(
-        C=10.0, factor=AdaptiveBumps("feature_both"), passes=3, stop="inner"
+        C=10.0,
+        factor=AdaptiveBumps("feature_both"),
+        passes=3,
+        stop="inner",
     )
     stopped = clone(machine).fit(x, y, groups=groups)
     fixed = (

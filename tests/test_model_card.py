@@ -65,7 +65,12 @@ def model(tmp_path_factory):
         intended_use="Find <the> ill & few",
     )
     past = patients(300, share=0.2, seed=1)
-    quick = {"search": 1, "beside": (), "jobs": 1, "rule": MaxFlagRate(0.3)}
+    quick = {
+        "search": 1,
+        "beside": (),
+        "jobs": 1,
+        "rule": MaxFlagRate(0.3),
+    }
     trained = train(past, "logistic", contract=contract, **quick)
     return save_model(trained, tmp_path_factory.mktemp("card") / "model")
 

@@ -100,7 +100,12 @@ def models(tmp_path_factory):
     }
     for name, contract in contracts.items():
         cohort = read_cohort(
-            past, contract, label="ill", positive="yes", id="patient", need_label=True
+            past,
+            contract,
+            label="ill",
+            positive="yes",
+            id="patient",
+            need_label=True,
         )
         save_model(
             train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name

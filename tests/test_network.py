@@ -452,7 +452,11 @@ def test_budget_shared(claims):
 
 @pytest.mark.parametrize(
     ("mode_above", "mode", "is_started"),
-    [(0o755, 0o644, True), (0o755, 0o666, False), (0o777, 0o644, False)],
+    [
+        (0o755, 0o644, True),
+        (0o755, 0o666, False),
+        (0o777, 0o644, False),
+    ],
 )
 def test_hooks_others_may_write(mode_above, mode, is_started, tmp_path):
     """Hooks of a file that others may write, or replace, are not started."""
@@ -539,7 +543,10 @@ def test_night_server_threads():
         "import screening.site.night_server, threading; print(threading.active_count())"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+        [sys.executable, "-c", asked],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert ended.stdout.strip() == "1"
 
@@ -571,7 +578,11 @@ def test_overview_escapes(title, said, status):
         drift_p=None,
         peak_mb=None,
     )
-    lines = {"series": [line], "shadows": [line], "caught_up": [line]}
+    lines = {
+        "series": [line],
+        "shadows": [line],
+        "caught_up": [line],
+    }
     overview = OverviewDocument(title=title, night=NIGHT, exit_code=0, **lines)
     page = render_overview(overview)
     assert page == render_overview(overview)

@@ -185,7 +185,11 @@ $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
 """
     apart = ["unshare", "-m", "/bin/sh", "-c", script]
     ended = subprocess.run(
-        apart, capture_output=True, text=True, timeout=280, check=False
+        apart,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
     log = host / "out" / "night.log"
     assert ended.returncode == 0, ended.stderr + (
@@ -335,7 +339,13 @@ def test_the_web_hook_posts_what_it_was_told():
             f"http://127.0.0.1:{server.server_port}/screening",
         )
         hook = [sys.executable, "-c", code, url]
-        subprocess.run(hook, input=json.dumps(STORY), text=True, check=True, timeout=60)
+        subprocess.run(
+            hook,
+            input=json.dumps(STORY),
+            text=True,
+            check=True,
+            timeout=60,
+        )
         thread.join(10)
     assert json.loads(posted[0]) == STORY
 

@@ -41,7 +41,12 @@ from screening.metrics.ties import as_new, number_ties
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
 
-def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: int = 0):
+def labelled(
+    n_rows: int = 300,
+    share: float = 0.1,
+    shift: float = 1.5,
+    seed: int = 0,
+):
     y = np.arange(n_rows) < share * n_rows
     return np.random.default_rng(seed).normal(size=n_rows) + shift * y, y
 
@@ -236,7 +241,14 @@ def test_few_positives_are_said_aloud():
     assert none.nne.value is None
 
 
-@pytest.mark.parametrize(("alike", "said"), [(0, False), (20, False), (60, True)])
+@pytest.mark.parametrize(
+    ("alike", "said"),
+    [
+        (0, False),
+        (20, False),
+        (60, True),
+    ],
+)
 def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said):
     """Beside it, or a few rows away."""
     scores, y = labelled(600)
@@ -251,7 +263,13 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
 
 def test_overall_score_several_classes():
     """Of several classes the one furthest above its threshold speaks for a row."""
-    scores = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]])
+    scores = np.array(
+        [
+            [3.0, 1.0],
+            [0.0, 4.0],
+            [1.0, 1.0],
+        ]
+    )
     thresholds = np.array([2.0, 2.0])
     assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
     assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
@@ -452,7 +470,13 @@ def test_a_curve_passes_through_what_performance_says():
     assert np.all(np.diff(long.sensitivity.value) <= 0)
 
 
-@pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
+@pytest.mark.parametrize(
+    ("n_groups", "taken_back"),
+    [
+        (5, True),
+        (15, False),
+    ],
+)
 def test_promise_few_groups(n_groups, taken_back):
     """A promise about new groups that few cannot bear is taken back aloud."""
     # The positives of a group score alike, so that the promise hangs on the number of
@@ -522,7 +546,12 @@ def past(folder, people: pd.DataFrame):
 def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, recipe):
     rng = np.random.default_rng(0)
     model = train(
-        past(tmp_path, answered(rng)), recipe, search=1, repeats=1, beside=(), jobs=1
+        past(tmp_path, answered(rng)),
+        recipe,
+        search=1,
+        repeats=1,
+        beside=(),
+        jobs=1,
     )
     point = model.operating_points[0]
     new = answered(rng, 20_000)
@@ -615,7 +644,12 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
         match=r"would flag every row: many cases have the same values.*`g_mean`",
     ):
         train(
-            past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1
+            past(tmp_path, people),
+            "logistic",
+            search=1,
+            repeats=1,
+            beside=(),
+            jobs=1,
         )
 
 

@@ -261,7 +261,14 @@ def test_refused_file_by_processes(model, tmp_path, monkeypatch):
     for jobs in (1, 2):
         files.append(tmp_path / f"refused{jobs}.csv")
         out = tmp_path / f"run{jobs}"
-        score(model, table, out, date=NIGHT, jobs=jobs, refused=files[-1])
+        score(
+            model,
+            table,
+            out,
+            date=NIGHT,
+            jobs=jobs,
+            refused=files[-1],
+        )
 
     assert files[0].read_bytes() == files[1].read_bytes()
     assert files[0].read_bytes().count(b"\n") == 5

@@ -22,7 +22,12 @@ def model():
     frame.loc[:30, "ill"] = np.where(np.arange(31) < 3, "yes", "no")
     contract, _ = starter_contract(frame, id="patient", label="ill")
     contract = contract.model_copy(update={"subgroup": ["ward"]})
-    options = {"search": 1, "repeats": 1, "folds": 3, "beside": ()}
+    options = {
+        "search": 1,
+        "repeats": 1,
+        "folds": 3,
+        "beside": (),
+    }
     return train(frame, "logistic", contract=contract, **options)
 
 

@@ -54,7 +54,13 @@ def test_weights_of_any_size_keep_their_digits(factor):
     assert tiny == pytest.approx(np.full(9, 9 * 3e-308), rel=1e-12)
 
 
-@pytest.mark.parametrize(("apart", "exact"), [(0.1, False), (1e-3, True)])
+@pytest.mark.parametrize(
+    ("apart", "exact"),
+    [
+        (0.1, False),
+        (1e-3, True),
+    ],
+)
 def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(400, 3))
@@ -107,7 +113,13 @@ def test_sums_small_c_in_double():
 
 def test_far_rows_get_zero_and_equal_rows_get_one():
     """No rows and no centres give empty sums."""
-    far = np.array([[0.0, 0.0], [1e4, 0.0], [3e18, 0.0]])
+    far = np.array(
+        [
+            [0.0, 0.0],
+            [1e4, 0.0],
+            [3e18, 0.0],
+        ]
+    )
     x, centres = rows_and_centres(3)
     np.testing.assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
     assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (
@@ -183,10 +195,22 @@ def plain_sums(x, centres, norm, rates, weights):
     return apart, sums
 
 
-@pytest.mark.parametrize(("dtype", "close"), [(np.float32, 3e-6), (np.float64, 1e-13)])
+@pytest.mark.parametrize(
+    ("dtype", "close"),
+    [
+        (np.float32, 3e-6),
+        (np.float64, 1e-13),
+    ],
+)
 @pytest.mark.parametrize("norm", [2, 1])
 @pytest.mark.parametrize(
-    ("n", "m", "n_features"), [(1, 1, 1), (33, 5, 3), (300, 70, 4), (257, 33, 21)]
+    ("n", "m", "n_features"),
+    [
+        (1, 1, 1),
+        (33, 5, 3),
+        (300, 70, 4),
+        (257, 33, 21),
+    ],
 )
 def test_vector_code_gives_what_a_plain_loop_gives(
     dtype, close, norm, n, m, n_features

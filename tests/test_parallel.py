@@ -55,7 +55,13 @@ def test_in_parallel_keeps_order():
     assert squares == [number**2 for (number,) in NUMBERS]
 
 
-@pytest.mark.parametrize(("n_tasks", "jobs"), [(1, 2), (5, 1)])
+@pytest.mark.parametrize(
+    ("n_tasks", "jobs"),
+    [
+        (1, 2),
+        (5, 1),
+    ],
+)
 def test_in_parallel_starts_no_process_for_one(n_tasks, jobs):
     """With one task, or one job, the calls are made here."""
     assert set(in_parallel(process_of, [()] * n_tasks, jobs=jobs)) == {os.getpid()}

@@ -78,7 +78,14 @@ def model(request):
     roles = ROLES | in_groups
     contract = Contract.from_dict({"cohort": roles, "features": FEATURES})
     past = read_cohort(table_of(240, seed=0), contract, need_label=True)
-    return train(past, recipe, search=1, folds=3, repeats=1, beside=())
+    return train(
+        past,
+        recipe,
+        search=1,
+        folds=3,
+        repeats=1,
+        beside=(),
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -220,7 +227,12 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
 
     alone = score(model, path, tmp_path / "alone", jobs=1, **settings)
     together = score(
-        model, path, tmp_path / "together", jobs=2, batch_rows=16, **settings
+        model,
+        path,
+        tmp_path / "together",
+        jobs=2,
+        batch_rows=16,
+        **settings,
     )
 
     assert directory(together) == directory(alone)

@@ -166,7 +166,13 @@ def test_rows_that_taught_the_ranking_are_refused(model, tmp_path):
     place(400, 0).to_csv(past, index=False)
     taught = train(
         *(past, "logistic"),
-        **{"label": "ill", "id": "id", "search": 1, "beside": (), "jobs": 1},
+        **{
+            "label": "ill",
+            "id": "id",
+            "search": 1,
+            "beside": (),
+            "jobs": 1,
+        },
         rule=MinSensitivity(0.8),
     )
     once = recalibrate(taught, place(400, 31, name="b"))

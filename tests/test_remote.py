@@ -70,7 +70,11 @@ def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("nowhere.csv", UsageError), ("*.xlsx", UsageError), ("bad.csv", CohortError)],
+    [
+        ("nowhere.csv", UsageError),
+        ("*.xlsx", UsageError),
+        ("bad.csv", CohortError),
+    ],
 )
 def test_what_cannot_be_read_is_refused_and_leaves_nothing(
     name, error, bucket, tmp_path

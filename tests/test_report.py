@@ -216,7 +216,12 @@ def test_page_incomplete_document(name, part):
     render, made = PAGES[name]
     document = made()
     del document[part]
-    blocks = {"subgroups": {}, "predictive": {}, "calibration": {}, "forward": None}
+    blocks = {
+        "subgroups": {},
+        "predictive": {},
+        "calibration": {},
+        "forward": None,
+    }
     empty = {f"model__validation__{block}": value for block, value in blocks.items()}
 
     with pytest.raises(ModelError, match=rf"{name}\.json .*\b{part}\b"):

@@ -274,7 +274,11 @@ def test_capacity_line(opened):
     run = nosocomial_run()
     found = estimate(0.8, 0.7, 0.88)
     every = estimate(0.9, 0.7, 0.88)
-    facts = {"reviews": 10, "score": run["cases"][9]["score"], "n_cases": 75}
+    facts = {
+        "reviews": 10,
+        "score": run["cases"][9]["score"],
+        "n_cases": 75,
+    }
     view, _ = opened(
         render_run(run | {"stopping": facts | {"found": found, "all_found": every}})
     )

@@ -338,7 +338,13 @@ def test_retrain_fixed_parameters(champion, folder):
     """What was fixed for the champion is fixed again and the rest is searched."""
     past = read_cohort(patients(), champion.contract, need_label=True)
     fixed = train(
-        past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=()
+        past,
+        "svm_weighted",
+        params={"C": 3.0},
+        search=2,
+        folds=3,
+        repeats=1,
+        beside=(),
     )
     words = [word(folder, at, "ruled out") for at in (0, 1)]
     model = retraining.retrained(fixed, cohort_of(fixed, patients(), folder, *words))

@@ -180,7 +180,11 @@ def test_verdicts_other_ledger(model, ward, monkeypatch):
 
 def test_a_patient_of_many_voxels_is_one_case(tmp_path):
     past = read_cohort(
-        voxels(), label="tissue", group="patient", positive=["lesion"], need_label=True
+        voxels(),
+        label="tissue",
+        group="patient",
+        positive=["lesion"],
+        need_label=True,
     )
     save_model(train(past, "one_vs_rest", search=1, folds=4, beside=()), tmp_path / "m")
     written(voxels(4, 50, seed=9), tmp_path / "new.parquet")

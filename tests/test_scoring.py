@@ -159,7 +159,13 @@ def test_score_label_same_number(tmp_path):
 
 
 def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
-    strict = train(cohort, "svm_weighted", search=1, rule=Threshold(50.0), beside=())
+    strict = train(
+        cohort,
+        "svm_weighted",
+        search=1,
+        rule=Threshold(50.0),
+        beside=(),
+    )
     run = score(strict, night, tmp_path / "run")
     assert run.document["counts"]["flagged"] == 0
     assert (run.directory / "flagged.csv").read_text().count("\n") == 1

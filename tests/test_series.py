@@ -78,7 +78,12 @@ def test_series_without_name(ledger):
     assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
 
 
-TO_N = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+TO_N = {
+    "model_before": "m" * 64,
+    "model_after": "n" * 64,
+    "reason": "r",
+    "classes": [],
+}
 
 
 def test_other_model_refused(ledger):
@@ -205,7 +210,10 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
 
 @pytest.mark.parametrize(
     ("column", "before", "after"),
-    [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")],
+    [
+        ("facts", "'ruled out'", "'known'"),
+        ("names", "'a'", "'b'"),
+    ],
 )
 def test_forged_forget(ledger, column, before, after):
     """What a forger appends is an entry as whole as any; facts and names of earlier

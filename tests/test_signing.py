@@ -65,7 +65,11 @@ def scored(desk, model, pub="ours.pub", code=0):
 
 
 @pytest.mark.parametrize(
-    ("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")]
+    ("name", "pub"),
+    [
+        ("unsigned", "ours.pub"),
+        ("signed", "theirs.pub"),
+    ],
 )
 def test_unsigned_model(desk, tmp_path, name, pub):
     """A model without our signature is refused and nothing is written.

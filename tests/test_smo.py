@@ -248,7 +248,12 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
 
 
 @pytest.mark.parametrize(
-    "machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr
+    "machine",
+    [
+        TwoClassSVM(Gaussian(0.3), C=5.0),
+        OneClassSVM(Gaussian(0.3)),
+    ],
+    ids=repr,
 )
 def test_gram_beyond_memory(machine):
     """A gram beyond the memory is made by rows to the same decisions."""

@@ -43,7 +43,13 @@ def fine(ledger, due: Due, *names: str) -> dict[str | None, bool]:
     return {each.series: each.fine for each in series_statuses(ledger, due, names)}
 
 
-@pytest.mark.parametrize(("hours", "fine_then"), [(25, True), (27, False)])
+@pytest.mark.parametrize(
+    ("hours", "fine_then"),
+    [
+        (25, True),
+        (27, False),
+    ],
+)
 def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     clock = recording(at(1, 3), at(1, 23))
     with open_ledger(place, make=True, clock=clock) as ledger:

@@ -57,10 +57,19 @@ def make_model(name: str, document: dict) -> Model:
     target = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) * (len(classes) > 2)
     label = np.array(classes)[target]
     table = pd.DataFrame(
-        {"id": [f"{i:04}" for i in range(60)], "u": x[:, 0], "v": x[:, 1], "y": label}
+        {
+            "id": [f"{i:04}" for i in range(60)],
+            "u": x[:, 0],
+            "v": x[:, 1],
+            "y": label,
+        }
     )
     cohort = read_cohort(
-        table, id="id", label="y", positive=classes[1], need_label=True
+        table,
+        id="id",
+        label="y",
+        positive=classes[1],
+        need_label=True,
     )
     encoder = Encoder(cohort.contract).fit(cohort)
     encoded = encoder.transform(cohort)
@@ -127,7 +136,10 @@ def test_a_new_process_gives_the_same_bits(model, saved):
         "sys.stdout.write(load_model(sys.argv[1]).scores(x).tobytes().hex())"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", code, saved], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, saved],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     table = pd.read_parquet(io.BytesIO(model.table_bytes))
 

@@ -41,7 +41,12 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def model():
     return train(
-        patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **ROLES
+        patients(),
+        "logistic",
+        rule=MinSensitivity(0.8),
+        search=1,
+        beside=(),
+        **ROLES,
     )
 
 
@@ -51,7 +56,13 @@ def test_table_in_memory(model):
     tonight = night_of_patients(60, seed=1)
     cohort = read_cohort(patients(), **ROLES)
     arrow = model.score_frame(pa.Table.from_pandas(tonight))
-    again = train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
+    again = train(
+        cohort,
+        "logistic",
+        rule=MinSensitivity(0.8),
+        search=1,
+        beside=(),
+    )
 
     pd.testing.assert_frame_equal(model.score_frame(tonight), arrow)
     assert again.digest == model.digest
@@ -130,9 +141,19 @@ def test_python_notebook():
 
 def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohort):
     tissue = read_cohort(
-        voxels(), label="tissue", group="patient", positive=["zone", "lesion"]
+        voxels(),
+        label="tissue",
+        group="patient",
+        positive=["zone", "lesion"],
     )
-    several = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
+    several = train(
+        tissue,
+        "one_vs_rest",
+        search=1,
+        folds=4,
+        forward=False,
+        beside=(),
+    )
     ten = np.flatnonzero(cohort.label == "yes")[10:]
     few = cohort.take(np.setdiff1d(np.arange(cohort.n_rows), ten))
     with pytest.raises(ModelError, match="10 cases are too few to calibrate"):
@@ -152,7 +173,12 @@ def test_one_class_model_gives_chances_where_cases_were_held_out(trained, cohort
     assert (np.diff(chances[np.argsort(scores)]) >= 0).all()
 
 
-QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
+QUICK = {
+    "search": 1,
+    "repeats": 1,
+    "beside": (),
+    "n_jobs": 1,
+}
 PAST = patients()
 NIGHT = night_of_patients(60, seed=1)
 SAMPLES = files("screening.sample_cohorts")
@@ -349,7 +375,11 @@ def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
 def test_recipes_and_rules_are_searched_with_scikit_learn():
     grid = {"recipe": ["svm", "logistic"], "rule": [GMean(), MaxFlagRate(0.3)]}
     search = GridSearchCV(
-        Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise"
+        Screen(**QUICK),
+        grid,
+        scoring="roc_auc",
+        cv=2,
+        error_score="raise",
     )
     search.fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
     assert search.best_params_.keys() == grid.keys()

@@ -75,7 +75,12 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
 
 @pytest.mark.parametrize(
     ("recipe", "machines"),
-    [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)],
+    [
+        ("svm", 15),
+        ("logistic", 15),
+        ("balanced_forest", 5),
+        ("williams", 5),
+    ],
 )
 def test_repeats_by_default(cohort, recipe, machines, trained):
     """Folds are dealt again where nobody asks only if the machines average to one."""
@@ -221,7 +226,12 @@ def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):
         assert words in page
 
 
-QUICK = {"search": 1, "repeats": 1, "folds": 3, "beside": ()}
+QUICK = {
+    "search": 1,
+    "repeats": 1,
+    "folds": 3,
+    "beside": (),
+}
 
 
 def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
@@ -236,7 +246,11 @@ def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
 
 def model_of(folder, recipe: str, positive: str | list[str] | None):
     past = read_cohort(
-        ward(), label="kind", id="id", positive=positive, need_label=True
+        ward(),
+        label="kind",
+        id="id",
+        positive=positive,
+        need_label=True,
     )
     return load_model(save_model(train(past, recipe, **QUICK), folder / "model"))
 
@@ -350,7 +364,11 @@ def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
     shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
     kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
     table = pd.DataFrame(
-        {"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")}
+        {
+            "kind": kind,
+            "of_A": rng.normal(kind == "A"),
+            "of_B": rng.normal(kind == "B"),
+        }
     )
     table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(
         np.arange(600), unit="D"

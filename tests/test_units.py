@@ -73,7 +73,13 @@ def test_a_column_in_other_units_is_recognised(name, factor, feature, fewest):
 @pytest.mark.parametrize("n_rows", [20, 240])
 @pytest.mark.parametrize(
     ("name", "factor"),
-    [("marker", 8), ("creatinine", 1.5), ("dose", 1), ("dose", 8), ("balance", 8)],
+    [
+        ("marker", 8),
+        ("creatinine", 1.5),
+        ("dose", 1),
+        ("dose", 8),
+        ("balance", 8),
+    ],
 )
 def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_rows):
     assert stopped(name, factor, n_rows) == 0
@@ -81,7 +87,13 @@ def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_
 
 @pytest.mark.parametrize(
     ("changed", "n_rows", "spoken"),
-    [(1, 40, 0), (2, 40, 0), (3, 100, 0), (6, 40, 6), (10, 100, 6)],
+    [
+        (1, 40, 0),
+        (2, 40, 0),
+        (3, 100, 0),
+        (6, 40, 6),
+        (10, 100, 6),
+    ],
 )
 def test_unit_share_of_rows(changed, n_rows, spoken):
     """Some rows in another unit are said by their share and never stop a night."""
@@ -176,7 +188,12 @@ def test_unit_very_few_rows(n_rows):
 
 
 @pytest.mark.parametrize(
-    ("name", "known"), [("crp", False), ("lactate", True), ("marker", False)]
+    ("name", "known"),
+    [
+        ("crp", False),
+        ("lactate", True),
+        ("marker", False),
+    ],
 )
 def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known):
     assert {each.known for each in conversions_of(name, None)} == {known}

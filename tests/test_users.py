@@ -134,7 +134,11 @@ def test_root_goes_on_as_owner(folder, cohort, trained):
     command = [sys.executable, "-m", "screening", "score", "m", "night.csv"]
     command += ["--out", "runs/1", "--ledger", "l.db", "--series", "w"]
     ended = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert ended.returncode == 0, ended.stderr

@@ -234,7 +234,11 @@ def test_slices_axial_orientation(tmp_path, codes):
     patients = {}
     for number in range(4):
         noise = np.random.default_rng(number).normal(0, 0.1, body.shape)
-        volumes = {"t1": wanted * body + noise, "mask": body, "lesion": wanted > 1}
+        volumes = {
+            "t1": wanted * body + noise,
+            "mask": body,
+            "lesion": wanted > 1,
+        }
         turned = {
             name: nibabel.orientations.apply_orientation(v.astype(np.float32), turn)
             for name, v in volumes.items()

@@ -171,7 +171,15 @@ def test_share_promised_of_new_patients():
     assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / np.sqrt(200)
 
 
-@pytest.mark.parametrize(("found", "n"), [(0, 1), (1, 1), (1, 2), (3, 4)])
+@pytest.mark.parametrize(
+    ("found", "n"),
+    [
+        (0, 1),
+        (1, 1),
+        (1, 2),
+        (3, 4),
+    ],
+)
 def test_sensitivity_is_of_known_cases(found, n):
     """Known cases are counted, with the interval of Clopper and Pearson, from one
     on.
@@ -426,7 +434,13 @@ def test_every_row_a_case_is_refused():
 
 @pytest.mark.parametrize(
     ("text", "meaning"),
-    [("yes", True), ("1", True), ("no", False), ("0.0", False), ("sepsis", None)],
+    [
+        ("yes", True),
+        ("1", True),
+        ("no", False),
+        ("0.0", False),
+        ("sepsis", None),
+    ],
 )
 def test_label_by_words(text, meaning):
     """Where no row of training was a case, words tell which label is one."""
@@ -441,7 +455,12 @@ def test_temporal_validation_compares_share_flagged():
     past["admitted"] = pd.date_range("2025-01-01", periods=300).strftime("%Y-%m-%d")
 
     model = train(
-        past, "one_class", rule=MaxFlagRate(0.1), repeats=1, jobs=1, time="admitted"
+        past,
+        "one_class",
+        rule=MaxFlagRate(0.1),
+        repeats=1,
+        jobs=1,
+        time="admitted",
     )
 
     forward = model.facts.validation.forward

@@ -127,7 +127,12 @@ def injected(fault: Fault, monkeypatch: Any) -> Iterator[Fault]:
     table = pq.ParquetWriter.write_table
     closed = pq.ParquetWriter.close
 
-    def opening(file: Any, mode: str = "r", *words: Any, **named: Any) -> Any:
+    def opening(
+        file: Any,
+        mode: str = "r",
+        *words: Any,
+        **named: Any,
+    ) -> Any:
         if mode not in ("wb", "w"):
             return opened(file, mode, *words, **named)
         raw = io.BufferedWriter(_File(file, "w"))
