@@ -8,6 +8,7 @@ import pytest
 from fold_machines import drawn, folded, held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, logit
 from scipy.stats import beta, norm
 
 from screening import (
@@ -41,10 +42,10 @@ RULES = (MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(), Thresho
 @given(st.integers(1, 500), st.data())
 def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
     r = data.draw(st.integers(1, m))
-    ends = Evidence(hits=m + 1 - r, misses=r - 1, false=3, clear=97).sensitivity_range()
-    assert ends == pytest.approx(
-        beta.ppf([0.025, 0.975], (m + 1 - r) / 1.5, r / 1.5), abs=1e-9
-    )
+    hits = m + 1 - r
+    evidence = Evidence(hits=hits, misses=r - 1, false=3, clear=97)
+    expected = beta.ppf([0.025, 0.975], hits / 1.5, r / 1.5)
+    assert evidence.sensitivity_range() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +61,13 @@ def test_specificity_interval(false, n, b):
     """Specificity is Wald on the logit with the variance between folds."""
     q = 1 - false / n
     v0 = max(q * (1 - q), 0.5 / n) / n
-    c = float(np.clip(q, min(0.002, 1 / n), 1 - min(0.002, 1 / n)))
+    least = min(0.002, 1 / n)
+    c = float(np.clip(q, least, 1 - least))
     half = 1.96 * np.sqrt(v0 + b) / (c * (1 - c))
-    low, high = 1 / (1 + np.exp(-(np.log(c / (1 - c)) + half * np.array([-1, 1]))))
-    assert Evidence(9, 1, false, n - false, b).specificity_range() == pytest.approx(
-        (low, max(high, q))
-    )
+    low = expit(logit(c) - half)
+    high = expit(logit(c) + half)
+    evidence = Evidence(9, 1, false, n - false, b)
+    assert evidence.specificity_range() == pytest.approx((low, max(high, q)))
 
 
 def test_variance_between_folds():
@@ -74,14 +76,17 @@ def test_variance_between_folds():
     rng = np.random.default_rng(0)
     sizes = np.full(2000, 90)
     alike = rng.binomial(90, 0.8, 2000) / 90
-    apart = rng.binomial(90, np.clip(0.8 + 0.05 * rng.normal(size=2000), 0, 1)) / 90
+    chances = np.clip(0.8 + 0.05 * rng.normal(size=2000), 0, 1)
+    apart = rng.binomial(90, chances) / 90
     own = 0.8 * 0.2 / sizes
+    of_two = between_folds(np.array([0.8, 0.9]), np.zeros(2))
+    of_repeats = between_repeats(np.array([0.7, 0.8, 0.9]))
 
-    assert between_folds(np.array([0.8, 0.8, 0.8]), own[:3]) == 0.0
+    assert between_folds(np.full(3, 0.8), own[:3]) == 0.0
     assert 2000 * between_folds(alike, own) < 2e-4
     assert 2000 * between_folds(apart, own) == pytest.approx(0.05**2, rel=0.15)
-    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
-    assert between_repeats(np.array([0.7, 0.8, 0.9])) == pytest.approx(0.01 / 3)
+    assert of_two == pytest.approx(0.005 / 2)
+    assert of_repeats == pytest.approx(0.01 / 3)
     # Many settings widen more.
     factors = [variance_inflation(tried) for tried in (1, 8, 14, 24, 500)]
     assert factors == pytest.approx([1.5, 1.5, 1.755, 2.0, 2.0], abs=0.001)
@@ -98,15 +103,14 @@ def test_draws_have_the_moments_of_their_laws():
     stated = evidence.drawn(0.1, 0)["flag_rate"]
     estimated = evidence.drawn((60.0, 450.0), 0)["flag_rate"]
     v0 = 0.2 * 0.8 / 450
+    wider = 1 + 0.0004 / v0
     hit = beta(54 / 1.5, 7 / 1.5)
-    false = beta(90.5 / (1 + 0.0004 / v0), 360.5 / (1 + 0.0004 / v0))
+    false = beta(90.5 / wider, 360.5 / wider)
+    mean = 0.1 * hit.mean() + 0.9 * false.mean()
+    spread = np.hypot(0.1 * hit.std(), 0.9 * false.std())
 
-    assert stated.mean() == pytest.approx(
-        0.1 * hit.mean() + 0.9 * false.mean(), abs=0.002
-    )
-    assert stated.std() == pytest.approx(
-        np.hypot(0.1 * hit.std(), 0.9 * false.std()), rel=0.05
-    )
+    assert stated.mean() == pytest.approx(mean, abs=0.002)
+    assert stated.std() == pytest.approx(spread, rel=0.05)
     assert false.std() == pytest.approx(np.sqrt(v0 + 0.0004), rel=0.02)
     assert estimated.std() > stated.std()
 
@@ -125,12 +129,9 @@ def test_interval_coverage_every_rule(cohorts, rule):
         se = model.sensitivity(point.threshold)
         sp = model.specificity(point.threshold)
         true = {"sensitivity": se, "specificity": sp} | predictive(0.1, se, 1 - sp)
-        ends = [getattr(point, name).value_and_interval[1:] for name in true]
+        found = {name: getattr(point, name) for name in true}
         inside.append(
-            [
-                low <= value <= high
-                for (low, high), value in zip(ends, true.values(), strict=True)
-            ]
+            [found[name].low <= true[name] <= found[name].high for name in true]
         )
 
     # 93 to 97 in 100 is meant; three standard errors of a share over so many cohorts
@@ -144,22 +145,20 @@ def test_interval_coverage_every_rule(cohorts, rule):
 def test_repeats_tell_the_spread_between_deals():
     inside = []
     widths = []
+    widths_of_one = []
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
         mean = model.scores.mean(axis=0)
         point = choose(mean, model.y, RULES[0], repeats=model.scores)
-        bare = choose(mean, model.y, RULES[0], repeats=None)
-        inside.append(
-            point.specificity.low
-            <= model.specificity(point.threshold)
-            <= point.specificity.high
-        )
-        widths.append(
-            [each.specificity.high - each.specificity.low for each in (point, bare)]
-        )
+        found = point.specificity
+        bare = choose(mean, model.y, RULES[0], repeats=None).specificity
+        true = model.specificity(point.threshold)
+        inside.append(found.low <= true <= found.high)
+        widths.append(found.high - found.low)
+        widths_of_one.append(bare.high - bare.low)
 
     assert np.mean(inside) >= 0.92
-    assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
+    assert np.mean(widths) > np.mean(widths_of_one)
 
 
 def test_differences_of_two_methods_hold_at_their_thresholds():
@@ -168,18 +167,18 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         x, y = drawn(seed, 500, 0.1)
         one = folded(x, y, seed)
         two = folded(x, y, seed, features=2)
-        at = [choose(model.scores[0], y, RULES[0]).threshold for model in (one, two)]
-        clear = [
-            model.scores[0][~y] < t for model, t in zip((one, two), at, strict=True)
-        ]
-        area = auroc_difference(one.scores[0], two.scores[0], y)
-        specificity = share_difference(*clear, one.fold[~y])
-        true = one.auroc - two.auroc, one.specificity(at[0]) - two.specificity(at[1])
-        ends = [(found.low, found.high) for found in (area, specificity)]
+        a = one.scores[0]
+        b = two.scores[0]
+        at_one = choose(a, y, RULES[0]).threshold
+        at_two = choose(b, y, RULES[0]).threshold
+        area = auroc_difference(a, b, y)
+        clear = share_difference(a[~y] < at_one, b[~y] < at_two, one.fold[~y])
+        true_area = one.auroc - two.auroc
+        true_clear = one.specificity(at_one) - two.specificity(at_two)
         held.append(
             [
-                low <= value <= high
-                for (low, high), value in zip(ends, true, strict=True)
+                area.low <= true_area <= area.high,
+                clear.low <= true_clear <= clear.high,
             ]
         )
 

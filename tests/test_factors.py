@@ -44,8 +44,13 @@ def fitted(
 ):
     factor = FACTORS[name]()
     kernel = Gaussian() if "gaussian" in factor.kernels else Laplacian()
-    y = {"two_class": (codes == codes.max()).astype(int)}.get(kind, codes)
-    return MACHINES[kind](kernel=kernel, factor=factor, **given).fit(x, y)
+    machine = MACHINES[kind](kernel=kernel, factor=factor, **given)
+    return machine.fit(x, labels(kind, codes))
+
+
+def labels(kind: str, codes: np.ndarray) -> np.ndarray:
+    """Return the class codes, or whether a row is of the last class of three."""
+    return codes == 2 if kind == "two_class" else codes
 
 
 @pytest.mark.parametrize(("name", "kind"), COMPOSED)
@@ -55,17 +60,15 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     codes = np.unique(y, return_inverse=True)[1]
     machine = fitted(name, kind, x, codes, passes=1)
     none = fitted(name, kind, x, codes, passes=0)
-    plain = MACHINES[kind](kernel=none.kernel).fit(
-        x, {"two_class": codes == 2}.get(kind, codes)
-    )
+    plain = MACHINES[kind](kernel=none.kernel).fit(x, labels(kind, codes))
 
     gram = machine.kernel_(x, x)
     for c in machine.factor_at(x).T:
         assert c.min() > 0
-        assert (
-            np.linalg.eigvalsh(rescaled(gram, c, c)).min() > -1e-10 * np.square(c).max()
-        )
-    np.testing.assert_array_equal(none.decision_function(x), plain.decision_function(x))
+        eigenvalues = np.linalg.eigvalsh(rescaled(gram, c, c))
+        assert eigenvalues.min() > -1e-10 * np.square(c).max()
+    expected = plain.decision_function(x)
+    np.testing.assert_array_equal(none.decision_function(x), expected)
     np.testing.assert_array_equal(none.factor_at(x), 1.0)
 
 
@@ -76,13 +79,12 @@ def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     x = rng.normal(size=(15, n_features)) + offset
     z = rng.normal(size=(9, n_features)) + offset
     gaps = x[:, None] - z
-    np.testing.assert_allclose(
-        input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        input_distances(x, z, 1), np.abs(gaps).sum(axis=-1), rtol=1e-12
-    )
-    np.testing.assert_array_equal(np.diagonal(input_distances(x, x, 2)), 0.0)
+    squared = np.square(gaps).sum(axis=-1)
+    absolute = np.abs(gaps).sum(axis=-1)
+    own = input_distances(x, x, 2)
+    np.testing.assert_allclose(input_distances(x, z, 2), squared, rtol=1e-9)
+    np.testing.assert_allclose(input_distances(x, z, 1), absolute, rtol=1e-12)
+    np.testing.assert_array_equal(np.diagonal(own), 0.0)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian("scale*0.5"), Laplacian("scale*2")])
@@ -91,7 +93,8 @@ def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
     x, _ = two_clouds(80)
     here = kernel.resolved(x)
     there = kernel.resolved(1000 * x)
-    c = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x).factor_at(x)
+    machine = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x)
+    c = machine.factor_at(x)
     np.testing.assert_allclose(there(1000 * x, 1000 * x), here(x, x), rtol=1e-9)
     assert np.sqrt(np.mean(np.square(c))) == pytest.approx(1.0)
 
@@ -109,26 +112,40 @@ def liu_and_he(one):
     none is near.
     """
     distances = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2))
+    is_across = one.labels != np.sign(one.f)[:, None]
     means = []
-    for row, across in zip(
-        distances, one.labels != np.sign(one.f)[:, None], strict=True
-    ):
-        near = row[across & (row < (row.min() + row.max()) / 2)]
+    for row, across in zip(distances, is_across, strict=True):
+        reach = (row.min() + row.max()) / 2
+        near = row[across & (row < reach)]
         means.append(near.mean() if len(near) else row[across].min())
     return np.exp(-np.abs(one.f) * means)
+
+
+def bumps(one):
+    tau_squared = 1.2**2 / 3
+    return np.exp(-one.apart / (2 * tau_squared)) @ one.alphas
+
+
+def local_bumps(one):
+    return np.exp(-one.apart / one.reach).sum(axis=1)
+
+
+def margin_decay(one):
+    return np.exp(-0.7 * one.f**2)
+
+
+def one_sided_decay(one):
+    kappa = np.where(one.f >= 0, 0.1, 0.9)
+    return np.exp(-kappa * one.f**2)
 
 
 # What no recipe sets; what recipes do is held to independent implementations
 # (`test_agreement.py`).
 OPTIONS = {
-    Bumps(h="alpha"): lambda one: np.exp(-one.apart / (2 * 1.2**2 / 3)) @ one.alphas,
-    LocalBumps(M=500, drop_wrong_side=False): lambda one: np.exp(
-        -one.apart / one.reach
-    ).sum(axis=1),
-    MarginDecay(kappa=0.7): lambda one: np.exp(-0.7 * one.f**2),
-    OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9): (
-        lambda one: np.exp(-np.where(one.f >= 0, 0.1, 0.9) * one.f**2)
-    ),
+    Bumps(h="alpha"): bumps,
+    LocalBumps(M=500, drop_wrong_side=False): local_bumps,
+    MarginDecay(kappa=0.7): margin_decay,
+    OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9): one_sided_decay,
     DistanceDecay("nearest"): liu_and_he,
 }
 
@@ -145,21 +162,20 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
         labels=np.where(y == 1, 1, -1)[machine.support_],
         reach=squares(vectors, vectors).sum(axis=1) / (len(vectors) - 1),
     )
-    c = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y).factor_at(NEW)[:, 0]
+    second = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y)
+    c = second.factor_at(NEW)[:, 0]
 
     np.testing.assert_allclose(c, OPTIONS[factor](one), rtol=1e-8)
 
 
+WITHOUT_DECAY = [
+    MarginDecay(kappa=0.0),
+    MarginDecay(k=1e-9),
+    OneSidedMarginDecay(kappa=0.0),
+    OneSidedMarginDecay(kappa_pos=0.0, kappa_neg=0.0),
+]
 LIMITS = [
-    *(
-        TwoClassSVM(KERNEL, factor=factor, passes=3)
-        for factor in (
-            MarginDecay(kappa=0.0),
-            MarginDecay(k=1e-9),
-            OneSidedMarginDecay(kappa=0.0),
-            OneSidedMarginDecay(kappa_pos=0.0, kappa_neg=0.0),
-        )
-    ),
+    *(TwoClassSVM(KERNEL, factor=factor, passes=3) for factor in WITHOUT_DECAY),
     MultiClassSVM(Gaussian(0.5), factor=ClassDecay("local", Q=1e-12)),
     # Bumps without end are constant; divided by their root mean square they are 1.
     TwoClassSVM(Gaussian(0.3), factor=Bumps(width=1e7), passes=2, normalise=True),
@@ -174,9 +190,8 @@ def test_limit_of_a_factor_gives_k_back(machine):
     x, y = {"multi_class": three_clouds}.get(machine.name, two_clouds)()
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
-    np.testing.assert_allclose(
-        machine.decision_function(x), plain.decision_function(x), atol=1e-5
-    )
+    expected = plain.decision_function(x)
+    np.testing.assert_allclose(machine.decision_function(x), expected, atol=1e-5)
 
 
 N_FEATURES = (2, 50)
@@ -186,26 +201,29 @@ PASSES = 2
 def rows(n_features: int, n_rows: int = 150) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n_features)
     codes = np.arange(n_rows) % 3
-    return rng.normal(size=(n_rows, n_features)) + 0.7 * codes[:, None], codes
+    noise = rng.normal(size=(n_rows, n_features))
+    return noise + 0.7 * codes[:, None], codes
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
 @pytest.mark.parametrize(("name", "kind"), COMPOSED)
 def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features):
     x, codes = rows(n_features)
-    y = {"two_class": codes == 2}.get(kind, codes)
-    machine = MACHINES[kind](factor=FACTORS[name](), passes=PASSES).fit(x, y)
+    machine = MACHINES[kind](factor=FACTORS[name](), passes=PASSES)
+    machine.fit(x, labels(kind, codes))
 
+    expansion = machine._expansion
     for passes in range(PASSES + 1):
-        decisions = machine._expansion.decisions(x, upto=passes)
+        decisions = expansion.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
         # Where every row of a large c is of one class, f is rightly 1 there and all but
         # 1 elsewhere.
-        constant = {True: 0.0, False: machine._expansion.chain[passes].dual.intercept}[
-            kind == "one_class"
-        ]
+        constant = 0.0
+        if kind != "one_class":
+            constant = expansion.chain[passes].dual.intercept
         moved = decisions - constant
-        assert np.all(np.ptp(moved, axis=0) > 1e-9 * np.abs(moved).max(axis=0))
+        largest = np.abs(moved).max(axis=0)
+        assert np.all(np.ptp(moved, axis=0) > 1e-9 * largest)
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
@@ -216,8 +234,10 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
-    for passes, one in enumerate(machine._expansion.chain):
-        outside = (machine._expansion.decisions(x, upto=passes) < 0).mean()
+    expansion = machine._expansion
+    for passes, one in enumerate(expansion.chain):
+        decisions = expansion.decisions(x, upto=passes)
+        outside = np.mean(decisions < 0)
         # Free support vectors are on the boundary, to the tolerance: they may lie on
         # either side of it.
         assert abs(outside - nu) <= 0.03 + one.dual.margin.mean()
@@ -228,20 +248,24 @@ def test_one_class_wide_range_of_c():
     rng = np.random.default_rng(0)
     n = 300
     c = 10.0 ** rng.uniform(-12, 0, n)
-    gram = Gaussian(0.1)(x := rng.normal(size=(n, 6)), x)
-    problem = Problem(gram, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.2 * n)), 1.0)
+    x = rng.normal(size=(n, 6))
+    gram = Gaussian(0.1)(x, x)
+    upper = np.full(n, 1 / (0.2 * n))
+    problem = Problem(gram, np.ones(n), c, np.zeros(n), upper, 1.0)
 
     solution = smo.solve(problem, 1e-3)
 
-    gradient = problem.gradient(solution.alphas)
-    level = gradient @ solution.alphas
-    free = problem.free(solution.alphas)
-    at_bound = solution.alphas >= 0.999 * problem.upper
+    alphas = solution.alphas
+    gradient = problem.gradient(alphas)
+    level = gradient @ alphas
+    free = problem.free(alphas)
+    at_bound = alphas >= 0.999 * upper
+    slack = gradient + solution.intercept
     assert level < 1e-15
-    assert certificate(problem, solution.alphas)[1] <= 1.1e-3
-    assert np.abs(gradient[free] + solution.intercept).max(initial=0.0) <= 1e-3 * level
-    assert (gradient[at_bound & ~free] + solution.intercept).max() <= 1e-3 * level
-    assert (gradient[solution.alphas == 0] + solution.intercept).min() >= -1e-3 * level
+    assert certificate(problem, alphas)[1] <= 1.1e-3
+    assert np.abs(slack[free]).max(initial=0.0) <= 1e-3 * level
+    assert slack[at_bound & ~free].max() <= 1e-3 * level
+    assert slack[alphas == 0].min() >= -1e-3 * level
 
 
 @pytest.mark.parametrize("height", [1e-9, 0.03, 10.0])
@@ -250,41 +274,44 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
     x, codes = rows(4)
     y = codes == 2
     factor = FACTORS["margin_decay"]
-    plain = TwoClassSVM(Gaussian(0.2), C=height**2 * 3.0, tol=1e-6).fit(x, y)
+    kernel = Gaussian(0.2)
+    plain = TwoClassSVM(kernel, C=height**2 * 3.0, tol=1e-6).fit(x, y)
     log_c = np.log(height)
     monkeypatch.setattr(
         factor, "log_at", lambda self, first, _: np.full(len(first.x), log_c)
     )
-    machine = TwoClassSVM(Gaussian(0.2), C=3.0, factor=factor(kappa=0.0), tol=1e-6).fit(
-        x, y
-    )
+    machine = TwoClassSVM(kernel, C=3.0, factor=factor(kappa=0.0), tol=1e-6)
+    machine.fit(x, y)
 
-    decisions = plain.decision_function(x)
-    np.testing.assert_allclose(
-        machine.decision_function(x), decisions, atol=1e-4 * np.ptp(decisions)
-    )
+    expected = plain.decision_function(x)
+    close = 1e-4 * np.ptp(expected)
+    np.testing.assert_allclose(machine.decision_function(x), expected, atol=close)
 
 
 # A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost
 # of e^200.
 @pytest.mark.parametrize(
     ("kind", "size"),
-    [(kind, size) for kind in MACHINES for size in (-3e4, -50.0)]
-    + [("one_class", 200.0), ("one_class", 3e4)],
+    [
+        *((kind, size) for kind in MACHINES for size in (-3e4, -50.0)),
+        ("one_class", 200.0),
+        ("one_class", 3e4),
+    ],
 )
 def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monkeypatch):
     x, codes = rows(3)
-    y = {"two_class": codes == 2}.get(kind, codes)
     factor = FACTORS["margin_decay"]
     monkeypatch.setattr(
         factor, "log_at", lambda self, first_pass, _: size + first_pass.x[:, 0]
     )
-    machine = MACHINES[kind](factor=factor(), passes=PASSES).fit(x, y)
-    c = machine.factor_at(np.vstack([x, 1e3 + x]))
+    machine = MACHINES[kind](factor=factor(), passes=PASSES)
+    machine.fit(x, labels(kind, codes))
+    far = 1e3 + x
+    c = machine.factor_at(np.vstack([x, far]))
 
     assert np.isfinite(c).all()
     assert c.min() >= 0.9 * FLOOR * c[: len(x)].max()
-    assert np.isfinite(machine.decision_function(1e3 + x)).all()
+    assert np.isfinite(machine.decision_function(far)).all()
 
 
 def balanced(x: np.ndarray, y: np.ndarray, cost: float) -> float:

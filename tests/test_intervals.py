@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import logit
+from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -54,16 +54,17 @@ def test_intervals_at_their_edges():
     y = np.arange(50) < 10
     low, high = delong(y.astype(float), y)
     alone = grouped_rate_interval([[30]], [40], [20])
+    no_trials = rate_interval([0], [0])
+    scores = np.arange(8.0)
+    one_patient = np.zeros(8, int)
+    thresholds = np.array([-np.inf, 4.0])
+    rows = ThresholdCounts(scores, np.ones(8, bool), one_patient, thresholds)
+    bands = np.array(rate_bands(rows, True))
+    bands_of_one = np.array(rate_interval([1, 0.5], [1, 1]))
 
-    rows = ThresholdCounts(
-        np.arange(8.0), np.ones(8, bool), np.zeros(8, int), np.array([-np.inf, 4.0])
-    )
-
-    assert np.ravel(rate_interval([0], [0])).tolist() == [0.0, 1.0]
+    assert np.ravel(no_trials).tolist() == [0.0, 1.0]
     # Rows of one patient are one.
-    assert np.array(rate_bands(rows, True)) == pytest.approx(
-        np.array(rate_interval([1, 0.5], [1, 1]))
-    )
+    assert bands == pytest.approx(bands_of_one)
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
     assert np.array(many) == pytest.approx(np.array(plain))
@@ -80,10 +81,9 @@ def test_intervals_at_their_edges():
 def test_areas_agree_with_scikit_learn_under_ties(rows):
     scores = np.array([score for score, _ in rows], float)
     y = np.array([positive for _, positive in rows])
+    expected_precision = average_precision_score(y, scores)
     assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
-    assert average_precision(scores, y) == pytest.approx(
-        average_precision_score(y, scores)
-    )
+    assert average_precision(scores, y) == pytest.approx(expected_precision)
 
 
 def test_delong_has_the_variance_of_its_definition():
@@ -92,21 +92,21 @@ def test_delong_has_the_variance_of_its_definition():
     scores = np.round(rng.normal(size=60) + y, 1)
     pairs = np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
     area = pairs.mean()
-    spread = np.sqrt(
-        pairs.mean(axis=1).var(ddof=1) / 20 + pairs.mean(axis=0).var(ddof=1) / 40
-    )
+    of_cases = pairs.mean(axis=1).var(ddof=1) / 20
+    of_others = pairs.mean(axis=0).var(ddof=1) / 40
+    spread = np.sqrt(of_cases + of_others)
+    expected = norm.ppf(0.975) * spread / (area * (1 - area))
 
-    def logit(p):
-        return np.log(p / (1 - p))
+    low, high = logit(delong(scores, y))
 
-    half = np.diff([logit(end) for end in delong(scores, y)])[0] / 2
-    assert half == pytest.approx(norm.ppf(0.975) * spread / (area * (1 - area)))
+    assert (high - low) / 2 == pytest.approx(expected)
 
 
 def test_a_bootstrap_of_few_units_is_widened():
     draws = np.random.default_rng(0).normal(size=100_000)
+    of_ten = 2.262 * np.sqrt(10 / 9)
     assert percentiles(draws, 10**6)[1] == pytest.approx(1.96, abs=0.03)
-    assert percentiles(draws, 10)[1] == pytest.approx(2.262 * np.sqrt(10 / 9), abs=0.05)
+    assert percentiles(draws, 10)[1] == pytest.approx(of_ten, abs=0.05)
 
 
 EVENTS = np.random.default_rng(0).random(400) < 0.3
@@ -136,13 +136,13 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     codes = np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
-    assert half_width(pull, positive, codes) == pytest.approx(
-        2.776445 * np.sqrt((sums**2).sum() * 5 / 4)
-    )
-    for groups, quantile in ((2, 12.7062), (5, 2.776445), (31, 2.042272)):
-        assert student_size_factor(groups) == pytest.approx(
-            (1.959964 / quantile) ** 2, rel=1e-5
-        )
+    variance = np.square(sums).sum() * 5 / 4
+    expected = 2.776445 * np.sqrt(variance)
+    assert half_width(pull, positive, codes) == pytest.approx(expected)
+    quantiles = {2: 12.7062, 5: 2.776445, 31: 2.042272}
+    for groups, quantile in quantiles.items():
+        factor = (1.959964 / quantile) ** 2
+        assert student_size_factor(groups) == pytest.approx(factor, rel=1e-5)
 
 
 def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
@@ -152,15 +152,13 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     plain = ranking(scores, positive, None, variance_inflation=1.0)
     wide = ranking(scores, positive, None, variance_inflation=4.0)
     middle = logit(plain["auroc"].value)
-    high = logit(plain["auroc"].high)
-
-    assert wide["auroc"].high == pytest.approx(
-        1 / (1 + np.exp(-middle - 2 * (high - middle)))
-    )
+    half = logit(plain["auroc"].high) - middle
     precision = plain["average_precision"]
-    ends_of_wide = np.array(wide["average_precision"].value_and_interval[1:])
-    moved = ends_of_wide - precision.value
-    once = np.array(precision.value_and_interval[1:]) - precision.value
+    wide_precision = wide["average_precision"]
+    once = np.array([precision.low, precision.high]) - precision.value
+    moved = np.array([wide_precision.low, wide_precision.high]) - precision.value
+
+    assert wide["auroc"].high == pytest.approx(expit(middle + 2 * half))
     assert moved == pytest.approx(2 * once)
 
 
@@ -174,27 +172,32 @@ def test_precision_repeated_rows():
     codes = np.repeat(np.arange(6), 4)
     positive = np.arange(24) % 4 == 0
     scores = rng.normal(size=24) + positive
-    once = ranking(*(np.repeat(each, 1) for each in (scores, positive, codes)))
-    often = ranking(*(np.repeat(each, 10) for each in (scores, positive, codes)))
+    rows = np.repeat(np.arange(24), 10)
+    once = ranking(scores, positive, codes)["average_precision"]
+    often = ranking(scores[rows], positive[rows], codes[rows])["average_precision"]
     few = np.arange(100) < 25
-    perfect = ranking(np.where(few, 1.0, 0.0), few, np.repeat(np.arange(4), 25))
-    assert once["average_precision"].value_and_interval == pytest.approx(
-        often["average_precision"].value_and_interval
-    )
-    assert perfect["average_precision"].low == 1.0
+    groups = np.repeat(np.arange(4), 25)
+    perfect = ranking(few.astype(float), few, groups)["average_precision"]
+    assert once.value_and_interval == pytest.approx(often.value_and_interval)
+    assert perfect.low == 1.0
 
 
 def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(200), 6)
     positive = np.ones(1200, bool)
-    scores = (rng.normal(size=200)[codes] + rng.normal(size=1200) > 0).astype(float)
-    tally = ThresholdCounts(scores, positive, codes, np.array([0.0, 1.0]))
+    shared = rng.normal(size=200)[codes]
+    is_event = shared + rng.normal(size=1200) > 0
+    tally = ThresholdCounts(
+        is_event.astype(float), positive, codes, np.array([0.0, 1.0])
+    )
     hits = tally.resampled[0]
-    p = scores.mean()
+    p = is_event.mean()
+    variance = design_effect(is_event, codes) * p * (1 - p) / 1200
 
-    spread = np.sqrt(design_effect(scores > 0, codes) * p * (1 - p) / 1200)
-    assert np.std(hits[:, 1] / hits[:, 0]) == pytest.approx(spread, rel=0.08)
+    ratios = hits[:, 1] / hits[:, 0]
+
+    assert np.std(ratios) == pytest.approx(np.sqrt(variance), rel=0.08)
 
 
 def of_patients(
@@ -206,9 +209,8 @@ def of_patients(
     rng = np.random.default_rng(seed)
     patient = np.repeat(np.arange(patients), voxels)
     shared = np.sqrt(correlation) * rng.normal(size=patients)
-    return shared[patient] + np.sqrt(1 - correlation) * rng.normal(
-        size=len(patient)
-    ), patient
+    own = np.sqrt(1 - correlation) * rng.normal(size=len(patient))
+    return shared[patient] + own, patient
 
 
 @pytest.mark.parametrize(
@@ -223,24 +225,22 @@ def of_patients(
 def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     patients, sensitivity, correlation
 ):
-    inside = []
-    threshold = norm.isf(sensitivity)
+    def holds(codes) -> bool:
+        tally = ThresholdCounts(scores, positive, codes, thresholds, seed)
+        low, high = rate_bands(tally, True)
+        return low[1] <= sensitivity <= high[1]
+
+    by_patient = []
+    by_row = []
+    thresholds = np.array([-np.inf, norm.isf(sensitivity)])
     for seed in range(500):
         scores, patient = of_patients(seed, patients, 30, correlation)
-        for codes in (patient, None):
-            tally = ThresholdCounts(
-                scores,
-                np.ones(len(scores), bool),
-                codes,
-                np.array([-np.inf, threshold]),
-                seed,
-            )
-            low, high = rate_bands(tally, True)
-            inside.append(low[1] <= sensitivity <= high[1])
-    by_patient, by_row = np.mean(np.reshape(inside, (-1, 2)), axis=0)
+        positive = np.ones(len(scores), bool)
+        by_patient.append(holds(patient))
+        by_row.append(holds(None))
 
-    assert 0.92 <= by_patient <= 0.98
-    assert by_row <= 0.7
+    assert 0.92 <= np.mean(by_patient) <= 0.98
+    assert np.mean(by_row) <= 0.7
 
 
 def test_interval_coverage_voxels():
@@ -251,12 +251,9 @@ def test_interval_coverage_voxels():
         ill, patient = of_patients(seed, 20, 30, 0.5)
         well, other = of_patients(seed + 999, 60, 30, 0.3)
         y = np.arange(2400) < 600
-        point = choose(
-            np.concatenate([ill + 2, well]),
-            y,
-            rule,
-            np.concatenate([patient, 20 + other]),
-        )
+        scores = np.concatenate([ill + 2, well])
+        groups = np.concatenate([patient, 20 + other])
+        point = choose(scores, y, rule, groups)
         hit = norm.sf(point.threshold - 2)
         clear = norm.cdf(point.threshold)
         true = {
@@ -264,9 +261,9 @@ def test_interval_coverage_voxels():
             "specificity": clear,
             "flag_rate": 0.25 * hit + 0.75 * (1 - clear),
         }
-        ends = {name: getattr(point, name) for name in true}
+        found = {name: getattr(point, name) for name in true}
         inside.append(
-            [ends[name].low <= value <= ends[name].high for name, value in true.items()]
+            [found[name].low <= true[name] <= found[name].high for name in true]
         )
 
     # One and the same machine scores all rows here, so that the widening for fold
@@ -280,11 +277,12 @@ def test_interval_coverage_voxels():
 @pytest.mark.parametrize("patients", [15, 60])
 def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     inside = []
+    area = norm.cdf(1 / np.sqrt(2))
     for seed in range(300):
         scores, patient = of_patients(seed, patients, 20, 0.5)
         y = np.random.default_rng(seed).random(len(scores)) < 0.2
         low, high = delong(scores + y, y, codes=patient)
-        inside.append(low <= norm.cdf(1 / np.sqrt(2)) <= high)
+        inside.append(low <= area <= high)
     assert 0.92 <= np.mean(inside) <= 0.985
 
 
@@ -298,20 +296,21 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
 def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect):
     rng = np.random.default_rng(0)
     draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))
-    counts = np.stack(
-        [(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)], axis=1
-    )
-    design = shared_design(counts, np.full(2000, 6), (draws < 0.5).sum(axis=1))
+    counts = [(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)]
+    sizes = np.full(2000, 6)
+    design = shared_design(np.stack(counts, axis=1), sizes, counts[2])
     assert design == pytest.approx([6.0, effect, effect], rel=0.06)
 
 
 def test_share_interval_few_groups():
     """A share that few groups decide borrows the correlation of the median split."""
     # One patient has the only miss: alone it would pass for one row in sixty.
-    counts = np.array([[9], *[[10]] * 5])
+    counts = np.array([[9], [10], [10], [10], [10], [10]])
     sizes = np.full(6, 10)
-    assert shared_design(counts, sizes, np.full(6, 5)) == pytest.approx(1.0, abs=0.02)
-    assert shared_design(counts, sizes, np.array([0, 10, 10, 0, 10, 0])) > 5
+    alike = np.full(6, 5)
+    apart = np.array([0, 10, 10, 0, 10, 0])
+    assert shared_design(counts, sizes, alike) == pytest.approx(1.0, abs=0.02)
+    assert shared_design(counts, sizes, apart) > 5
 
 
 @pytest.mark.parametrize("end", [0, 1])
@@ -323,25 +322,23 @@ def test_predictive_interval_sides(end):
     wrong = [(0.1, 0.1, 0.2), (0.1, 0.05, 0.1)][end]
     right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
     centre = predictive_interval(0.1, (0.9,) * 3, (0.2,) * 3)[end]
-    ends = [
-        predictive_interval(0.1, *each)[end]
-        for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))
-    ]
-    far = [0.1 * right[end + 1], 0.1 * 0.8], [0.9 * 0.1, 0.9 * wrong[2 - end]]
+    by_right = predictive_interval(0.1, right, (0.1,) * 3)[end]
+    by_wrong = predictive_interval(0.1, (0.8,) * 3, wrong)[end]
+    hits = 0.1 * right[end + 1]
+    false = 0.9 * wrong[2 - end]
     assert centre == pytest.approx(0.09 / (0.09 + 0.18))
-    assert ends == pytest.approx(
-        [hit / (hit + false) for hit, false in zip(*far, strict=True)]
-    )
+    assert by_right == pytest.approx(hits / (hits + 0.9 * 0.1))
+    assert by_wrong == pytest.approx(0.1 * 0.8 / (0.1 * 0.8 + false))
 
 
 def test_groups_pooled_by_hash():
     """Many groups are pooled by lot and not in the order of their names."""
     # Every second thousand of names is alike: pooled in their order, two groups would
     # tell no more than one.
-    event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
+    event = np.repeat(np.arange(4000) % 2000 < 1000, 2).astype(float)
     codes = np.repeat(np.arange(4000), 2)
-    tally = ThresholdCounts(
-        event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5])
-    )
+    thresholds = np.array([-np.inf, 0.5])
+    tally = ThresholdCounts(event, np.ones(8000, bool), codes, thresholds)
+    expected = 2 * 1.96 * np.sqrt(0.25 / 4000)
     low, high = rate_bands(tally, True)
-    assert high[1] - low[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 4000), rel=0.1)
+    assert high[1] - low[1] == pytest.approx(expected, rel=0.1)

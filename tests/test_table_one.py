@@ -19,13 +19,27 @@ FEATURES = {
 IS_CASE = np.arange(40) < 10
 
 
+def texts(levels: str, counts: list[int]) -> np.ndarray:
+    """Repeat each of the levels, a letter each, as often as its count says."""
+    return np.repeat([*levels], counts).astype(object)
+
+
+def by_level(column):
+    return {row.level: row for row in column.rows}
+
+
 def values_of():
     age = np.where(IS_CASE, 70.0, 60.0) + np.tile([-1.0, 1.0], 20)
     age[39] = np.nan
-    fever = (np.arange(40) % 2).astype(float)
+    fever = np.tile([0.0, 1.0], 20)
     fever[:10] = 1.0
-    ward = np.array(["a"] * 20 + ["b"] * 18 + ["c"] * 2, dtype=object)
+    ward = texts("abc", [20, 18, 2])
     return {"age": age, "fever": fever, "ward": ward}
+
+
+def shown_wards(smallest: int) -> list[str]:
+    ward = table_one(values_of(), FEATURES, IS_CASE, smallest=smallest)[2]
+    return [level.level for level in ward.levels]
 
 
 def test_table_one_has_quartiles_shares_and_differences():
@@ -58,39 +72,36 @@ def test_small_cells_are_withheld():
     assert age.cases.median is None
     assert age.cases.high is None
     assert age.difference is None
-    shown = table_one(values_of(), FEATURES, IS_CASE, smallest=2)[2]
-    assert [level.level for level in shown.levels] == ["a", "b", "c"]
-    hidden = table_one(values_of(), FEATURES, IS_CASE, smallest=19)[2]
-    assert [level.level for level in hidden.levels] == ["a"]
+    assert shown_wards(smallest=2) == ["a", "b", "c"]
+    assert shown_wards(smallest=19) == ["a"]
 
 
 def test_share_of_few_rows_of_a_group_is_withheld():
     """One case of ten in a level of twenty rows is one patient."""
     fever = np.ones(40)
     fever[0] = 0.0
-    ward = np.array(["a"] + ["b"] * 20 + ["a"] * 19, dtype=object)
+    ward = texts("aba", [1, 20, 19])
+    features = {"fever": FEATURES["fever"], "ward": FEATURES["ward"]}
 
-    column, wards = table_one(
-        {"fever": fever, "ward": ward},
-        {name: FEATURES[name] for name in ("fever", "ward")},
-        IS_CASE,
-    )
+    column, wards = table_one({"fever": fever, "ward": ward}, features, IS_CASE)
 
     (yes,) = column.levels
     # Nine of ten say that one case has none.
     assert yes.cases is None
     assert yes.others == 1.0
-    by_level = {level.level: level for level in wards.levels}
-    assert by_level["a"].cases is None
-    assert by_level["a"].others == pytest.approx(19 / 30)
+    levels = {level.level: level for level in wards.levels}
+    assert levels["a"].cases is None
+    assert levels["a"].others == pytest.approx(19 / 30)
 
 
 def test_difference_of_two_categories_is_that_of_the_share():
     """Of two levels the formula of several is that of one share, without its sign."""
-    share = table_one(values_of(), FEATURES, IS_CASE)[1].difference
-    texts = {"fever": np.where(values_of()["fever"] == 1, "yes", "no").astype(object)}
+    values = values_of()
+    share = table_one(values, FEATURES, IS_CASE)[1].difference
+    answers = np.where(values["fever"] == 1, "yes", "no").astype(object)
+    feature = Feature(type="category")
 
-    (column,) = table_one(texts, {"fever": Feature(type="category")}, IS_CASE)
+    (column,) = table_one({"fever": answers}, {"fever": feature}, IS_CASE)
 
     assert column.difference == pytest.approx(abs(share))
 
@@ -98,18 +109,17 @@ def test_difference_of_two_categories_is_that_of_the_share():
 def test_subgroup_is_compared_with_all_other_rows():
     rng = np.random.default_rng(0)
     positive = rng.random(600) < 0.4
-    level = np.where(np.arange(600) < 200, "low", "high").astype(object)
+    level = np.repeat(["low", "high"], [200, 400]).astype(object)
     # In one subgroup cases score no higher than others.
     effect = np.where(level == "low", 0.0, 2.0)
     scores = rng.normal(size=600) + effect * positive
+    judged = JudgedRows(scores, positive, 1.0)
 
-    (column,) = performance_by_subgroup(
-        {"part": level}, JudgedRows(scores, positive, 1.0)
-    )
+    (column,) = performance_by_subgroup({"part": level}, judged)
 
-    by_level = {row.level: row for row in column.rows}
-    low = by_level["low"]
-    high = by_level["high"]
+    rows = by_level(column)
+    low = rows["low"]
+    high = rows["high"]
     for name in ("sensitivity", "auroc", "ppv"):
         difference = low.to_the_rest[name]
         expected = getattr(low, name).value - getattr(high, name).value
@@ -126,25 +136,29 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     """NPV, flag rate and calibration too, each with the interval of the difference."""
     rng = np.random.default_rng(1)
     chance = rng.uniform(0.05, 0.6, 2000)
-    level = np.where(np.arange(2000) < 800, "low", "high").astype(object)
+    level = np.repeat(["low", "high"], [800, 1200]).astype(object)
     is_low = level == "low"
     # Of the low twice as many become cases as their chances say.
-    positive = rng.random(2000) < np.where(is_low, np.minimum(2 * chance, 1), chance)
+    true_chance = np.where(is_low, np.minimum(2 * chance, 1), chance)
+    positive = rng.random(2000) < true_chance
     judged = JudgedRows(chance, positive, 0.3, chance=chance)
 
     (column,) = performance_by_subgroup({"part": level}, judged)
 
-    by_level = {row.level: row for row in column.rows}
-    low = by_level["low"]
+    rows = by_level(column)
+    low = rows["low"]
     flagged = chance >= 0.3
-    assert low.npv.value == pytest.approx(1 - positive[is_low & ~flagged].mean())
+    missed = positive[is_low & ~flagged]
+    assert low.npv.value == pytest.approx(1 - missed.mean())
     ratio = positive[is_low].sum() / chance[is_low].sum()
     assert low.observed_expected.value == pytest.approx(ratio)
-    assert by_level["high"].observed_expected.low < 1
-    assert by_level["high"].observed_expected.high > 1
+    of_high = rows["high"].observed_expected
+    assert of_high.low < 1
+    assert of_high.high > 1
     assert low.to_the_rest["observed_expected"].low > 0.5
     gap = low.to_the_rest["flag_rate"]
-    assert gap.value == pytest.approx(flagged[is_low].mean() - flagged[~is_low].mean())
+    expected = flagged[is_low].mean() - flagged[~is_low].mean()
+    assert gap.value == pytest.approx(expected)
     assert gap.low < gap.value < gap.high
 
 
@@ -153,9 +167,9 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     n = 800
     positive = np.arange(n) % 3 == 0
     scores = rng.normal(size=n) + positive
-    sex = np.where(np.arange(n) % 2 == 0, "f", "m").astype(object)
-    ward = np.where(np.arange(n) < 500, "a", "b").astype(object)
-    rare = np.where(np.arange(n) < 790, "a", "b").astype(object)
+    sex = np.tile(["f", "m"], n // 2).astype(object)
+    ward = texts("ab", [500, 300])
+    rare = texts("ab", [790, 10])
     judged = JudgedRows(scores, positive, 1.0)
 
     (crossed,) = performance_in_cells({"sex": sex, "ward": ward}, judged)
@@ -172,17 +186,16 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
 
 
 def test_smallest_cell_is_the_contracts():
-    rows = np.array(["a"] * 8 + ["b"] * 60, dtype=object)
+    levels = texts("ab", [8, 60])
     scores = np.linspace(0, 1, 68)
     positive = np.arange(68) % 2 == 0
+    judged = JudgedRows(scores, positive, 0.5, fewest=10)
 
-    (column,) = performance_by_subgroup(
-        {"x": rows}, JudgedRows(scores, positive, 0.5, fewest=10)
-    )
+    (column,) = performance_by_subgroup({"x": levels}, judged)
 
-    by_level = {row.level: row for row in column.rows}
-    assert by_level["a"].n is None
-    assert by_level["b"].n == 60
+    rows = by_level(column)
+    assert rows["a"].n is None
+    assert rows["b"].n == 60
     assert Contract(suppress=10).suppress == 10
 
 
@@ -195,19 +208,20 @@ def test_difference_of_category_is_the_mahalanobis_distance():
 
     (column,) = table_one({"ward": wards}, {"ward": feature}, is_case)
 
-    shares = [
-        np.array([np.mean(wards[of_group] == level) for level in "abc"])
-        for of_group in (is_case, ~is_case)
-    ]
-    covariance = sum(np.diag(share) - np.outer(share, share) for share in shares) / 2
-    gap = shares[0] - shares[1]
+    indicators = np.column_stack([wards == level for level in "abc"])
+    cases = indicators[is_case].mean(axis=0)
+    others = indicators[~is_case].mean(axis=0)
+    of_cases = np.diag(cases) - np.outer(cases, cases)
+    of_others = np.diag(others) - np.outer(others, others)
+    covariance = (of_cases + of_others) / 2
+    gap = cases - others
     expected = np.sqrt(gap @ np.linalg.solve(covariance, gap))
     assert column.difference == pytest.approx(expected)
 
 
 def test_difference_of_separated_categories_has_no_bound():
     """Groups without a common level have no difference that a number could say."""
-    wards = np.array(["a"] * 20 + ["b"] * 20, dtype=object)
+    wards = texts("ab", [20, 20])
     feature = Feature(type="category")
 
     (column,) = table_one({"ward": wards}, {"ward": feature}, wards == "a")

@@ -23,11 +23,13 @@ def gaussian(x, z, gamma):
 
 
 def laplacian(x, z, gamma):
-    return np.exp(-gamma * np.abs(x[:, None, :] - z[None, :, :]).sum(axis=2))
+    gaps = x[:, None, :] - z[None, :, :]
+    return np.exp(-gamma * np.abs(gaps).sum(axis=2))
 
 
 def squared(x, z):
-    return np.square(x[:, None, :] - z[None, :, :]).sum(axis=2)
+    gaps = x[:, None, :] - z[None, :, :]
+    return np.square(gaps).sum(axis=2)
 
 
 def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0):
@@ -38,9 +40,10 @@ def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0)
     sides = np.vstack([np.eye(n), -np.eye(n)])
     limits = np.concatenate([upper * np.ones(n), -lower * np.ones(n)])
     finite = np.isfinite(limits)
-    equalities = (
-        () if rows is None else (matrix(rows), matrix(np.full(len(rows), total)))
-    )
+    equalities = []
+    if rows is not None:
+        totals = np.full(len(rows), total)
+        equalities = [matrix(rows), matrix(totals)]
     found = solvers.qp(
         matrix(quadratic + 1e-12 * np.eye(n)),
         matrix(linear),
@@ -65,11 +68,13 @@ def two_class_by_interior_point(gram, signs, upper):
     """As two_class, for a Gram so singular that libsvm does not settle; alphas are then
     one of many.
     """
-    alphas = quadratic_program(
-        signs[:, None] * gram * signs, -np.ones(len(signs)), upper, signs[None]
-    )
-    free = (alphas > 1e-6 * upper) & (alphas < (1 - 1e-6) * upper)
-    return alphas, float(np.median((signs - gram @ (alphas * signs))[free]))
+    quadratic = signs[:, None] * gram * signs
+    linear = -np.ones(len(signs))
+    alphas = quadratic_program(quadratic, linear, upper, signs[None])
+    is_positive = alphas > 1e-6 * upper
+    is_below_limit = alphas < (1 - 1e-6) * upper
+    intercepts = signs - gram @ (alphas * signs)
+    return alphas, float(np.median(intercepts[is_positive & is_below_limit]))
 
 
 def one_class(gram, nu):
@@ -90,9 +95,9 @@ def crammer_singer(gram, codes, n_classes, upper):
     own = np.eye(n_classes)[codes].T
     rows = np.kron(np.ones((1, n_classes)), np.eye(n))
     quadratic = np.kron(np.eye(n_classes), gram)
-    alphas = quadratic_program(
-        quadratic, (1 - own).ravel(), upper * own.ravel(), rows, lower=-np.inf
-    )
+    linear = (1 - own).ravel()
+    limits = upper * own.ravel()
+    alphas = quadratic_program(quadratic, linear, limits, rows, lower=-np.inf)
     return alphas.reshape(n_classes, n).T
 
 
@@ -104,17 +109,19 @@ def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
     down = alphas > AT_BOUND * problem.upper  # may decrease
     up = alphas < (1.0 - AT_BOUND) * problem.upper  # may increase
     if problem.total is None:
-        wrong = np.where(up, -gradient, 0.0).max(), np.where(down, gradient, 0.0).max()
-        return 0.0, float(max(*wrong, 0.0) / problem.scale)
+        too_low = np.where(up, -gradient, 0.0).max()
+        too_high = np.where(down, gradient, 0.0).max()
+        return 0.0, float(max(too_low, too_high, 0.0) / problem.scale)
     levels = -problem.signs * gradient
     plus = problem.signs > 0
     highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
     lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
     # The mean level of the free alphas; where there is none the middle of the interval
     # that is allowed.
-    known = levels[up & down] if (up & down).any() else np.array([highest, lowest])
+    known = levels[up & down]
+    if not len(known):
+        known = np.array([highest, lowest])
     known = known[np.isfinite(known)]
     intercept = float(known.mean()) if len(known) else 0.0
-    return intercept, float(max(0.0, highest - lowest)) / problem.unit(
-        alphas, problem.signs, levels
-    )
+    gap = float(max(0.0, highest - lowest))
+    return intercept, gap / problem.unit(alphas, problem.signs, levels)

@@ -18,26 +18,32 @@ def support(alphas):
 def margin_density(z, x, alphas, nu, gamma, n=None):
     """Cohen eq. 15 with tau = sigma / sqrt(n)."""
     limit = 1 / (nu * len(x))
-    margin = np.flatnonzero((alphas > 1e-8 * limit) & (alphas < (1 - 1e-8) * limit))
+    is_positive = alphas > 1e-8 * limit
+    is_below_limit = alphas < (1 - 1e-8) * limit
+    margin = np.flatnonzero(is_positive & is_below_limit)
     rows = margin if len(margin) else support(alphas)
-    tau_squared = 1 / (2 * gamma) / (x.shape[1] if n is None else n)
-    return np.exp(-squared(z, x[rows]) / (2 * tau_squared)) @ alphas[rows]
+    n_dimensions = x.shape[1] if n is None else n
+    tau_squared = 1 / (2 * gamma) / n_dimensions
+    bumps = np.exp(-squared(z, x[rows]) / (2 * tau_squared))
+    return bumps @ alphas[rows]
 
 
 def one_width(z, vectors, gamma):
     """Amari and Wu 1999, h = 1, tau = sigma / sqrt(n_features)."""
     tau_squared = 1 / (2 * gamma) / vectors.shape[1]
-    return np.exp(-squared(z, vectors) / (2 * tau_squared)).sum(axis=1)
+    bumps = np.exp(-squared(z, vectors) / (2 * tau_squared))
+    return bumps.sum(axis=1)
 
 
 def local_width(z, vectors, n_nearest=3):
     """Wu and Amari 2002: tau_k^2 from the nearest other support vectors."""
     distances = squared(vectors, vectors)
     np.fill_diagonal(distances, np.inf)
-    widths = np.sort(distances, axis=1)[:, : min(n_nearest, len(vectors) - 1)].mean(
-        axis=1
-    )
-    return np.exp(-squared(z, vectors) / np.maximum(widths, FLOOR)).sum(axis=1)
+    n_others = min(n_nearest, len(vectors) - 1)
+    nearest = np.sort(distances, axis=1)[:, :n_others]
+    widths = np.maximum(nearest.mean(axis=1), FLOOR)
+    bumps = np.exp(-squared(z, vectors) / widths)
+    return bumps.sum(axis=1)
 
 
 def adaptive_widths(distances, signs):
@@ -51,12 +57,14 @@ def adaptive_widths(distances, signs):
         near = across[across < reach]
         widths[k] = near.mean() if len(near) else across.min()
     ratio = (signs < 0).sum() / (signs > 0).sum()
-    return np.maximum(widths * np.where(signs > 0, ratio, 1 / ratio), FLOOR)
+    by_class = np.where(signs > 0, ratio, 1 / ratio)
+    return np.maximum(widths * by_class, FLOOR)
 
 
 def two_sided(f, f_training, k=1.0):
     """Williams 2005: kappa = k / max f^2 over training rows."""
-    return np.exp(-k / np.square(f_training).max() * f**2)
+    kappa = k / np.square(f_training).max()
+    return np.exp(-kappa * f**2)
 
 
 def one_sided(f, f_training, signs, k=1.0):
@@ -64,7 +72,8 @@ def one_sided(f, f_training, signs, k=1.0):
     kappa = k / np.square(f_training).max()
     positive = 2 * kappa * (signs == 1).mean()
     negative = 2 * kappa * (signs == -1).mean()
-    return np.exp(-np.where(f >= 0, positive, negative) * f**2)
+    rates = np.where(f >= 0, positive, negative)
+    return np.exp(-rates * f**2)
 
 
 def opposite_distance(f, distances, signs):
@@ -72,9 +81,11 @@ def opposite_distance(f, distances, signs):
     space.
     """
     mean = np.zeros(len(f))
+    predicted = np.where(f >= 0, 1, -1)
     for i, row in enumerate(distances):
         reach = (row.min() + row.max()) / 2
-        near = row[(row < reach) & (signs != (1 if f[i] >= 0 else -1))]
+        is_opposite = signs != predicted[i]
+        near = row[(row < reach) & is_opposite]
         mean[i] = near.mean() if len(near) else 0.0
     return np.exp(-np.abs(f) * mean)
 
@@ -91,7 +102,9 @@ def class_decay(decisions, rates):
     """
     rows = np.arange(len(decisions))
     predicted = decisions.argmax(axis=1)
-    return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
+    own_rates = rates[rows, predicted]
+    own_decisions = np.abs(decisions[rows, predicted])
+    return np.exp(-own_rates * own_decisions)
 
 
 class Pass:
@@ -109,21 +122,24 @@ class Pass:
         self.rows = support(self.alphas)
 
     def decision(self, z):
-        gram = self.factor(z)[:, None] * self.kernel(z, self.x, self.gamma) * self.c
+        c_z = self.factor(z)[:, None]
+        gram = c_z * self.kernel(z, self.x, self.gamma) * self.c
         return gram @ (self.alphas * self.signs) + self.intercept
 
     def distances(self, z, rows):
         """Squared feature-space distances from z to training rows, under this pass's
         kernel.
         """
-        at_z = self.factor(z)
+        at_z = self.factor(z)[:, None]
         at_rows = self.c[rows]
-        cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
-        return at_z[:, None] ** 2 + at_rows**2 - 2 * cross
+        cross = at_z * self.kernel(z, self.x[rows], self.gamma) * at_rows
+        return at_z**2 + at_rows**2 - 2 * cross
 
     def right_side(self):
         """Support vectors that are not on the wrong side."""
-        return self.rows[self.signs[self.rows] * self.decision(self.x[self.rows]) >= 0]
+        rows = self.rows
+        margins = self.signs[rows] * self.decision(self.x[rows])
+        return rows[margins >= 0]
 
 
 def signs_of(y):
@@ -134,9 +150,8 @@ def _passes(kernel, next_factor, x, y, z, C, gamma, passes=1):
     signs = signs_of(y)
     current = Pass(kernel, gamma, x, signs, C)
     for _ in range(passes):
-        current = Pass(
-            kernel, gamma, x, signs, C, _product(current.factor, next_factor(current))
-        )
+        factor = _product(current.factor, next_factor(current))
+        current = Pass(kernel, gamma, x, signs, C, factor)
     return current.decision(z)
 
 
@@ -150,14 +165,11 @@ def svm(x, y, z, C, gamma):
 
 def svm_weighted(x, y, z, C, gamma, cost_ratio="balanced"):
     signs = signs_of(y)
-    ratio = (
-        (signs < 0).sum() / (signs > 0).sum()
-        if cost_ratio == "balanced"
-        else cost_ratio
-    )
-    return Pass(gaussian, gamma, x, signs, np.where(signs > 0, ratio * C, C)).decision(
-        z
-    )
+    ratio = cost_ratio
+    if cost_ratio == "balanced":
+        ratio = (signs < 0).sum() / (signs > 0).sum()
+    upper = np.where(signs > 0, ratio * C, C)
+    return Pass(gaussian, gamma, x, signs, upper).decision(z)
 
 
 def amari_wu(x, y, z, **given):
@@ -180,25 +192,25 @@ def act(x, y, z, distance="feature", norm=2, **given):
     """Wu and Chang eq. 13-17; norm is of all input-space distances."""
 
     def input_space(a, b):
-        return np.abs(a[:, None] - b).sum(axis=2) if norm == 1 else squared(a, b)
+        if norm == 1:
+            return np.abs(a[:, None] - b).sum(axis=2)
+        return squared(a, b)
 
     def factor(first):
         rows = first.right_side()
         vectors = x[rows]
         signs = first.signs[rows]
-        among = (
-            input_space(vectors, vectors)
-            if distance == "input"
-            else first.distances(vectors, rows)
-        )
+        if distance == "input":
+            among = input_space(vectors, vectors)
+        else:
+            among = first.distances(vectors, rows)
         widths = adaptive_widths(among, signs)
 
         def at(points):
-            apart = (
-                first.distances(points, rows)
-                if distance == "feature_both"
-                else input_space(points, vectors)
-            )
+            if distance == "feature_both":
+                apart = first.distances(points, rows)
+            else:
+                apart = input_space(points, vectors)
             return np.exp(-apart / widths).sum(axis=1)
 
         return at
@@ -224,9 +236,13 @@ def maratea(x, y, z, k=1.0, **given):
 
 def liu_he(x, y, z, **given):
     def factor(first):
-        return lambda at: opposite_distance(
-            first.decision(at), first.distances(at, first.rows), first.signs[first.rows]
-        )
+        signs = first.signs[first.rows]
+
+        def at(points):
+            distances = first.distances(points, first.rows)
+            return opposite_distance(first.decision(points), distances, signs)
+
+        return at
 
     return _passes(gaussian, factor, x, y, z, **given)
 
@@ -241,18 +257,20 @@ def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
     gram_z = gaussian(z, x, gamma)
     alphas, rho = duals.one_class(gram, nu)
     for _ in range(passes):
-        now = margin_density(x, x, alphas, nu, gamma, n) * c
-        now_z = margin_density(z, x, alphas, nu, gamma, n) * c_z
+        now = c * margin_density(x, x, alphas, nu, gamma, n)
+        now_z = c_z * margin_density(z, x, alphas, nu, gamma, n)
         size = np.sqrt(np.mean(now**2))
         c = now / size
         c_z = now_z / size
-        alphas, rho = duals.one_class(c[:, None] * gram * c, nu)
-    return (c_z[:, None] * gram_z * c) @ alphas - rho
+        rescaled = c[:, None] * gram * c
+        alphas, rho = duals.one_class(rescaled, nu)
+    rescaled_z = c_z[:, None] * gram_z * c
+    return rescaled_z @ alphas - rho
 
 
 def _machines(kernel, gamma, x, codes, C, factor=None):
     return [
-        Pass(kernel, gamma, x, np.where(codes == m, 1.0, -1.0), C, factor)
+        Pass(kernel, gamma, x, signs_of(codes == m), C, factor)
         for m in range(codes.max() + 1)
     ]
 
@@ -281,7 +299,8 @@ def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
         def factor(at, vectors=vectors):
             return local_width(at, vectors, M)
 
-        columns.append(Pass(kernel, gamma, x, first.signs, C, factor).decision(z))
+        second = Pass(kernel, gamma, x, first.signs, C, factor)
+        columns.append(second.decision(z))
     return np.column_stack(columns)
 
 
@@ -300,30 +319,32 @@ def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
                 continue
             foreign = distances[:, codes[machine.rows] != m]
             near = foreign < Q * largest * weights[m]
-            fallback = np.zeros(len(at)) if empty == "zero" else foreign.min(axis=1)
-            means = (foreign * near).sum(axis=1) / np.maximum(near.sum(axis=1), 1)
+            if empty == "zero":
+                fallback = np.zeros(len(at))
+            else:
+                fallback = foreign.min(axis=1)
+            n_near = np.maximum(near.sum(axis=1), 1)
+            means = (foreign * near).sum(axis=1) / n_near
             columns.append(np.where(near.any(axis=1), means, fallback))
         return np.column_stack(columns)
 
     def factor(at):
         return class_decay(_decisions(machines, at), rates(at))
 
-    return _decisions(_machines(gaussian, gamma, x, codes, C, factor), z)
+    second_stage = _machines(gaussian, gamma, x, codes, C, factor)
+    return _decisions(second_stage, z)
 
 
 def one_vs_one(x, codes, z, C, gamma):
     """Votes plus the sum of margins squashed below a third, which is scikit-learn's."""
-    return (
-        SVC(C=C, gamma=gamma, tol=1e-9, decision_function_shape="ovr")
-        .fit(x, codes)
-        .decision_function(z)
-    )
+    machine = SVC(C=C, gamma=gamma, tol=1e-9, decision_function_shape="ovr")
+    return machine.fit(x, codes).decision_function(z)
 
 
 def crammer_singer_machine(x, codes, z, C, gamma):
-    return gaussian(z, x, gamma) @ duals.crammer_singer(
-        gaussian(x, x, gamma), codes, codes.max() + 1, C
-    )
+    gram = gaussian(x, x, gamma)
+    alphas = duals.crammer_singer(gram, codes, codes.max() + 1, C)
+    return gaussian(z, x, gamma) @ alphas
 
 
 def simplified(x, codes, z, C, gamma):
@@ -331,25 +352,30 @@ def simplified(x, codes, z, C, gamma):
     k = codes.max() + 1
     gram = gaussian(x, x, gamma)
     same = codes[:, None] == codes
-    quadratic = np.where(same, gram * k / (k - 1), -gram * k / (k - 1) ** 2)
+    within = gram * k / (k - 1)
+    across = -gram * k / (k - 1) ** 2
+    quadratic = np.where(same, within, across)
     alphas = duals.quadratic_program(quadratic, -np.ones(len(x)), C)
     own = np.eye(k)[codes]
-    return gaussian(z, x, gamma) @ (alphas[:, None] * (own - (1 - own) / (k - 1)))
+    targets = own - (1 - own) / (k - 1)
+    return gaussian(z, x, gamma) @ (alphas[:, None] * targets)
 
 
 def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
     """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g
     Phi(x_j).
     """
-    blend = np.zeros((len(gaps), len(x)))
-    np.add.at(blend, (np.arange(len(gaps)), parents), 1 - gaps)
-    np.add.at(blend, (np.arange(len(gaps)), neighbours), gaps)
+    n_synthetic = len(gaps)
+    synthetic = np.arange(n_synthetic)
+    blend = np.zeros((n_synthetic, len(x)))
+    np.add.at(blend, (synthetic, parents), 1 - gaps)
+    np.add.at(blend, (synthetic, neighbours), gaps)
     stacked = np.vstack([np.eye(len(x)), blend])
-    signs = np.concatenate([signs_of(y), np.ones(len(gaps))])
-    alphas, intercept = duals.two_class_by_interior_point(
-        stacked @ gaussian(x, x, gamma) @ stacked.T, signs, C
-    )
-    return gaussian(z, x, gamma) @ stacked.T @ (alphas * signs) + intercept
+    signs = np.concatenate([signs_of(y), np.ones(n_synthetic)])
+    gram = stacked @ gaussian(x, x, gamma) @ stacked.T
+    alphas, intercept = duals.two_class_by_interior_point(gram, signs, C)
+    gram_z = gaussian(z, x, gamma) @ stacked.T
+    return gram_z @ (alphas * signs) + intercept
 
 
 def nearest_in_feature_space(x, y, gamma, k=5):
@@ -359,7 +385,8 @@ def nearest_in_feature_space(x, y, gamma, k=5):
     positive = np.flatnonzero(np.asarray(y) == 1)
     distances = 2 - 2 * gaussian(x[positive], x[positive], gamma)
     np.fill_diagonal(distances, np.inf)
-    return positive[np.argsort(distances, axis=1, kind="stable")[:, :k]]
+    order = np.argsort(distances, axis=1, kind="stable")
+    return positive[order[:, :k]]
 
 
 def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
@@ -371,7 +398,8 @@ def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
     gram = gaussian(x, x, gamma)
 
     def fitted(rows):
-        alphas, intercept = duals.two_class(gram[np.ix_(rows, rows)], signs[rows], C)
+        among = gram[np.ix_(rows, rows)]
+        alphas, intercept = duals.two_class(among, signs[rows], C)
         return rows, alphas * signs[rows], intercept
 
     def criterion(rows):
@@ -382,10 +410,9 @@ def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
         error = (f[signs < 0] > 0).sum() / n_negative
         return accuracy / (error if error > 0 else 0.5 / n_negative)
 
-    everything = np.arange(len(x))
     alphas, _ = duals.two_class(gram, signs, C)
     vectors = support(alphas)
-    kept = np.union1d(everything[signs > 0], vectors[signs[vectors] < 0])
+    kept = np.union1d(np.flatnonzero(signs > 0), vectors[signs[vectors] < 0])
     removed = []
     for _ in range(n_remove):
         candidates = kept[signs[kept] < 0]
@@ -394,7 +421,8 @@ def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
         rows, coef, _ = fitted(kept)
         alphas = np.zeros(len(x))
         alphas[rows] = np.round(np.abs(coef), 6)
-        best = candidates[np.argmax(np.where(is_best, alphas[candidates], -1))]
+        alphas_of_best = np.where(is_best, alphas[candidates], -1)
+        best = candidates[np.argmax(alphas_of_best)]
         removed.append(int(best))
         kept = kept[kept != best]
     rows, coef, intercept = fitted(kept)
