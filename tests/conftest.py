@@ -109,7 +109,14 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rule in rules.items():
         table = {"blind": noise}.get(name, past)
         roles = {"label": "ill", "id": "patient"}
-        model = train(table, "logistic", repeats=1, rule=rule, **roles, **quick)
+        model = train(
+            table,
+            "logistic",
+            repeats=1,
+            rule=rule,
+            **roles,
+            **quick,
+        )
         save_model(model, folder / name, render_model)
     tissue = train(
         voxels(),

@@ -17,8 +17,15 @@ def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFr
     crp[rng.random(n_rows) < 0.15] = np.nan
     ward = rng.choice(["icu", "medicine", "surgery"], n_rows)
     names = [f"{seed:03d}{i:05d}" for i in range(n_rows)]
-    columns = {"patient": names, "fever": fever, "crp": crp, "ward": ward}
-    return pd.DataFrame(columns | {"ill": np.where(ill, "yes", "no")})
+    return pd.DataFrame(
+        {
+            "patient": names,
+            "fever": fever,
+            "crp": crp,
+            "ward": ward,
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
 
 
 def night_of_patients(n_rows: int = 240, seed: int = 0) -> pd.DataFrame:
@@ -36,14 +43,15 @@ def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
         "zone": (2.0, 0.0),
         "lesion": (1.0, 2.0),
     }
-    values = np.array([middle[name] for name in tissue]) + rng.normal(
-        0, 0.6, (n_rows, 2)
-    )
-    values += np.repeat(rng.normal(0, 0.15, (n_patients, 2)), each, axis=0)
+    means = np.array([middle[name] for name in tissue])
+    noise = rng.normal(0, 0.6, (n_rows, 2))
+    shift = rng.normal(0, 0.15, (n_patients, 2))
+    values = means + noise + np.repeat(shift, each, axis=0)
+    names = [f"P{seed}{i}" for i in range(n_patients)]
     spot = np.tile(np.arange(each), n_patients)
     return pd.DataFrame(
         {
-            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each),
+            "patient": np.repeat(names, each),
             "x": spot % 4,
             "y": spot // 4 % 4,
             "z": spot // 16,

@@ -40,7 +40,8 @@ def brain(
         x, y, z = (int(rng.integers(1, side - 2)) for side in shape)
         lesion[x : x + 2, y : y + 2, z : z + 2] = 1 + number % classes
     lesion *= mask
-    flair = rng.normal(100, 10, shape) + 40 * lesion + rng.normal(0, 5)
+    noise = rng.normal(100, 10, shape)
+    flair = noise + 40 * lesion + rng.normal(0, 5)
     t1 = rng.normal(60, 8, shape) - 10 * lesion
     return {
         "flair": flair.astype(np.float32),
@@ -51,9 +52,11 @@ def brain(
 
 
 def brains(n: int, seed: int = 0, **kept: object) -> dict[str, dict[str, np.ndarray]]:
-    return {
-        f"P{seed}{number}": brain(100 * seed + number, **kept) for number in range(n)
-    }  # type: ignore[arg-type]
+    patients = {}
+    for number in range(n):
+        volumes = brain(100 * seed + number, **kept)  # type: ignore[arg-type]
+        patients[f"P{seed}{number}"] = volumes
+    return patients
 
 
 def save(path: Path, values: np.ndarray, affine: np.ndarray | None = AFFINE) -> Path:
@@ -111,10 +114,9 @@ def table_of(patients: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
     tables = []
     for name, volumes in patients.items():
         z, y, x = np.nonzero(volumes["mask"].T)
-        columns = {
-            key: values[x, y, z] for key, values in volumes.items() if key != "mask"
-        }
-        tables.append(
-            pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z} | columns)
-        )
+        voxels = pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z})
+        for key, values in volumes.items():
+            if key != "mask":
+                voxels[key] = values[x, y, z]
+        tables.append(voxels)
     return pd.concat(tables, ignore_index=True)

@@ -11,7 +11,8 @@ def two_clouds(
     """Overlapping clouds, about one row in four positive."""
     rng = np.random.default_rng(seed)
     y = (np.arange(n_rows) % 4 == 0).astype(int)
-    return rng.normal(size=(n_rows, n_features)) + 1.2 * y[:, None], y
+    noise = rng.normal(size=(n_rows, n_features))
+    return noise + 1.2 * y[:, None], y
 
 
 def three_clouds(
@@ -35,7 +36,8 @@ def three_clouds(
 def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(n, n_features))
-    return x, np.where(x[:, 0] + 0.7 * rng.normal(size=n) > 1.0, 1.0, -1.0)
+    score = x[:, 0] + 0.7 * rng.normal(size=n)
+    return x, np.where(score > 1.0, 1.0, -1.0)
 
 
 def problem_of(
@@ -48,9 +50,9 @@ def problem_of(
     n = len(x)
     c = scale * np.exp(-0.3 * x[:, 0] ** 2)
     if kind == "one_class":
-        return Problem(
-            kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0
-        )
+        ones = np.ones(n)
+        upper = ones / (0.15 * n)
+        return Problem(kernel_matrix, ones, c, 0.0 * ones, upper, 1.0)
     upper = np.where(y > 0, 8.0, 2.0) / scale**2
     return Problem(
         kernel_matrix,

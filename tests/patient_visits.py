@@ -18,14 +18,16 @@ def visits(
     who = np.repeat(np.arange(patients), rows)
     age = rng.integers(20, 90, patients)
     level = rng.normal(size=(patients, 6))
-    values = level[who] + 0.4 * rng.normal(size=(len(who), 6))
-    table = pd.DataFrame(
-        values, columns=["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"]
-    )
+    noise = rng.normal(size=(len(who), 6))
+    names = ["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"]
+    table = pd.DataFrame(level[who] + 0.4 * noise, columns=names)
     table.insert(0, "age", age[who])
-    table.insert(1, "sex", rng.choice(["m", "f"], patients)[who])
-    ill = level[:, 0] + rng.normal(size=patients) > np.quantile(level[:, 0], 0.7)
-    return who, table.assign(ill=np.where(ill[who], "yes", "no"))
+    sex = rng.choice(["m", "f"], patients)
+    table.insert(1, "sex", sex[who])
+    crp = level[:, 0]
+    ill = crp + rng.normal(size=patients) > np.quantile(crp, 0.7)
+    table["ill"] = np.where(ill[who], "yes", "no")
+    return who, table
 
 
 def named() -> pd.DataFrame:

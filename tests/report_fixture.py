@@ -62,7 +62,11 @@ def validated(
 
 
 def validation(
-    seed: int, n: int, cases: int, label: str, shift: float
+    seed: int,
+    n: int,
+    cases: int,
+    label: str,
+    shift: float,
 ) -> dict[str, Any]:
     part = copy.deepcopy(validated(seed, n, cases, shift))
     part["point"] |= {"class": label, "chosen_by": "training", "reason": None}

@@ -20,7 +20,8 @@ GAMMA = 0.4
 
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
     rng = np.random.default_rng(1)
-    return x.mean(axis=0) + 1.5 * x.std(axis=0) * rng.normal(size=(n_rows, x.shape[1]))
+    noise = rng.normal(size=(n_rows, x.shape[1]))
+    return x.mean(axis=0) + 1.5 * x.std(axis=0) * noise
 
 
 def built(name: str, **given):
@@ -65,7 +66,8 @@ TWO_CLASS: list[tuple[str, Callable, dict]] = [
 def test_moved_boundary_is_the_plain_machine_shifted():
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-    ours = built("svm_moved_boundary", C=C, gamma=GAMMA).fit(x, y).decision_function(z)
+    machine = built("svm_moved_boundary", C=C, gamma=GAMMA)
+    ours = machine.fit(x, y).decision_function(z)
     shift = ours - methods.svm(x, y, z, C=C, gamma=GAMMA)
     assert np.ptp(shift) < 1e-4
     assert np.abs(shift).max() > 1e-3
@@ -76,11 +78,8 @@ def test_moved_boundary_is_the_plain_machine_shifted():
 def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
-    ours = (
-        built("one_class_conformal", nu=nu, gamma=0.05, passes=passes, width=1.0)
-        .fit(x)
-        .decision_function(z)
-    )
+    machine = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes, width=1.0)
+    ours = machine.fit(x).decision_function(z)
     theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
     assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
 
@@ -149,20 +148,20 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
         "C": C,
         "gamma": GAMMA,
     }
-    ours = (
-        built("e_smote_svm", C=C, gamma=GAMMA, seed=seed).fit(x, y).decision_function(z)
-    )
+    machine = built("e_smote_svm", C=C, gamma=GAMMA, seed=seed)
+    ours = machine.fit(x, y).decision_function(z)
+    theirs = methods.e_smote_interpolated(x, y, z, **given)
 
-    assert apart(ours, methods.e_smote_interpolated(x, y, z, **given)) < 1e-4
+    assert apart(ours, theirs) < 1e-4
 
 
 def test_oversampling_balance():
     """Oversampling balances with every minority row in turn and its five nearest."""
     x, y = two_clouds(n_rows=70)
     ones = np.ones(len(x))
-    drawn = ESmote(k=5, seed=3).draw(
-        Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3)
-    )
+    gram = duals.gaussian(x, x, GAMMA)
+    training = Training(gram, 2 * y - 1, ones, ones, 1e-3)
+    drawn = ESmote(k=5, seed=3).draw(training)
     positive = np.flatnonzero(y == 1)
     nearest = dict(
         zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True)
@@ -189,5 +188,7 @@ def test_recipe_is_its_equations(rows, name, independent, given, seed):
     x, labels = rows(n_rows=80, seed=seed)
     codes = np.unique(labels, return_inverse=True)[1]
     z = unseen(x)
-    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, labels).decision_function(z)
-    assert apart(ours, independent(x, codes, z, C=C, gamma=GAMMA, **given)) < 1e-4
+    machine = built(name, C=C, gamma=GAMMA, **given)
+    ours = machine.fit(x, labels).decision_function(z)
+    theirs = independent(x, codes, z, C=C, gamma=GAMMA, **given)
+    assert apart(ours, theirs) < 1e-4

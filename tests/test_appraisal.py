@@ -51,7 +51,8 @@ def scored(
 ):
     rng = np.random.default_rng(seed)
     positive = rng.random(n) < share
-    return rng.normal(size=n) + shift * positive, positive, rng.integers(0, 5, n)
+    scores = rng.normal(size=n) + shift * positive
+    return scores, positive, rng.integers(0, 5, n)
 
 
 def rates(sensitivity, specificity) -> Rates:
@@ -82,10 +83,9 @@ def test_platt_nearly_separated():
     theirs.fit(scores[:, None], positive, sample_weight=weight)
     ends = np.array([scores.min(), scores.max()])
     own, _, _ = fit_platt(scores, positive, weight).chances(ends)
+    expected = theirs.predict_proba(ends[:, None])[:, 1]
 
-    np.testing.assert_allclose(
-        own, theirs.predict_proba(ends[:, None])[:, 1], rtol=1e-4
-    )
+    np.testing.assert_allclose(own, expected, rtol=1e-4)
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
@@ -104,26 +104,26 @@ def test_subgroup_figures_own_rows():
 
     assert [row.level for row in rows] == ["f", "m", None]
     assert sum(row.n for row in rows) == 400
-    assert (
-        low < rows[0].sensitivity.value == np.mean(scores[of_f & positive] >= 1) < high
-    )
-    assert rows[0].specificity.value == np.mean(scores[of_f & ~positive] < 1)
+    sensitivity = np.mean(scores[of_f & positive] >= 1)
+    specificity = np.mean(scores[of_f & ~positive] < 1)
+    assert low < rows[0].sensitivity.value == sensitivity < high
+    assert rows[0].specificity.value == specificity
 
 
 def test_numbers_from_fewer_than_five_are_withheld_and_named():
     """Fewer than five cases, others, rows or patients; five are enough."""
-    positive = np.array([True] * 4 + [False] * 40 + [True] * 6 + [False] * 3)
-    few_cases, few_others = rows_of(["a"] * 44 + ["b"] * 9, np.arange(53.0), positive)
-    tiny = rows_of(["a"] * 50 + ["tiny"] * 4, np.arange(54.0), np.arange(54) % 2 == 0)[
-        1
-    ]
-    three = rows_of(
-        ["x"] * 300, *scored(300)[:2], 1.0, np.repeat(["p1", "p2", "p3"], 100)
-    )[0]
-    events = [
-        rows_of(["m"] * 60, np.arange(60.0), np.arange(60) < n)[0].events
-        for n in (4, 5)
-    ]
+    positive = np.repeat([True, False, True, False], [4, 40, 6, 3])
+    levels = ["a"] * 44 + ["b"] * 9
+    few_cases, few_others = rows_of(levels, np.arange(53.0), positive)
+    levels = ["a"] * 50 + ["tiny"] * 4
+    _, tiny = rows_of(levels, np.arange(54.0), np.arange(54) % 2 == 0)
+    scores, is_case, _ = scored(300)
+    patients = np.repeat(["p1", "p2", "p3"], 100)
+    (three,) = rows_of(["x"] * 300, scores, is_case, 1.0, patients)
+    events = []
+    for n in (4, 5):
+        (row,) = rows_of(["m"] * 60, np.arange(60.0), np.arange(60) < n)
+        events.append(row.events)
 
     assert (
         few_cases.sensitivity.value
@@ -149,8 +149,10 @@ def test_flag_rate_enriched_sample():
     scores, positive, _ = scored(20_000, share=0.1)
     kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
     sample = JudgedRows(scores[kept], positive[kept], 1.0, share=positive.mean())
-    (of_sample,) = performance_by_subgroup(table_of(s=["x"] * kept.sum()), sample)
-    flag_rate = rows_of(["x"] * 20_000, scores, positive, 1.0)[0].flag_rate
+    sampled_levels = table_of(s=["x"] * kept.sum())
+    (of_sample,) = performance_by_subgroup(sampled_levels, sample)
+    (whole,) = rows_of(["x"] * 20_000, scores, positive, 1.0)
+    flag_rate = whole.flag_rate
     assert of_sample.rows[0].flag_rate == pytest.approx(flag_rate, abs=0.01)
     assert np.mean(scores[kept] >= 1) > flag_rate + 0.05
 
@@ -174,13 +176,13 @@ def test_subgroups_many_values():
         "59.5 to 79.25",
         "79.25 and over",
     }
-    assert levels_of(texts("40", "39.9"), [40.0]).tolist() == [
-        "40 and over",
-        "under 40",
-    ]
+    of_ages = levels_of(texts("40", "39.9"), [40.0])
+    assert of_ages.tolist() == ["40 and over", "under 40"]
     assert band_edges(texts("m", None, "f")) is None
-    births = [str(10_000_001 + i) for i in range(400)]  # edges that lie close
-    rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
+    # The edges lie close.
+    births = [str(10_000_001 + i) for i in range(400)]
+    is_case = np.arange(400) % 3 == 0
+    rows = rows_of(births, np.arange(400.0), is_case, 300.0)
     assert [row.n for row in rows] == [100, 100, 100, 100]
     assert len({row.level for row in rows}) == 4
     assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == [
@@ -192,25 +194,30 @@ def test_subgroups_many_values():
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-Infinity", "1e999"])
 def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
-    assert band_edges(texts(*map(str, range(20, 100)), *[odd] * 30)) is None
-    assert levels_of(texts(odd, "30"), [40.0]).tolist() == ["other", "under 40"]
+    numbers = map(str, range(20, 100))
+    assert band_edges(texts(*numbers, *[odd] * 30)) is None
+    levels = levels_of(texts(odd, "30"), [40.0])
+    assert levels.tolist() == ["other", "under 40"]
 
 
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
-    judged = JudgedRows(np.arange(100.0), np.arange(100) % 3 == 0, 50.0)
+    is_case = np.arange(100) % 3 == 0
+    judged = JudgedRows(np.arange(100.0), is_case, 50.0)
     described = performance_by_subgroup(table_of(ward=["a", "b"] * 50), judged)
-    night = table_of(ward=["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7)
+    wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7
+    night = table_of(ward=wards)
     flagged = np.arange(50) % 2 == 0
     whole = SubgroupCounts(described)
     parts = SubgroupCounts(described)
     patients = SubgroupCounts(described)
     whole.add(night, flagged)
     for start in range(0, 50, 8):
-        parts.add(night.iloc[start : start + 8], flagged[start : start + 8])
-    patients.add(
-        table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20)
-    )
+        block = slice(start, start + 8)
+        parts.add(night.iloc[block], flagged[block])
+    one_ward = table_of(ward=["a"] * 40)
+    groups = np.repeat(["p1", "p2"], 20)
+    patients.add(one_ward, np.ones(40, dtype=bool), groups)
     shown = {row.level: (row.n, row.flag_rate) for row in whole.facts()}
 
     assert whole.facts() == parts.facts()
@@ -218,7 +225,9 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     assert shown["b"] == ((None, None))
     assert shown["other"][0] == 9
     assert shown[None][0] == 7
-    assert [(row.n, row.flag_rate) for row in patients.facts()] == [(None, None)]
+    (row,) = patients.facts()
+    assert row.n is None
+    assert row.flag_rate is None
 
 
 @given(st.floats(0.01, 0.6), st.integers(0, 100))
@@ -227,12 +236,15 @@ def test_predictive_values_prevalence(given_prevalence, seed):
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
+    prevalences = [row.prevalence for row in rows]
+    ppvs = [row.ppv.value for row in rows]
 
-    assert [row.prevalence for row in rows] == sorted(row.prevalence for row in rows)
-    assert [row.ppv.value for row in rows] == sorted(row.ppv.value for row in rows)
-    assert rows[1].ppv.value == pytest.approx(point.ppv.value)
-    assert all(row.ppv.low <= row.ppv.value <= row.ppv.high for row in rows)
-    assert rows[1].nne.value == pytest.approx(1 / rows[1].ppv.value)
+    assert prevalences == sorted(prevalences)
+    assert ppvs == sorted(ppvs)
+    assert ppvs[1] == pytest.approx(point.ppv.value)
+    for row in rows:
+        assert row.ppv.low <= row.ppv.value <= row.ppv.high
+    assert rows[1].nne.value == pytest.approx(1 / ppvs[1])
 
 
 def test_estimate_row_headline():
@@ -258,7 +270,9 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
         ill = rng.random(500) < 0.15
         se = float(np.mean(rng.random(400) < 0.9))
         sp = float(np.mean(rng.random(400) < 0.8))
-        flagged = np.where(ill, rng.random(500) < 0.9, rng.random(500) >= 0.8)
+        of_cases = rng.random(500) < 0.9
+        of_others = rng.random(500) >= 0.8
+        flagged = np.where(ill, of_cases, of_others)
         point = rates((se, se - 0.03, se + 0.03), (sp, sp - 0.04, sp + 0.04))
         found = prevalence_tonight(int(flagged.sum()), 500, point)
         hit += found.low <= 0.15 <= found.high
@@ -266,10 +280,13 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     assert 0.90 <= hit / 300 <= 1.0
     # An estimate comes with its interval, which fewer groups widen.
     share = prevalence_range(np.arange(1000) % 10 == 0)
-    wide = prevalence_range(np.arange(1000) < 100, np.repeat(np.arange(20), 50))
-    assert share.value_and_interval == pytest.approx((0.1, 0.083, 0.120), abs=0.002)
+    groups = np.repeat(np.arange(20), 50)
+    wide = prevalence_range(np.arange(1000) < 100, groups)
+    unsure = (0.5, 0.4, 0.6)
+    expected = (0.1, 0.083, 0.120)
+    assert share.value_and_interval == pytest.approx(expected, abs=0.002)
     assert wide.high - wide.low > 3 * (share.high - share.low)
-    assert prevalence_tonight(5, 10, rates((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))) is None
+    assert prevalence_tonight(5, 10, rates(unsure, unsure)) is None
 
 
 @pytest.mark.parametrize(
@@ -283,13 +300,15 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
 def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     """Twenty cases are the fewest that earn one."""
     scores, positive, fold = scored(**rows)
-    fitted = calibrate(scores, positive, fold, float(positive.mean()), **more)
+    prevalence = float(positive.mean())
+    fitted = calibrate(scores, positive, fold, prevalence, **more)
     few = np.arange(500)
     noise = np.random.default_rng(0).normal(size=500)
-    earned = [
-        calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned
-        for n in (19, 20)
-    ]
+    earned = []
+    for n in (19, 20):
+        is_case = few < n
+        found = calibrate(noise + 2.5 * is_case, is_case, few % 5, 0.1)
+        earned.append(found.earned)
     assert fitted.earned is False
     assert reason in fitted.reason
     assert np.isnan(probability_intervals(fitted, scores)).all()
@@ -308,7 +327,8 @@ def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
     chance.
     """
     scores, positive, fold = scored(4000, shift=2.0)
-    found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
+    shifted = scores + apart * (fold == 0)
+    found = calibrate(shifted, positive, fold, 0.2)
     assert found.earned
     assert (found.misfit > 0.01) == fits
 
@@ -337,7 +357,8 @@ def test_chances_at_prevalence(prevalence):
     at = np.linspace(-1, 3, 9)
     # The odds of normal scores shifted by d: exp(d s - d^2 / 2) times those of the
     # prevalence.
-    odds = np.exp(1.5 * at - 1.5**2 / 2) * prevalence / (1 - prevalence)
+    odds = prevalence / (1 - prevalence)
+    odds = odds * np.exp(1.5 * at - 1.5**2 / 2)
 
     assert found.earned
     assert probability_intervals(found, at)[0] == pytest.approx(
@@ -375,21 +396,26 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
         scores = rng.normal(1.2 * positive)
         share = positive.mean()
         at_home = prevalence or share
-        weight = np.where(positive, at_home / share, (1 - at_home) / (1 - share))
+        of_others = (1 - at_home) / (1 - share)
+        weight = np.where(positive, at_home / share, of_others)
         written = (
             np.repeat(each, rows) for each in (scores, positive, weight, np.arange(300))
         )
         _, low, high = fit_platt(*written).chances(at)
-        held.append((low <= expit(true)) & (expit(true) <= high))
+        chance = expit(true)
+        held.append((low <= chance) & (chance <= high))
 
-    assert np.all((np.mean(held, axis=0) >= 0.92) & (np.mean(held, axis=0) < 0.985))
+    coverage = np.mean(held, axis=0)
+    assert np.all(coverage >= 0.92)
+    assert np.all(coverage < 0.985)
 
 
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     p = np.array([0.9, 0.6, 0.4, 0.05])
     positive = np.array([True, False, True, False])
     curve = decision_curve(p, positive, np.ones(4))
-    place = int(np.argmin(np.abs(np.array(curve.threshold) - 0.45)))
+    from_there = np.abs(np.array(curve.threshold) - 0.45)
+    place = int(np.argmin(from_there))
     t = curve.threshold[place]
     assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
     assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
@@ -407,17 +433,19 @@ def test_prevalence_unknown_sensitivity():
 
     # An error of 0.1 in sensitivity, of the share that has it, over sensitivity +
     # specificity - 1.
-    assert few.high - few.low == pytest.approx(2 * 0.1 * few.value / 0.8, rel=0.02)
-    assert many.high - many.value == pytest.approx(0.1 * many.value / 0.8, rel=0.02)
+    error = 0.1 * few.value / 0.8
+    assert few.high - few.low == pytest.approx(2 * error, rel=0.02)
+    error = 0.1 * many.value / 0.8
+    assert many.high - many.value == pytest.approx(error, rel=0.02)
     assert sure.high - sure.low < 0.002
 
 
 def calibration(seed: int) -> Calibration:
     rng = np.random.default_rng(seed)
     positive = np.arange(900) % 6 == 0
-    return calibrate(
-        rng.normal(size=900) + 1.5 * positive, positive, np.arange(900) % 5, 1 / 6
-    )
+    scores = rng.normal(size=900) + 1.5 * positive
+    fold = np.arange(900) % 5
+    return calibrate(scores, positive, fold, 1 / 6)
 
 
 EARNED = {"b": calibration(0), "c": calibration(1)}
@@ -431,9 +459,8 @@ def chances_with(
         "watched": list(thresholds),
         "thresholds": np.array(list(thresholds.values())),
     }
-    return chances_of(
-        SimpleNamespace(facts=facts, **at), np.asarray(scores), np.asarray(column)
-    )
+    model = SimpleNamespace(facts=facts, **at)
+    return chances_of(model, np.asarray(scores), np.asarray(column))
 
 
 def test_chance_several_classes():
@@ -449,7 +476,8 @@ def test_chance_several_classes():
         assert both[name][0] == pytest.approx(alone[name][0])
         assert both[name][1] != both[name][0]
     for threshold, calibrations in ((0.3, unearned), (FLAG_EVERYTHING, EARNED)):
-        none = chances_with({"b": threshold, "c": 0.1}, calibrations, [0.0], [0])
+        at = {"b": threshold, "c": 0.1}
+        none = chances_with(at, calibrations, [0.0], [0])
         assert np.isnan([none[name] for name in CHANCES]).all()
 
 
@@ -493,7 +521,8 @@ def test_chance_monotone_in_every_file(judged, tmp_path):
     assert scores["chance_low"].min() > 0
     assert scores["chance_high"].max() < 1
     for each in document["cases"] + document["near_misses"]:
-        assert [*each["chance"].values()] == scores.loc[each["id"], names].tolist()
+        chances = scores.loc[each["id"], names]
+        assert [*each["chance"].values()] == chances.tolist()
     assert explained["chance"] == case["chance"]
     assert re.search(r"^chance +(\d|>99\.9%)", screen(*words).stdout, re.MULTILINE)
 

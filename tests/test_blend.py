@@ -50,7 +50,8 @@ def test_the_score_is_the_weighted_mean_of_its_members(model, cohort):
         for member in model.document["blend"]
     ]
     assert log_odds.shape == (cohort.n_rows, 3)
-    assert np.allclose(model.decisions(encoded)[:, 0], log_odds @ weights)
+    decisions = model.decisions(encoded)[:, 0]
+    assert np.allclose(decisions, log_odds @ weights)
     assert sum(weights) == pytest.approx(1)
 
 
@@ -66,18 +67,16 @@ def test_blend_weights(cohort, trained):
         each.validation.set_index("id")["score"][ids].to_numpy()
         for each in alone.values()
     ]
-    ill = (both.validation.set_index("id")["label"][ids] == both.watched[0]).to_numpy()
+    validation = both.validation.set_index("id").loc[ids]
+    ill = (validation["label"] == both.watched[0]).to_numpy()
     standardised = [(own - own.mean()) / own.std() for own in columns]
     steepness = 15 * ill.sum() / (ill.sum() + 30)
-    weights = np.exp(
-        steepness * np.array([average_precision_score(ill, own) for own in columns])
-    )
+    precision = [average_precision_score(ill, own) for own in columns]
+    weights = np.exp(steepness * np.array(precision))
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
 
     expected = LogisticRegression(C=1e6).fit(mean, ill).decision_function(mean)
-    assert np.allclose(
-        both.validation.set_index("id")["score"][ids], expected, rtol=1e-2, atol=1e-2
-    )
+    assert np.allclose(validation["score"], expected, rtol=1e-2, atol=1e-2)
 
 
 def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
@@ -85,15 +84,19 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     all weigh alike.
     """
     ill = np.arange(60) % 4 == 0
-    decisions = np.stack([ill + np.linspace(0, 0.9, 60), 5.0 - ill], axis=1)[:, :, None]
+    right = ill + np.linspace(0, 0.9, 60)
+    inverted = 5.0 - ill
+    decisions = np.stack([right, inverted], axis=1)[:, :, None]
     precision = [average_precision_score(ill, own) for own in decisions[:, :, 0].T]
     pooling = Pooling.of(decisions, ill[:, None])
     blind = Pooling.of(decisions, None)
-    standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
+    spread = decisions.std(axis=0)
+    standardised = (decisions - decisions.mean(axis=0)) / spread
     (good,), (wrong,) = pooling.weights
-    first, second = (pooling.slopes * decisions.std(axis=0))[:, 0]
+    first, second = (pooling.slopes * spread)[:, 0]
 
-    assert good / wrong == pytest.approx(np.exp(5 * (precision[0] - precision[1])))
+    advantage = precision[0] - precision[1]
+    assert good / wrong == pytest.approx(np.exp(5 * advantage))
     assert first == pytest.approx(second)
     assert first > 0
     np.testing.assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
@@ -114,9 +117,11 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
         return outcome
 
     monkeypatch.setattr(held_out, "hold_out", failing)
-    document = train(cohort, blend("svm", "logistic"), search=1, beside=()).document
+    recipe = blend("svm", "logistic")
+    document = train(cohort, recipe, search=1, beside=()).document
 
-    assert [each["name"] for each in document["recipe"]["members"]] == ["svm"]
+    members = [each["name"] for each in document["recipe"]["members"]]
+    assert members == ["svm"]
     assert "member logistic left out: it will not" in document["training"]["notes"]
 
 
@@ -126,10 +131,12 @@ def test_few_cases(n_cases):
     so.
     """
     is_case = np.arange(300) < n_cases
-    few = patients(300).assign(ill=np.where(is_case, "yes", "no"))
+    few = patients(300)
+    few["ill"] = np.where(is_case, "yes", "no")
     few.loc[few["ill"] == "yes", "fever"] += 2
     roles = {"label": "ill", "id": "patient"}
-    document = train(few, search=2, rule=MaxFlagRate(0.1), beside=(), **roles).document
+    model = train(few, search=2, rule=MaxFlagRate(0.1), beside=(), **roles)
+    document = model.document
 
     weights = {
         member["recipe"]: member["classes"]["yes"]["weight"]
@@ -144,13 +151,11 @@ def test_few_cases(n_cases):
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
-    flagged = np.flatnonzero(
-        model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0]
-    )[:5]
+    scores = model.scores(model.encoder.transform(cohort))[:, 0]
+    flagged = np.flatnonzero(scores >= model.thresholds[0])[:5]
     rows = cohort.take(flagged)
-    votes = [
-        case.votes for case in explained(model, rows, score_batch(model, rows).rows)
-    ]
+    cases = explained(model, rows, score_batch(model, rows).rows)
+    votes = [case.votes for case in cases]
     assert {name for each in votes for name in each} == {
         "svm_weighted",
         "logistic",
@@ -169,7 +174,8 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     plain = clone(estimator).fit(x, y).decision_function(x)
     scaled = clone(estimator).fit(moved, y).decision_function(moved)
 
-    assert [one["check_name"] for one in results if one["status"] == "failed"] == []
+    failed = [one["check_name"] for one in results if one["status"] == "failed"]
+    assert failed == []
     np.testing.assert_allclose(scaled, plain)
 
 
@@ -198,7 +204,8 @@ def test_blend_many_rows_landmarks(cohort, monkeypatch, params, rows):
         for note in model.document["training"]["notes"]
         if "landmarks (Nystroem)" in note
     ]
-    sizes = {len(machine.support_) for machine in model.ensemble.members[0].machines}
+    machines = model.ensemble.members[0].machines
+    sizes = {len(machine.support_) for machine in machines}
     assert [f"{rows} landmarks (Nystroem)" in note for note in notes] == [True] * (
         rows is not None
     )
@@ -213,7 +220,8 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     monkeypatch.setattr(
         Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y)
     )
-    past = patients(300).assign(ward=np.resize([*"ABCDE"], 300))
+    past = patients(300)
+    past["ward"] = np.resize([*"ABCDE"], 300)
     cohort = read_cohort(past, label="ill", id="patient", need_label=True)
 
     own = blend("logistic", "random_forest", "histogram_boosting")
@@ -282,7 +290,8 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
     label = model.watched[0]
     rows = model.validation
     logistic, boosting = (member.classes[label] for member in model.facts.blend)
-    without = roc_auc_score(rows["label"] == label, rows["score"]) - logistic.gain.value
+    auroc = roc_auc_score(rows["label"] == label, rows["score"])
+    without = auroc - logistic.gain.value
 
     assert [member.recipe for member in model.facts.carrying(label)] == [
         "histogram_boosting"
@@ -299,11 +308,12 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     rng = np.random.default_rng(3)
     ill = rng.random(10_000) < 0.4
     told = ill + rng.normal(size=10_000)
-    decisions = np.stack(
-        [told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1
-    )[..., None]
-    many = Pooling.of(decisions[:10000], ill[:10000, None]).weights[:, 0]
-    few = Pooling.of(decisions[:4000], ill[:4000, None]).weights[:, 0]
+    similar = told + rng.normal(0, 2, 10_000)
+    blind = rng.normal(size=10_000)
+    decisions = np.stack([told, similar, blind], axis=1)[..., None]
+    ill = ill[:, None]
+    many = Pooling.of(decisions, ill).weights[:, 0]
+    few = Pooling.of(decisions[:4000], ill[:4000]).weights[:, 0]
     assert many[0] > 0.95
     assert (many > 0).all()
     assert 0.6 < few[0] < many[0]

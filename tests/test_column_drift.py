@@ -24,7 +24,8 @@ from screening.monitoring.column_drift import (
 )
 
 CRP = Measure("values", "crp")
-EDGES = np.quantile(np.random.default_rng(0).normal(size=20_000), np.arange(1, 20) / 20)
+VALUES = np.random.default_rng(0).normal(size=20_000)
+EDGES = np.quantile(VALUES, np.arange(1, 20) / 20)
 N_NIGHTS = 118
 BEDS = 57
 
@@ -53,7 +54,7 @@ def ward(
         if night >= N_NIGHTS - changed_nights:
             read = read + log_factor
         bins = np.searchsorted(EDGES, read)
-        counts.append(np.bincount(bins, minlength=len(EDGES) + 1))
+        counts.append(np.bincount(bins, minlength=20))
         patients.append(names.tolist())
     nights = [f"{night:03d}" for night in range(N_NIGHTS)]
     sizes = np.full(N_NIGHTS, BEDS)
@@ -69,7 +70,8 @@ def test_drifts_of_a_site_at_rest_are_none():
 
 
 def test_drifts_of_an_analyser_are_of_the_site_with_night_and_wards():
-    (drift,) = drifts(site(6, changed_nights=10, log_factor=np.log(1.5)))
+    wards = site(6, changed_nights=10, log_factor=np.log(1.5))
+    (drift,) = drifts(wards)
     assert drift.measure == CRP
     assert drift.of_site
     assert drift.n_series == 6
@@ -80,8 +82,8 @@ def test_drifts_of_an_analyser_are_of_the_site_with_night_and_wards():
 def test_drifts_of_one_ward_name_it_alone():
     wards = site(6)
     wards["ward-2"] = ward(2, changed_nights=21, log_factor=np.log(2.2))
-    named = drifts(wards)
-    assert [drift.series for drift in named if not drift.of_site] == [("ward-2",)]
+    of_wards = [drift.series for drift in drifts(wards) if not drift.of_site]
+    assert of_wards == [("ward-2",)]
 
 
 def test_drifts_of_too_few_nights_are_none():
@@ -102,12 +104,14 @@ def difference_of(counts, patients, contrast):
 
 def patients_of(nights: SeriesNights, n_nights: int = N_NIGHTS) -> NightPatients:
     """Return who lay on the last nights."""
-    last = SeriesNights([], {}, nights.patients[-n_nights:], nights.sizes[-n_nights:])
-    return NightPatients(last)
+    patients = nights.patients[-n_nights:]
+    sizes = nights.sizes[-n_nights:]
+    return NightPatients(SeriesNights([], {}, patients, sizes))
 
 
 def test_shared_counts_the_patients_of_two_nights():
-    nights = SeriesNights(["1", "2"], {}, [[1, 2, 3, 4], [3, 4]], np.array([4, 2]))
+    patients = [[1, 2, 3, 4], [3, 4]]
+    nights = SeriesNights(["1", "2"], {}, patients, np.array([4, 2]))
     expected = [[1 / 4, 2 / 8], [2 / 8, 1 / 2]]
     np.testing.assert_allclose(NightPatients(nights).shared, expected)
 
@@ -129,7 +133,8 @@ def test_contrast_is_of_levels():
 
 
 def test_contrast_counts_a_patient_who_stays_once():
-    stays = SeriesNights([], {}, [[1, 2]] * 30 + [[3, 4]] * 10, np.full(40, 2))
+    patients = [[1, 2]] * 30 + [[3, 4]] * 10
+    stays = SeriesNights([], {}, patients, np.full(40, 2))
     # However many nights: two patients are compared with two.
     assert NightPatients(stays).contrast(10).variance == pytest.approx(1.0)
 
@@ -139,7 +144,8 @@ def test_contrast_unknown_patients():
     sizes = np.full(N_NIGHTS, BEDS)
     unknown = SeriesNights([], {}, [()] * N_NIGHTS, sizes)
     contrast = NightPatients(unknown).contrast(28)
-    shared = np.mean([patients_of(ward(seed)).shared for seed in range(20)], axis=0)
+    of_wards = [patients_of(ward(seed)).shared for seed in range(20)]
+    shared = np.mean(of_wards, axis=0)
     assert contrast.variance > contrast.weights @ shared @ contrast.weights
 
 
@@ -159,7 +165,8 @@ def test_difference_of_wards_at_rest_has_the_stated_variance(seed):
     z = []
     for nights in of_ward:
         patients = patients_of(nights)
-        differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
+        contrast = patients.contrast(14)
+        differs = difference_of(nights.counts[CRP], patients, contrast)
         z.append(differs.effect / np.sqrt(differs.total_variance))
     assert 0.7 < np.std(z) < 1.2
 
@@ -169,7 +176,8 @@ def test_difference_of_noisy_nights_is_less_certain():
     for shared in (0.0, 0.3):
         nights = ward(0, shared=shared)
         patients = patients_of(nights)
-        differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
+        contrast = patients.contrast(14)
+        differs = difference_of(nights.counts[CRP], patients, contrast)
         differences.append(differs)
     of_quiet, of_noisy = differences
     assert of_noisy.total_variance > 1.5 * of_quiet.total_variance
@@ -190,8 +198,9 @@ def test_difference_rare_event():
     """Difference of a rare event is less certain than its deviations."""
     counts = np.tile([99.0, 1.0], (104, 1))
     counts[-14:] = [97.0, 3.0]
-    patients = [list(range(100 * night, 100 * night + 100)) for night in range(104)]
-    overlap = NightPatients(SeriesNights([], {}, patients, np.full(104, 100)))
+    patients = np.arange(10_400).reshape(104, 100).tolist()
+    sizes = np.full(104, 100)
+    overlap = NightPatients(SeriesNights([], {}, patients, sizes))
     differs = difference_of(counts, overlap, overlap.contrast(14))
     assert differs.z < differs.effect / np.sqrt(differs.total_variance)
 
@@ -205,7 +214,8 @@ def test_difference_of_equal_values_is_none():
 def test_stratified_of_equal_series_is_as_much_more_certain():
     nights = ward(0, changed_nights=14, log_factor=0.3)
     patients = patients_of(nights)
-    differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
+    contrast = patients.contrast(14)
+    differs = difference_of(nights.counts[CRP], patients, contrast)
     joint = stratified([differs] * 4)
     assert joint.variance == pytest.approx(differs.variance / 4)
     assert joint.effect == pytest.approx(differs.effect)
@@ -301,7 +311,8 @@ def test_outbreak_of_wards_at_rest_is_as_rare_as_stated():
     nights = [f"{night:03d}" for night in range(104)]
     n_named = 0
     for _ in range(2000):
-        n_named += outbreak(nights, rng.poisson(1.5, 104), 1) is not None
+        found = outbreak(nights, rng.poisson(1.5, 104), 1)
+        n_named += found is not None
     # One look each of a single series: far fewer than one in a thousand.
     assert n_named <= 4
 
@@ -313,8 +324,10 @@ def test_outbreak_chance_is_kept_where_nights_differ(dispersion):
     shape = (40_000, 97)
     counts = rng.poisson(3, shape)
     if dispersion > 1:
-        counts = rng.negative_binomial(3 / (dispersion - 1), 1 / dispersion, shape)
-    chances = chance_of_new_cases(counts[:, :90], counts[:, 90:].sum(axis=1), 7)
+        n_successes = 3 / (dispersion - 1)
+        counts = rng.negative_binomial(n_successes, 1 / dispersion, shape)
+    last_two_weeks = counts[:, 90:].sum(axis=1)
+    chances = chance_of_new_cases(counts[:, :90], last_two_weeks, 7)
     assert 0 < (chances < 0.001).mean() < 0.0015
 
 
@@ -333,9 +346,8 @@ def test_outbreak_that_triples_new_cases_is_named(n_nights, least):
     for _ in range(200):
         counts = rng.poisson(3, len(dates))
         counts[104:] += rng.poisson(6, n_nights)
-        looks = [
-            outbreak(dates[:end], counts[:end], 4) for end in range(105, 105 + n_nights)
-        ]
+        last = 105 + n_nights
+        looks = [outbreak(dates[:end], counts[:end], 4) for end in range(105, last)]
         n_named += any(looks)
     assert n_named >= least * 200
 
@@ -349,4 +361,5 @@ def test_slow_rise_of_a_share_that_doubles_in_half_a_year():
     nights = [f"{night:03d}" for night in range(n_nights)]
     at_first, of_late = slow_rise(nights, flagged, sizes, 1)
     assert of_late > 2 * at_first
-    assert slow_rise(nights, rng.binomial(sizes, 0.06), sizes, 1) is None
+    steady = rng.binomial(sizes, 0.06)
+    assert slow_rise(nights, steady, sizes, 1) is None

@@ -74,9 +74,8 @@ def test_every_row_is_tested_once_by_every_method_on_the_same_folds(compared):
     assert set(compared.scores["recipe"]) == {"svm", "logistic", "one_class"}
     assert (dealt.nunique(axis=1) == 1).all()
     for one in compared.document["cohorts"]:
-        assert [method["recipe"] for method in one["methods"] if method["control"]] == [
-            "svm"
-        ]
+        controls = [method["recipe"] for method in one["methods"] if method["control"]]
+        assert controls == ["svm"]
         assert [bool(method["differences"]) for method in one["methods"]] == [
             False,
             True,
@@ -96,12 +95,13 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     task = infer_task(whole, False)[0]
     study = plan_study(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
-    flipped = np.where(
-        held_out, np.where(whole.label == "yes", "no", "yes"), whole.label
-    )
+    other_label = np.where(whole.label == "yes", "no", "yes")
+    flipped = np.where(held_out, other_label, whole.label)
     other = replace(whole, label=flipped.astype(object))
-    first = held_out_by(replace(study, sample=whole), recipe).decisions[0]
-    second = held_out_by(replace(study, sample=other), recipe).decisions[0]
+    of_first = held_out_by(replace(study, sample=whole), recipe)
+    of_second = held_out_by(replace(study, sample=other), recipe)
+    first = of_first.decisions[0]
+    second = of_second.decisions[0]
 
     np.testing.assert_array_equal(first[held_out], second[held_out])
     assert not np.allclose(first[~held_out], second[~held_out])
@@ -132,7 +132,8 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
     assert [path.stat().st_mtime_ns for path in others] == [
         finished[path] for path in others
     ]
-    assert {oct(path.stat().st_mode)[-3:] for path in kept.iterdir()} == {"600"}
+    modes = {oct(path.stat().st_mode)[-3:] for path in kept.iterdir()}
+    assert modes == {"600"}
     pd.testing.assert_frame_equal(
         again.scores, comparison.compare(whole, ["logistic"], **QUICK).scores
     )
@@ -140,8 +141,10 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
 
 def test_all_means_every_method_that_fits_the_classes(folder):
     pytest.importorskip("lightgbm")
-    binary = comparison.expand_all(["all"], {"one": cohort(folder, "one")})
-    several = comparison.expand_all(["all", "auto"], {"three": cohort(folder, "three")})
+    two_classes = {"one": cohort(folder, "one")}
+    three_classes = {"three": cohort(folder, "three")}
+    binary = comparison.expand_all(["all"], two_classes)
+    several = comparison.expand_all(["all", "auto"], three_classes)
     assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
     assert {"one_vs_rest", "boosting", "logistic", "auto"} <= set(several)
     assert not {"svm", "one_class"} & set(several)
@@ -184,7 +187,8 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
     files = {"comparison.json", "scores.parquet", "report.html"}
 
     assert set(answer["cohorts"]["one"]) == {"svm", "logistic"}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == files
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == files
     assert not (tmp_path / ".out.fits").exists()
     screen("report", tmp_path / "out", "--out", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == (
@@ -199,14 +203,16 @@ def test_compare_joined_classes(folder):
     share.
     """
     whole = cohort(folder, "three", positive="yes+perhaps")
-    mixed = comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)
+    methods = ["one_vs_rest", "logistic"]
+    mixed = comparison.compare({"three": whole}, methods, **QUICK)
     ill = mixed.scores.assign(ill=mixed.scores["label"] != "no")
     labels = ill.pivot_table(index="id", columns="recipe", values="ill", aggfunc=list)
     facts = mixed.document["cohorts"][0]
 
     assert set(mixed.scores["class"]) == {"yes+perhaps"}
     assert list(labels.columns) == ["logistic", "one_vs_rest", "svm"]
-    assert (labels.map(tuple).nunique(axis=1) == 1).all()
+    n_labels = labels.map(tuple).nunique(axis=1)
+    assert (n_labels == 1).all()
     for method in facts["methods"]:
         rows = ill[ill["recipe"] == method["recipe"]]
         figures = method["figures"]
@@ -236,8 +242,9 @@ def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
         "random_forest",
     }
     assert set(found.scores["class"]) == {"yes", "perhaps"}
-    figures = [each["figures"] for each in found.document["cohorts"][0]["methods"]]
-    assert all(each["macro_recall"]["value"] > 1 / 3 for each in figures)
+    (facts,) = found.document["cohorts"]
+    for method in facts["methods"]:
+        assert method["figures"]["macro_recall"]["value"] > 1 / 3
     with pytest.raises(
         UsageError, match=r"`positive` yes\+perhaps, or take a recipe .*auto"
     ):
@@ -273,8 +280,10 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     assert gaps["auroc"]["low"] == 0.0
     assert gaps["auroc"]["high"] == 0.0
     # New rows may differ though none of these does: by about two of them.
-    assert -0.01 < gaps["specificity"]["low"] < 0 < gaps["specificity"]["high"] < 0.01
-    assert gaps["sensitivity"]["low"] < 0 < gaps["sensitivity"]["high"]
+    specificity = gaps["specificity"]
+    sensitivity = gaps["sensitivity"]
+    assert -0.01 < specificity["low"] < 0 < specificity["high"] < 0.01
+    assert sensitivity["low"] < 0 < sensitivity["high"]
 
 
 def test_the_figures_are_those_that_training_the_other_method_states(
@@ -289,8 +298,10 @@ def test_the_figures_are_those_that_training_the_other_method_states(
     assert beside["auroc"] == pytest.approx(
         other.validation.summary["yes"].auroc.value, abs=1e-12
     )
-    assert beside["specificity"] == pytest.approx(point.specificity.value, abs=1e-12)
-    assert beside["sensitivity"] == pytest.approx(point.sensitivity.value, abs=1e-12)
+    specificity = point.specificity.value
+    sensitivity = point.sensitivity.value
+    assert beside["specificity"] == pytest.approx(specificity, abs=1e-12)
+    assert beside["sensitivity"] == pytest.approx(sensitivity, abs=1e-12)
     assert alone.validation.comparison is None
     assert alone.operating_points == model.facts.operating_points
 
@@ -316,9 +327,8 @@ def test_compare_several_classes(tissue, cohort, trained):
     A given threshold leaves the others the sensitivity it has.
     """
     classes = trained(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
-    given = comparison_of(
-        trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"])
-    )
+    svm = trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"])
+    given = comparison_of(svm)
     comparison = comparison_of(classes)
 
     assert [other["recipe"] for other in comparison["beside"]] == [
@@ -391,7 +401,8 @@ def test_weights_count_as_copies_of_rows():
     scores = rng.normal(size=40) + y
     weights = rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
-    weighted = figures_of_method(outcome(scores, y), 0.9, weights.astype(float))
+    of_rows = outcome(scores, y)
+    weighted = figures_of_method(of_rows, 0.9, weights.astype(float))
     copied = figures_of_method(outcome(scores[copies], y[copies]), 0.9)
 
     assert weighted.keys() == copied.keys()
@@ -408,18 +419,18 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     target = rng.choice(3, 400, p=[0.6, 0.3, 0.1])
     groups = np.arange(400) % n_groups
     right, others = rng.random((2, 400)) < np.array([[0.8], [0.6]])
-    weights = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), 2000)[
-        :, groups
-    ]
+    equal_shares = np.full(n_groups, 1 / n_groups)
+    weights = rng.multinomial(n_groups, equal_shares, 2000)[:, groups]
     classes = [weights * (target == m) for m in range(3)]
-    gaps = np.mean(
-        [own @ (right * 1.0 - others) / own.sum(axis=1) for own in classes], axis=0
-    )
+    difference = right * 1.0 - others
+    of_classes = [own @ difference / own.sum(axis=1) for own in classes]
+    gaps = np.mean(of_classes, axis=0)
     found = recall_difference(right, others, target, groups)
 
     low, high = np.quantile(gaps, [0.025, 0.975])
     assert found.value == pytest.approx(gaps.mean(), abs=0.01)
-    assert found.high - found.low == pytest.approx(high - low, rel=0.15)
+    width = found.high - found.low
+    assert width == pytest.approx(high - low, rel=0.15)
 
 
 # Demšar (2006), table 6: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets.
@@ -453,7 +464,8 @@ def test_the_worked_example_of_the_literature_comes_out():
     found = friedman(DEMSAR)
     ranks = against_control(DEMSAR, control=0)
 
-    assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=0.001)
+    mean_ranks = [3.143, 2.000, 2.893, 1.964]
+    assert found.mean_ranks == pytest.approx(mean_ranks, abs=0.001)
     # The paper's 9.28 and 3.69 are without the correction for ties, which makes both a
     # little larger.
     assert 9.28 <= found.chi2 <= 10.3
@@ -464,10 +476,15 @@ def test_the_worked_example_of_the_literature_comes_out():
     assert ranks.z[1:] == pytest.approx([2.342, 0.512, 2.416], abs=0.01)
     assert ranks.p[1:] == pytest.approx([0.019, 0.607, 0.016], abs=0.002)
     assert ranks.p_holm[1:] == pytest.approx([0.047, 0.607, 0.047], abs=0.01)
-    assert cliques(np.array([1.0, 1.8, 2.5, 4.0]), 1.0) == [(1.0, 1.8), (1.8, 2.5)]
+    alike = cliques(np.array([1.0, 1.8, 2.5, 4.0]), 1.0)
+    assert alike == [(1.0, 1.8), (1.8, 2.5)]
 
 
-@given(TABLES.filter(lambda table: len(np.unique(np.round(table, 9))) > 2))
+def has_three_values(table: np.ndarray) -> bool:
+    return len(np.unique(np.round(table, 9))) > 2
+
+
+@given(TABLES.filter(has_three_values))
 def test_friedman_agrees_with_scipy(figures):
     expected = friedmanchisquare(*np.round(figures, 9).T).statistic
     assert friedman(figures).chi2 == pytest.approx(
@@ -480,8 +497,10 @@ def test_holm_lies_between_the_raw_value_and_bonferroni(p):
     """It steps down and never decreases."""
     adjusted = holm(p)
     assert (adjusted >= np.asarray(p)).all()
-    assert (adjusted <= np.minimum(1, np.asarray(p) * len(p))).all()
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    bonferroni = np.minimum(1, np.asarray(p) * len(p))
+    assert (adjusted <= bonferroni).all()
+    worked = holm([0.01, 0.04, 0.03, 0.005])
+    assert worked == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 FACTORS = ["svm", "williams", "amari_wu"]
@@ -560,12 +579,13 @@ def test_own_boundary_without_threshold(rescaled):
     ranks = rescaled.facts.ranks
     assert ranks is not None
 
+    sensitivity = flagged[ill].mean()
+    specificity = 1 - flagged[~ill].mean()
+    least = min(sensitivity, specificity)
     assert figures["own_accuracy"].value == pytest.approx(np.mean(flagged == ill))
-    assert figures["own_sensitivity"].value == pytest.approx(flagged[ill].mean())
-    assert figures["own_specificity"].value == pytest.approx(1 - flagged[~ill].mean())
-    assert figures["own_min_sensitivity"].value == pytest.approx(
-        min(flagged[ill].mean(), 1 - flagged[~ill].mean())
-    )
+    assert figures["own_sensitivity"].value == pytest.approx(sensitivity)
+    assert figures["own_specificity"].value == pytest.approx(specificity)
+    assert figures["own_min_sensitivity"].value == pytest.approx(least)
     assert {"own_accuracy", "own_g_mean", "own_min_sensitivity"} <= set(ranks.figures)
 
 
@@ -612,9 +632,11 @@ def test_compare_grid_of_paper(folder):
     methods = ["svm", "wu_amari", "logistic"]
     options = QUICK | {"search": None, "grid": "paper", "repeats": 1}
 
-    compared = comparison.compare({"one": cohort(folder, "one")}, methods, **options)
+    cohorts = {"one": cohort(folder, "one")}
+    compared = comparison.compare(cohorts, methods, **options)
 
-    by_recipe = {method.recipe: method for method in compared.facts.cohorts[0].methods}
+    (facts,) = compared.facts.cohorts
+    by_recipe = {method.recipe: method for method in facts.methods}
     paper = load_recipe("svm").search.paper
     assert by_recipe["svm"].n_candidates == 7 * 7
     assert by_recipe["svm"].chosen["C"] in paper["C"]

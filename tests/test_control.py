@@ -42,7 +42,8 @@ NIGHTS = 60
 
 def signals(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Which nights lie beyond the limits that the first of them fix."""
-    low, high = limits(counts[: control.BASELINE], sizes[: control.BASELINE]).at(sizes)
+    baseline = slice(0, control.BASELINE)
+    low, high = limits(counts[baseline], sizes[baseline]).at(sizes)
     share = counts / sizes
     return (share > high + 1e-12) | (share < low - 1e-12)
 
@@ -50,7 +51,9 @@ def signals(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def binomial(
     rng: np.random.Generator, mean_size: int, rate: float, nights: int = NIGHTS
 ):
-    sizes = rng.integers(max(1, mean_size // 2), 3 * mean_size // 2 + 1, nights)
+    least = max(1, mean_size // 2)
+    most = 3 * mean_size // 2
+    sizes = rng.integers(least, most + 1, nights)
     return rng.binomial(sizes, rate), sizes
 
 
@@ -58,9 +61,8 @@ def restless(rng: np.random.Generator, mean_size: int, rate: float):
     """Nights whose own rates differ, by three tenths of the rate."""
     sizes = rng.integers(mean_size // 2, 3 * mean_size // 2 + 1, NIGHTS)
     weight = (1 - rate) / (0.09 * rate) - 1
-    return rng.binomial(
-        sizes, rng.beta(weight * rate, weight * (1 - rate), NIGHTS)
-    ), sizes
+    rates = rng.beta(weight * rate, weight * (1 - rate), NIGHTS)
+    return rng.binomial(sizes, rates), sizes
 
 
 def staying(rng: np.random.Generator, beds: int, rate: float):
@@ -68,7 +70,9 @@ def staying(rng: np.random.Generator, beds: int, rate: float):
     flagged = rng.random(beds) < rate
     counts = []
     for _ in range(NIGHTS):
-        flagged = np.where(rng.random(beds) < 0.1, rng.random(beds) < rate, flagged)
+        leaves = rng.random(beds) < 0.1
+        is_new_case = rng.random(beds) < rate
+        flagged = np.where(leaves, is_new_case, flagged)
         counts.append(flagged.sum())
     return np.array(counts), np.full(NIGHTS, beds)
 
@@ -98,7 +102,9 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     for _ in range(200):
         quiet, sizes = binomial(rng, 240, 0.05, 20)
         loud, later = binomial(rng, 240, 0.1, 14)
-        seen.append(signals(np.append(quiet, loud), np.append(sizes, later))[20:].any())
+        counts = np.append(quiet, loud)
+        beyond = signals(counts, np.append(sizes, later))
+        seen.append(beyond[20:].any())
     assert np.mean(seen) >= 0.99
 
 
@@ -122,20 +128,21 @@ def test_control_limits(nights, size):
     assert usual is not None or np.count_nonzero(sizes) < control.LEAST
     for centre, low, high in bounds:
         assert 0 <= low[0] <= centre <= high[0] <= 1
-        assert binom.sf(high[0] * size + 1e-6, size, centre) <= 1.6 * control.TAIL
-        assert (
-            binom.cdf(low[0] * size - 1e-6 - 1e-9 * size, size, centre)
-            <= 1.6 * control.TAIL
-        )
+        above = high[0] * size + 1e-6
+        below = low[0] * size - 1e-6 - 1e-9 * size
+        assert binom.sf(above, size, centre) <= 1.6 * control.TAIL
+        assert binom.cdf(below, size, centre) <= 1.6 * control.TAIL
 
 
 def test_a_plain_p_chart_has_the_limits_of_the_textbook():
     # Sixty of a thousand each night: no night differs, so Laney's factor is 1.
     usual = limits(np.full(20, 60), np.full(20, 1000))
     low, high = usual.at(np.array([10_000]))
-    reach = 3 * np.sqrt(0.06 * 0.94 * (1 / 10_000 + 1 / 20_000))
+    variance = 0.06 * 0.94 * (1 / 10_000 + 1 / 20_000)
+    reach = 3 * np.sqrt(variance)
     assert usual.spread == 1
-    assert np.allclose([low[0], high[0]], [0.06 - reach, 0.06 + reach])
+    assert low[0] == pytest.approx(0.06 - reach)
+    assert high[0] == pytest.approx(0.06 + reach)
 
 
 def run(
@@ -156,8 +163,9 @@ def run(
 
 def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
     quiet = [run(day, 10 + day % 3) for day in range(1, 21)]
-    chart = control_charts([*quiet, *(run(day, 40) for day in range(21, 41))], [])[0]
-    alone = control_charts(quiet, [])[0]
+    loud = [run(day, 40) for day in range(21, 41)]
+    chart, *_ = control_charts([*quiet, *loud], [])
+    alone, *_ = control_charts(quiet, [])
     assert chart.phases[0].points[:20] == alone.phases[0].points
     assert chart.phases[0].frozen
     assert chart.phases[0].centre == alone.phases[0].centre
@@ -197,7 +205,10 @@ PHASES = [
 def test_another_model_begins_a_new_phase_and_says_which_it_was(
     models, revised, promoted, began
 ):
-    used = [run(day, 10, *models[(day - 1) // 5].split()) for day in range(1, 21)]
+    used = []
+    for day in range(1, 21):
+        names = models[(day - 1) // 5].split()
+        used.append(run(day, 10, *names))
     changes = [SimpleNamespace(model_after=each) for each in revised]
     promotions = [SimpleNamespace(model_after=each) for each in promoted]
     phases = control_charts(used, changes, promotions)[0].phases
@@ -222,12 +233,14 @@ def told(tmp_path_factory):
             rows = {"read": 200, "scored": 200, "flagged": len(flagged)}
             missing = {"missing": 400 if loud else 60 + day % 7, "values": 2000}
             rest = {"cases": 200 - len(flagged)}
-            enter(ledger, night(day, flagged, unflagged=rest, missing=missing, **rows))
+            flagged_night = night(day, flagged, unflagged=rest, missing=missing, **rows)
+            enter(ledger, flagged_night)
         return json.loads(json.dumps(history(ledger)))
 
 
 def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
-    charts = {chart["measure"]: chart for chart in told["series"][0]["control"]}
+    (series,) = told["series"]
+    charts = {chart["measure"]: chart for chart in series["control"]}
     assert list(charts) == ["workload", "refused", "missing"]
     assert charts["refused"]["signals"] == []
     for measure in ("workload", "missing"):
@@ -257,8 +270,9 @@ counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 
 def drift_of(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
     edges = inner_edges(past)
-    known = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
-    seen = np.bincount(score_cells(tonight, edges), minlength=len(edges) + 1)
+    n_cells = len(edges) + 1
+    known = np.bincount(score_cells(past, edges), minlength=n_cells)
+    seen = np.bincount(score_cells(tonight, edges), minlength=n_cells)
     difference = shift(known, seen)
     return ScoreCounts(unit=unit, known=known, counted=seen, **vars(difference))
 
@@ -276,25 +290,33 @@ def test_drift_test_repeatable(known, seen):
     assert 0 <= once.distance <= 1
     assert equal.distance == 0
     assert equal.p == 1
-    assert shift([0, 0], [3, 4]) is shift([3, 4], [0, 0]) is None
+    assert shift([0, 0], [3, 4]) is None
+    assert shift([3, 4], [0, 0]) is None
 
 
 def test_a_p_value_is_as_often_small_as_it_says():
     rng = np.random.default_rng(0)
-    p = [drift_of(rng.normal(size=200), rng.normal(size=100)).p for _ in range(300)]
+    p = []
+    for _ in range(300):
+        past = rng.normal(size=200)
+        p.append(drift_of(past, rng.normal(size=100)).p)
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
     # Of twenty deals of three and three rows, two part them so.
-    assert shift([3, 0], [0, 3]).p == pytest.approx(0.1, abs=0.02)
+    of_six = shift([3, 0], [0, 3])
+    assert of_six.p == pytest.approx(0.1, abs=0.02)
 
 
 def test_drift_power():
     """Half a standard deviation is seen in three hundred rows and nothing where there
     is none."""
     rng = np.random.default_rng(1)
-    shifted = [
-        drift_of(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)
-    ]
-    steady = [drift_of(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
+
+    def drift_by(change: float) -> ScoreCounts:
+        past = rng.normal(size=683)
+        return drift_of(past, rng.normal(size=300) + change)
+
+    shifted = [drift_by(-0.5) for _ in range(20)]
+    steady = [drift_by(0.0) for _ in range(100)]
     assert sum(map(is_alarming, shifted)) >= 19
     assert sum(map(is_alarming, steady)) == 0
     assert not any(one.higher for one in shifted)
@@ -317,7 +339,8 @@ def test_drift_alarm_reason():
 
 
 def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
-    trifle = drift_of(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
+    past = np.arange(200_000) / 200_000
+    trifle = drift_of(past, past + 0.03)
     few = drift_of(np.arange(300.0), np.full(9, 1e3), "group")
     assert trifle.p < 0.001
     assert not is_alarming(trifle)
@@ -325,8 +348,10 @@ def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     assert "Too few patients were scored (9)" in describe_drift(few)
     # An edge belongs to the cell below it, and above the last one lies the highest
     # score.
-    assert inner_edges(np.repeat([1.0, 2.0, 3.0], 50)).tolist() == [1.0, 2.0]
-    assert score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
+    edges = inner_edges(np.repeat([1.0, 2.0, 3.0], 50))
+    cells = score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0]))
+    assert edges.tolist() == [1.0, 2.0]
+    assert cells.tolist() == [0, 0, 1]
 
 
 def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> ScoreCounts:
@@ -349,9 +374,8 @@ def stays(
     """
     past = rng.normal(size=400)
     edges = inner_edges(past)
-    known = tuple(
-        np.bincount(score_cells(past, edges), minlength=len(edges) + 1).tolist()
-    )
+    counts = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
+    known = tuple(counts.tolist())
     own = rng.normal(size=(nights, beds)) + by
     return [
         counts_of(
@@ -368,9 +392,12 @@ def test_drift_long_stays(stay):
     """Over nights a patient counts once so that long stays raise no alarm."""
     rng = np.random.default_rng(stay)
     drifts = [drift_over(stays(rng, stay)) for _ in range(60)]
-    assert sum(drift.reason is not None for drift in drifts) <= 2
-    assert {drift.patients for drift in drifts} == {40 * -(-14 // stay)}
-    assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
+    n_drifts = sum(drift.reason is not None for drift in drifts)
+    n_stays = -(-14 // stay)
+    moved = drift_over(stays(rng, stay, by=1.0))
+    assert n_drifts <= 2
+    assert {drift.patients for drift in drifts} == {40 * n_stays}
+    assert moved.reason.code == "drift_over_nights"
 
 
 def test_drift_ward_unlike_training():
@@ -413,12 +440,12 @@ OVER_NIGHTS = [
 def test_drift_over_nights_is_said_from_where_chance_and_trifles_end(
     patients, in_the_last, per_cell, spoken
 ):
-    cells = np.concatenate(
-        [np.arange(patients - in_the_last) % 20, np.full(in_the_last, 19)]
-    )
+    usual = np.arange(patients - in_the_last) % 20
+    cells = np.append(usual, np.full(in_the_last, 19))
     drift = drift_over([counts_of(cells, (per_cell,) * 20)])
     assert (drift.reason is not None) == spoken
-    assert spoken == (patients >= 20 and drift.p <= 0.005 and drift.distance >= 0.05)
+    is_drift = drift.p <= 0.005 and drift.distance >= 0.05
+    assert spoken == (patients >= 20 and is_drift)
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():
@@ -446,10 +473,12 @@ def test_drift_steady_and_changed_night(model, tmp_path):
         score(model, night, tmp_path / f"r{rows}", batch_rows=rows).document
         for rows in (7, 1000)
     ]
-    other = score(model, night.assign(crp=night["crp"] * 3), tmp_path / "rc").document
+    odd = night.assign(crp=night["crp"] * 3)
+    other = score(model, odd, tmp_path / "rc").document
     codes = [[each["code"] for each in run["attention"]] for run in (runs[0], other)]
+    drift = runs[0]["drift"]
     assert runs[0]["drift"] == runs[1]["drift"]
-    assert sum(runs[0]["drift"]["counted"]) == len(runs[0]["drift"]["who"]) == 200
+    assert sum(drift["counted"]) == len(drift["who"]) == 200
     assert "scores_differ" not in codes[0]
     assert "scores_differ" in codes[1]
     assert "score higher on the whole" in (tmp_path / "rc" / "report.html").read_text()
@@ -460,8 +489,10 @@ def test_hashes_are_the_same_for_the_same_patient_and_hold_no_id(model, tmp_path
     later = patients(60, seed=8)
     later.loc[:29, "patient"] = first.loc[:29, "patient"]
     later.loc[30:, "patient"] = [f"new{i}" for i in range(30)]
-    one = score(model, first, tmp_path / "h0").document["drift"]["who"]
-    other = score(model, later, tmp_path / "h1").document["drift"]["who"]
+    of_first = score(model, first, tmp_path / "h0").document
+    of_later = score(model, later, tmp_path / "h1").document
+    one = of_first["drift"]["who"]
+    other = of_later["drift"]["who"]
     assert len(set(one) & set(other)) == 30
     assert all(isinstance(who, int) for who in one)
 
@@ -499,7 +530,8 @@ def visits(n_patients, each, seed):
     rng = np.random.default_rng(seed)
     n = n_patients * each
     x = rng.normal(size=(n, 3))
-    ill = np.where(x[:, 0] + rng.normal(size=n) > 1.4, "yes", "no")
+    crp = x[:, 0] + rng.normal(size=n)
+    ill = np.where(crp > 1.4, "yes", "no")
     names = np.repeat([f"P{seed}-{i:04d}" for i in range(n_patients)], each)
     table = {
         "visit": [f"V{seed}-{i}" for i in range(n)],

@@ -35,9 +35,8 @@ def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
     found: list[list[str] | str] = []
     for block in file.blocks(["id", "age", "note"], batch_rows):
         assert block.first_row == len(found) + 1
-        cells = zip(
-            *(column.to_pylist() for column in block.columns.values()), strict=True
-        )
+        columns = [column.to_pylist() for column in block.columns.values()]
+        cells = zip(*columns, strict=True)
         for row, ragged, repeated in zip(
             cells, block.ragged, block.repeated_header, strict=True
         ):
@@ -107,8 +106,10 @@ def test_long_note_is_read(tmp_path, quote):
     note = quote + b"x" * 200_000 + quote
     path.write_bytes(b"id,note\n1,2\n3,4\n5," + note + b"\n6,7\n")
 
-    ids = [block.columns["id"].to_pylist() for block in opened(path).blocks(["id"], 9)]
-    notes = [block.columns["note"] for block in opened(path).blocks(["note"], 9)]
+    of_ids = opened(path).blocks(["id"], 9)
+    of_notes = opened(path).blocks(["note"], 9)
+    ids = [block.columns["id"].to_pylist() for block in of_ids]
+    notes = [block.columns["note"] for block in of_notes]
 
     assert ids == [["1", "3", "5", "6"]]
     assert len(notes[0][2].as_py()) == 200_000
@@ -169,8 +170,10 @@ def test_csv_wide_rows(tmp_path):
         + ",".join(["x" * 100] * 2000)
         + "\n"
     )
-    narrow.write_text("id,age\n" + ",".join(["x" * 1000] * 300) + "\n")
-    assert [block.n_rows for block in opened(wide).blocks(["v1999"], 10)] == [1]
+    cells = ",".join(["x" * 1000] * 300)
+    narrow.write_text(f"id,age\n{cells}\n")
+    blocks = opened(wide).blocks(["v1999"], 10)
+    assert [block.n_rows for block in blocks] == [1]
     with pytest.raises(CohortError, match="line end missing"):
         list(opened(narrow).blocks(["id"], 10))
 
@@ -200,14 +203,17 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
 def test_csv_space_separated(tmp_path):
     """A table of single spaces is read and an aligned one gets its remedy."""
     rows = [f"{30 + i} {i / 2} {'yes' if i % 3 else 'no'}" for i in range(40)]
+    spaced = [row.replace(" ", "   ") for row in rows]
+    numbered = [f'"{i}" {row}' for i, row in enumerate(rows)]
     texts = {
         "plain": ["age crp ill", *rows],
-        "aligned": ["age  crp   ill", *(row.replace(" ", "   ") for row in rows)],
-        "r": ['"age" "crp" "ill"', *(f'"{i}" {row}' for i, row in enumerate(rows))],
+        "aligned": ["age  crp   ill", *spaced],
+        "r": ['"age" "crp" "ill"', *numbered],
     }
     for name, lines in texts.items():
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
-    assert source_at(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
+    (plain,) = source_at(tmp_path / "plain.txt").files
+    assert plain.header == ["age", "crp", "ill"]
     for name in ("aligned.txt", "r.txt"):
         with pytest.raises(
             CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"

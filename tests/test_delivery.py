@@ -59,19 +59,24 @@ def codes(
     **asked: object,
 ) -> list[str]:
     _, findings = examine(night(number), tonight, past, **asked)
-    return [("stops: " if one.sure else "") + one.reason.code for one in findings]
+    words = []
+    for one in findings:
+        prefix = "stops: " if one.sure else ""
+        words.append(prefix + one.reason.code)
+    return words
 
 
-WEEKDAYS = [
-    20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)
-]
+WEEKDAYS = []
+for n in range(28):
+    day = FIRST + datetime.timedelta(days=n)
+    WEEKDAYS.append(20 if day.weekday() > 4 else 60)
 GROWING = {night(n): came(40 + 2 * n, n, 34 + 2 * n, 38 + 2 * n) for n in range(30)}
-CLINIC = {
-    night(n): came(count, n, 0, WEEKDAYS[n - 1]) for n, count in enumerate(WEEKDAYS)
-}
-VOXELS = {
-    night(n): came(500 * rows, n).replace(units=rows) for n, rows in enumerate(ROWS[:6])
-}
+CLINIC = {}
+for n, count in enumerate(WEEKDAYS):
+    CLINIC[night(n)] = came(count, n, 0, WEEKDAYS[n - 1])
+VOXELS = {}
+for n, units in enumerate(ROWS[:6]):
+    VOXELS[night(n)] = came(500 * units, n).replace(units=units)
 HELD = [
     (came(40, 10, 33), ward(), []),
     (came(36, 10, 30), ward(), []),
@@ -101,7 +106,8 @@ HELD = [
 
 @pytest.mark.parametrize(("tonight", "past", "expected"), HELD)
 def test_rows_and_patients_are_held_against_the_nights_before(tonight, past, expected):
-    number = (datetime.date.fromisoformat(tonight.earlier) - FIRST).days + 1
+    earlier = datetime.date.fromisoformat(tonight.earlier)
+    number = (earlier - FIRST).days + 1
     assert codes(tonight, past, number) == expected
 
 
@@ -145,10 +151,10 @@ def test_what_the_contract_states_and_ids_of_another_shape():
     ]
     other = {"other_ids": ["4 characters long"]}
     assert codes(came(40, 0), {}, 0, **other) == ["stops: ids_of_another_shape"]
-    taken, _ = examine(
-        night(0), came(40, 0, accepted="another hospital's"), {}, **other
-    )
-    later, findings = examine(night(1), came(40, 1), {night(0): taken}, **other)
+    tonight = came(40, 0, accepted="another hospital's")
+    taken, _ = examine(night(0), tonight, {}, **other)
+    past = {night(0): taken}
+    later, findings = examine(night(1), came(40, 1), past, **other)
     assert not findings
     assert later.found == taken.found
 
@@ -178,7 +184,9 @@ def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
         )
         for number, (day, one) in enumerate(ward().items())
     }
-    tonight = came(40, 10, oldest=night(10 - oldest), newest=night(10 - newest))
+    oldest_day = night(10 - oldest)
+    newest_day = night(10 - newest)
+    tonight = came(40, 10, oldest=oldest_day, newest=newest_day)
     assert codes(tonight, nights if past else {}) == expected
 
 
@@ -186,8 +194,10 @@ def test_delivery_hashes_of_large_nights():
     """Patients of large nights are compared on the hashes that both kept."""
     rng = np.random.default_rng(0)
     everybody = rng.permutation(100_000)[:3000].tolist()
-    tonight = [*everybody[:2400], *rng.integers(100_000, 2**32, 600).tolist()]
-    before, still = still_there(sorted(everybody)[:500], sorted(tonight)[:500], 500)
+    new = rng.integers(100_000, 2**32, 600).tolist()
+    tonight = [*everybody[:2400], *new]
+    lots_before = sorted(everybody)[:500]
+    before, still = still_there(lots_before, sorted(tonight)[:500], 500)
     assert 400 < before <= 500
     assert 0.76 < still / before < 0.84
     assert still_there([1, 2, 3], [2, 3, 4], 500) == (3, 2)
@@ -198,7 +208,8 @@ POOL = patients(700, seed=3)
 
 def beds(number: int, n: int = 60, leave: int = 6) -> pd.DataFrame:
     """The ward's table of a night: every night some of the patients are others."""
-    return POOL.iloc[leave * number : leave * number + n].drop(columns="ill")
+    rows = slice(leave * number, leave * number + n)
+    return POOL.iloc[rows].drop(columns="ill")
 
 
 @pytest.fixture(scope="module")
@@ -250,9 +261,11 @@ def test_delivery_half_a_ward(site):
     The ledger keeps counts and no value of a delivery.
     """
     table = written(beds(6).iloc[::2], site / "half.csv")
-    attention = json.loads(scored(site, table).stdout)["attention"]
+    answer = json.loads(scored(site, table).stdout)
+    attention = answer["attention"]
     page = (site / "run7" / "report.html").read_text()
-    whole = Delivery(**json.loads((site / "run5/run.json").read_text())["delivery"])
+    before = json.loads((site / "run5/run.json").read_text())
+    whole = Delivery(**before["delivery"])
 
     usual = [
         reason["code"]
@@ -272,7 +285,8 @@ def test_night_cut_in_its_last_cell_is_named(site):
     """Every row and field is there; the page notes it without earlier nights too."""
     table = written(beds(6), site / "cut.csv")
     table.write_bytes(table.read_bytes().rstrip()[:-2])
-    answer = json.loads(scored(site, table, "--strict", code=5).stdout)
+    refused = scored(site, table, "--strict", code=5)
+    answer = json.loads(refused.stdout)
     document = json.loads((site / "run7" / "run.json").read_text())
     alone = screen("score", site / "model", table, "--out", site / "alone", "--json")
 
@@ -292,12 +306,14 @@ def test_night_cut_in_its_last_cell_is_named(site):
 
 
 def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
-    well = written(beds(6).assign(fever=36.0, crp=1.0), site / "well.csv")
+    night = beds(6).assign(fever=36.0, crp=1.0)
+    well = written(night, site / "well.csv")
     with open_ledger(site / "ledger.db") as ledger:
         run = score(model, well, site / "well", date="2026-01-07", ledger=ledger)
     since = run.document["since"]
     there = set(beds(6)["patient"])
-    assert since["left"] == [name for name in since["gone"] if name not in there]
+    left = [name for name in since["gone"] if name not in there]
+    assert since["left"] == left
     assert 0 < len(since["left"]) < len(since["gone"])
 
 
@@ -305,7 +321,8 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
     """Numbers where training had text with zeros in front: every case would be a new
     one.
     """
-    numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
+    with_numbers = beds(6).astype({"patient": int})
+    numbers = written(with_numbers, site / "n.parquet")
     told = {
         site / "5.csv": [
             "is that of the night of 2026-01-06, byte for byte",
@@ -389,9 +406,13 @@ def test_delivery_after_twenty_nights(model, tmp_path):
             runs.append(
                 score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger)
             )
-    early = {(one.code, one.column) for one in runs[0].attention}
-    usual = {(one.code, one.column) for one in runs[-2].attention}
-    changed = {(one.code, one.column) for one in runs[-1].attention}
+
+    def kinds_of(reasons):
+        return {(one.code, one.column) for one in reasons}
+
+    early = kinds_of(runs[0].attention)
+    usual = kinds_of(runs[-2].attention)
+    changed = kinds_of(runs[-1].attention)
 
     fever = ("values_differ", "fever")
     assert fever in early
@@ -423,7 +444,8 @@ def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
     stopped = as_json(*run, "2026-01-07", code=3)["series"][0]
     accepted = ("--accept-delivery", "static test table")
     screen(*run, "2026-01-07", *accepted, code=2)
-    taken = as_json(*run, "2026-01-07", "--only", "ward", *accepted)["series"][0]
+    answer = as_json(*run, "2026-01-07", "--only", "ward", *accepted)
+    (taken,) = answer["series"]
     later = as_json(*run, "2026-01-07")["series"][0]
 
     assert "byte for byte" in stopped["said"]

@@ -63,11 +63,13 @@ def test_specificity_interval(false, n, b):
     v0 = max(q * (1 - q), 0.5 / n) / n
     least = min(0.002, 1 / n)
     c = float(np.clip(q, least, 1 - least))
-    half = 1.96 * np.sqrt(v0 + b) / (c * (1 - c))
+    standard_error = np.sqrt(v0 + b)
+    half = 1.96 * standard_error / (c * (1 - c))
     low = expit(logit(c) - half)
     high = expit(logit(c) + half)
     evidence = Evidence(9, 1, false, n - false, b)
-    assert evidence.specificity_range() == pytest.approx((low, max(high, q)))
+    expected = (low, max(high, q))
+    assert evidence.specificity_range() == pytest.approx(expected)
 
 
 def test_variance_between_folds():
@@ -84,7 +86,8 @@ def test_variance_between_folds():
 
     assert between_folds(np.full(3, 0.8), own[:3]) == 0.0
     assert 2000 * between_folds(alike, own) < 2e-4
-    assert 2000 * between_folds(apart, own) == pytest.approx(0.05**2, rel=0.15)
+    found = 2000 * between_folds(apart, own)
+    assert found == pytest.approx(0.05**2, rel=0.15)
     assert of_two == pytest.approx(0.005 / 2)
     assert of_repeats == pytest.approx(0.01 / 3)
     # Many settings widen more.
@@ -111,7 +114,8 @@ def test_draws_have_the_moments_of_their_laws():
 
     assert stated.mean() == pytest.approx(mean, abs=0.002)
     assert stated.std() == pytest.approx(spread, rel=0.05)
-    assert false.std() == pytest.approx(np.sqrt(v0 + 0.0004), rel=0.02)
+    variance = v0 + 0.0004
+    assert false.std() == pytest.approx(np.sqrt(variance), rel=0.02)
     assert estimated.std() > stated.std()
 
 
@@ -125,10 +129,17 @@ def test_interval_coverage_every_rule(cohorts, rule):
     """Every interval holds for the mean of fold machines whatever the rule."""
     inside = []
     for seed, model in enumerate(cohorts):
-        point = choose(model.scores[0], model.y, rule, seed=seed, fold=model.fold)
+        point = choose(
+            model.scores[0],
+            model.y,
+            rule,
+            seed=seed,
+            fold=model.fold,
+        )
         se = model.sensitivity(point.threshold)
         sp = model.specificity(point.threshold)
-        true = {"sensitivity": se, "specificity": sp} | predictive(0.1, se, 1 - sp)
+        chances = predictive(0.1, se, 1 - sp)
+        true = {"sensitivity": se, "specificity": sp} | chances
         found = {name: getattr(point, name) for name in true}
         inside.append(
             [found[name].low <= true[name] <= found[name].high for name in true]
@@ -147,11 +158,12 @@ def test_repeats_tell_the_spread_between_deals():
     widths = []
     widths_of_one = []
     for seed in range(150):
-        model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
+        rows, y = drawn(seed, 500, 0.1)
+        model = folded(rows, y, seed, repeats=3)
         mean = model.scores.mean(axis=0)
-        point = choose(mean, model.y, RULES[0], repeats=model.scores)
+        point = choose(mean, y, RULES[0], repeats=model.scores)
         found = point.specificity
-        bare = choose(mean, model.y, RULES[0], repeats=None).specificity
+        bare = choose(mean, y, RULES[0], repeats=None).specificity
         true = model.specificity(point.threshold)
         inside.append(found.low <= true <= found.high)
         widths.append(found.high - found.low)
@@ -185,14 +197,20 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
     assert np.all(np.mean(held, axis=0) >= 0.92)
 
 
+def comparisons(scores, y):
+    """Of each case with each other row: 1 if it scores higher, 0.5 of a tie, else 0."""
+    return np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
+
+
 def test_paired_auroc_variance():
     """The paired difference of areas has the variance of its definition."""
     rng = np.random.default_rng(0)
     y = np.arange(90) < 30
     a, b = np.round(rng.normal(size=(2, 90)) + y, 1)
-    pairs = [np.sign(s[y][:, None] - s[~y]) / 2 + 0.5 for s in (a, b)]
-    gap = pairs[0] - pairs[1]
-    variance = gap.mean(axis=1).var(ddof=1) / 30 + gap.mean(axis=0).var(ddof=1) / 60
+    gap = comparisons(a, y) - comparisons(b, y)
+    of_cases = gap.mean(axis=1).var(ddof=1) / 30
+    of_others = gap.mean(axis=0).var(ddof=1) / 60
+    variance = of_cases + of_others
     found = auroc_difference(a, b, y)
 
     assert found.value == pytest.approx(gap.mean())
@@ -207,14 +225,12 @@ def test_the_difference_of_specificities_is_its_formula(rows):
     u = clear.astype(int) - others
     n = len(u)
     total = u.sum()
-    v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    mean = total / (n + 2)
+    v = (np.count_nonzero(u) + 1 - total * mean) / (n + 2) ** 2
+    half = 1.96 * np.sqrt(v)
     found = share_difference(clear, others)
-    assert found.low == pytest.approx(
-        min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean())
-    )
-    assert found.high == pytest.approx(
-        max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean())
-    )
+    assert found.low == pytest.approx(min(mean - half, u.mean()))
+    assert found.high == pytest.approx(max(mean + half, u.mean()))
 
 
 def test_rows_alike_within_a_group_count_once_in_a_difference():
@@ -235,7 +251,8 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
 
     for once, four in zip(differences(1), differences(4), strict=True):
         assert four.value == pytest.approx(once.value)
-        assert four.high - four.low == pytest.approx(once.high - once.low, rel=0.03)
+        width = four.high - four.low
+        assert width == pytest.approx(once.high - once.low, rel=0.03)
 
 
 def held_out(n_groups: int, rows: int = 50):
@@ -243,7 +260,8 @@ def held_out(n_groups: int, rows: int = 50):
     n = n_groups * rows
     y = np.arange(n) % 5 == 0
     groups = np.repeat(np.arange(n_groups), rows)
-    return ThresholdSelector.of(rng.normal(size=n) + 2 * y, y, groups, 0, None, None)
+    scores = rng.normal(size=n) + 2 * y
+    return ThresholdSelector.of(scores, y, groups, 0, None, None)
 
 
 def test_interval_few_groups():
@@ -268,23 +286,23 @@ def test_interval_few_groups():
 def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     """Of the AUROC that a model of these patients would print, three settings tried."""
     frame = flow_cohorts.patients(120, 0.2, seed)
-    mixed = frame.assign(ill=np.random.default_rng(seed).permutation(frame["ill"]))
-    table = {True: mixed, False: frame}[permuted]
+    if permuted:
+        frame["ill"] = np.random.default_rng(seed).permutation(frame["ill"])
     cohort = read_cohort(
-        table,
+        frame,
         label="ill",
         positive="yes",
         id="patient",
         need_label=True,
     )
-    study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
-    validation = HeldOutScores.of(
-        held_out_by(study, load_recipe(recipe), jobs=1), study
-    )
+    task, *_ = infer_task(cohort, False)
+    study = plan_study(cohort, task, 5, 1, seed, search=3)
+    held_out = held_out_by(study, load_recipe(recipe), jobs=1)
+    validation = HeldOutScores.of(held_out, study)
+    scores = validation.scores[:, 0]
+    y = validation.watched[:, 0]
     wider = variance_inflation(validation.n_settings)
-    return delong(
-        validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider
-    )
+    return delong(scores, y, variance_inflation=wider)
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
@@ -292,33 +310,27 @@ def test_interval_permuted_labels(recipe):
     """With permuted labels intervals hold one half and with the true ones they do
     not.
     """
-    blind = np.array([interval(recipe, seed, permuted=True) for seed in range(8)])
+    blind = [interval(recipe, seed, permuted=True) for seed in range(8)]
     low, _ = interval(recipe, 0, permuted=False)
     # Each may miss once in twenty; two of eight would be one chance in twenty more.
-    assert np.sum((blind[:, 0] <= 0.5) & (blind[:, 1] >= 0.5)) >= 7
+    assert sum(low <= 0.5 <= high for low, high in blind) >= 7
     assert low > 0.5
 
 
 def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
     """The interval of the area holds too."""
-    monkeypatch.setattr(
-        "screening.metrics.tally._DRAWS", 20
-    )  # of average precision, not looked at here
-    areas = [
-        (ranking_summary(model.scores[0], model.y).auroc, model.auroc)
-        for model in cohorts
-    ]
-    points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
-    true = [
-        model.sensitivity(point.threshold)
-        for model, point in zip(cohorts, points, strict=True)
-    ]
+    # Draws of average precision, not looked at here.
+    monkeypatch.setattr("screening.metrics.tally._DRAWS", 20)
+    areas = []
+    promised = []
+    true = []
+    for model in cohorts:
+        scores = model.scores[0]
+        area = ranking_summary(scores, model.y).auroc
+        point = choose(scores, model.y, RULES[0])
+        areas.append(area.low <= model.auroc <= area.high)
+        promised.append(point.sensitivity.value)
+        true.append(model.sensitivity(point.threshold))
     assert np.mean(true) >= 0.9
-    assert np.mean(true) == pytest.approx(
-        np.mean([point.sensitivity.value for point in points]), abs=0.012
-    )
-    assert (
-        0.93
-        <= np.mean([area.low <= value <= area.high for area, value in areas])
-        <= 0.99
-    )
+    assert np.mean(true) == pytest.approx(np.mean(promised), abs=0.012)
+    assert 0.93 <= np.mean(areas) <= 0.99

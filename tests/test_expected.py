@@ -57,9 +57,11 @@ def test_parts_add_up_exactly():
 
     assert (whole == sum(parts)).all()
     facts = expected_cases(platt, whole)
+    cases = facts.flagged.value + facts.missed.value
     assert facts.cases.value == pytest.approx(chances.sum(), abs=1e-5)
-    assert facts.flagged.value + facts.missed.value == pytest.approx(facts.cases.value)
-    assert facts.ppv.value == pytest.approx(chances[flagged].mean(), abs=1e-6)
+    assert cases == pytest.approx(facts.cases.value)
+    ppv = chances[flagged].mean()
+    assert facts.ppv.value == pytest.approx(ppv, abs=1e-6)
 
 
 def test_rows_without_chance_are_not_counted():
@@ -67,11 +69,13 @@ def test_rows_without_chance_are_not_counted():
     scores = np.zeros(4)
     chances = np.array([0.5, np.nan, 0.5, np.nan])
 
-    sums = count_expected(platt, scores, chances, np.array([True, True, False, False]))
+    flagged = np.array([True, True, False, False])
+    sums = count_expected(platt, scores, chances, flagged)
 
     assert expected_cases(platt, sums).rows == 2
     assert expected_cases(None, sums) is None
-    assert expected_cases(platt, np.zeros((2, 4), dtype=np.int64)) is None
+    nothing = np.zeros((2, 4), dtype=np.int64)
+    assert expected_cases(platt, nothing) is None
 
 
 def test_night_says_what_its_chances_expect(tmp_path):
@@ -91,13 +95,15 @@ def test_night_says_what_its_chances_expect(tmp_path):
         "rule": MaxFlagRate(0.2),
     }
     model = train(past, "logistic", label="ill", id="id", **quick)
-    night = past.iloc[:80].drop(columns="ill").assign(id=[f"q{n}" for n in range(80)])
+    night = past.iloc[:80].drop(columns="ill")
+    night["id"] = [f"q{n}" for n in range(80)]
 
     run = score(model, night, tmp_path / "run")
 
     expected = run.document["expected"]
     rows = pd.read_parquet(run.directory / "scores.parquet")
     assert expected["rows"] == 80
-    assert expected["cases"]["value"] == pytest.approx(rows.chance.sum(), abs=1e-5)
+    n_cases = rows.chance.sum()
+    assert expected["cases"]["value"] == pytest.approx(n_cases, abs=1e-5)
     missed = rows.chance[~rows.flagged].sum()
     assert expected["missed"]["value"] == pytest.approx(missed, abs=1e-5)

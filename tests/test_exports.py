@@ -56,7 +56,8 @@ def run(model, tmp_path_factory):
     """A night of hostile ids."""
     folder = tmp_path_factory.mktemp("night")
     night = patients(60, seed=7)
-    night["patient"] = [NASTY[i] if i < len(NASTY) else str(i) for i in range(60)]
+    night["patient"] = [str(i) for i in range(60)]
+    night.loc[: len(NASTY) - 1, "patient"] = NASTY
     night.loc[:9, ["fever", "crp"]] = 41.0, 90.0
     with open_ledger(str(folder / "screening.db"), make=True) as book:
         score(model, night, folder / "run", date="2026-03-01", ledger=book)
@@ -98,7 +99,8 @@ def test_rows_of_scores(run):
     assert rows["id"].to_pylist() == scores["id"].tolist()
     assert set(NASTY) <= set(scores["id"])
     assert rows["score"].to_pylist() == scores["score"].tolist()
-    assert rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
+    ranks = list(range(1, len(scores) + 1))
+    assert rows["rank"].to_pylist() == ranks
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
@@ -136,24 +138,27 @@ def test_csv_no_formula(run, tmp_path):
     ]
     assert len(rows) == len(flagged_of(run))
     assert {row[1] for row in rows} == {"2026-03-01"}
-    assert not [row[3] for row in rows if row[3][:1] in tuple("=+-@\t")]
+    for row in rows:
+        assert row[3][:1] not in tuple("=+-@\t")
 
 
 def test_workbook_cells(run, tmp_path):
     """A workbook has typed cells, and texts are never formulas."""
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     flagged = read_flagged(run)
-    sheet = openpyxl.load_workbook(exported(run, tmp_path / "a.xlsx", "xlsx")).active
+    path = exported(run, tmp_path / "a.xlsx", "xlsx")
+    sheet = openpyxl.load_workbook(path).active
     columns = {column[0].value: column[1:] for column in sheet.columns}
-    kinds = {
-        name: {cell.data_type for cell in column} for name, column in columns.items()
-    }
+    kinds = {}
+    for name, column in columns.items():
+        kinds[name] = {cell.data_type for cell in column}
 
     assert list(columns) == flagged.table().column_names
     assert kinds["id"] == kinds["run_id"] == {"s"}
     assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"}
     assert kinds["drawn"] == {"b"}
-    assert [cell.value for cell in columns["id"]] == flagged.rows["id"].to_pylist()
+    ids = [cell.value for cell in columns["id"]]
+    assert ids == flagged.rows["id"].to_pylist()
 
 
 def entries_of(bundle, kind: str) -> list:
@@ -172,9 +177,13 @@ def test_fhir_bundle(run, tmp_path):
     flags = entries_of(bundle, "Flag")
     subjects = [entry.resource.subject for entry in [*assessments, *flags]]
 
-    assert len(assessments) == len(flags) == len(entries_of(bundle, "Task"))
+    assert len(assessments) == len(flags)
+    assert len(assessments) == len(entries_of(bundle, "Task"))
     assert len(entries_of(bundle, "Device")) == 1
-    pointed = [flag.resource.extension[0].valueReference.reference for flag in flags]
+    pointed = []
+    for flag in flags:
+        extension = flag.resource.extension[0]
+        pointed.append(extension.valueReference.reference)
     assert pointed == [entry.fullUrl for entry in assessments]
     assert all(
         subject.reference is None and subject.display is None for subject in subjects
@@ -187,10 +196,10 @@ def test_fhir_bundle(run, tmp_path):
 def test_a_calibrated_chance_is_the_probability(tmp_path):
     past = read_cohort(patients(1500), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, beside=())
-    score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
-    entries = json.loads(
-        exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes()
-    )["entry"]
+    run = tmp_path / "run"
+    score(model, patients(100, seed=5), run, date="2026-03-01")
+    bundle = exported(run, tmp_path / "a.json", "fhir")
+    entries = json.loads(bundle.read_bytes())["entry"]
     told = [
         entry["resource"]["prediction"][0]["probabilityDecimal"]
         for entry in entries
@@ -201,7 +210,8 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
 
 def test_id_unknown_to_form(model, run, tmp_path):
     """An id that a form cannot hold is named by its rank alone."""
-    night = patients(40, seed=7).assign(patient=[f"secret\x01{i}" for i in range(40)])
+    night = patients(40, seed=7)
+    night["patient"] = [f"secret\x01{i}" for i in range(40)]
     score(model, night, tmp_path / "run")
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
@@ -219,17 +229,18 @@ def test_export_quiet_night(run, tmp_path):
     flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
     for form in (fhir, csv_form, omop):
         form.write(flagged, out=tmp_path / form.__name__)
-    assert (
-        r4.Bundle.model_validate_json((tmp_path / fhir.__name__).read_bytes()).entry
-        is None
-    )
-    assert (tmp_path / csv_form.__name__).read_bytes().count(b"\n") == 1
-    assert (tmp_path / omop.__name__ / "cohort.csv").read_bytes().count(b"\n") == 1
+    bundle = (tmp_path / fhir.__name__).read_bytes()
+    table = (tmp_path / csv_form.__name__).read_bytes()
+    of_omop = (tmp_path / omop.__name__ / "cohort.csv").read_bytes()
+    assert r4.Bundle.model_validate_json(bundle).entry is None
+    assert table.count(b"\n") == 1
+    assert of_omop.count(b"\n") == 1
 
 
 def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
     """Of a night whose ids are person ids."""
-    night = patients(60, seed=7).assign(patient=[*map(str, range(60))])
+    night = patients(60, seed=7)
+    night["patient"] = [str(i) for i in range(60)]
     # Training's ids have leading zeros.
     accepted = "the ids are person ids"
     score(model, night, tmp_path / "run", date="2026-03-01", accept_delivery=accepted)
@@ -249,8 +260,10 @@ def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
 
 def test_omop_patient_once(tmp_path):
     """A patient is in the cohort once, however many rows are flagged."""
-    tables = voxels(), voxels(3, 50, seed=9)
-    past, night = (table.assign(patient=table["patient"].str[1:]) for table in tables)
+    past = voxels()
+    night = voxels(3, 50, seed=9)
+    past["patient"] = past["patient"].str[1:]
+    night["patient"] = night["patient"].str[1:]
     cohort = read_cohort(past, label="tissue", group="patient")
     model = train(
         cohort,
@@ -263,9 +276,11 @@ def test_omop_patient_once(tmp_path):
     run = score(model, night, tmp_path / "run").directory
 
     table = exported(run, tmp_path / "omop", "omop") / "cohort.csv"
-    rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))[1:]
+    lines = table.read_text(encoding="utf-8").splitlines()
+    _, *rows = csv.reader(lines)
     assert len(rows) == len({tuple(row) for row in rows})
-    assert {row[1] for row in rows} == set(flagged_of(run)["group"])
+    groups = set(flagged_of(run)["group"])
+    assert {row[1] for row in rows} == groups
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
@@ -300,9 +315,12 @@ def test_table_replaced(run, url):
     first = said(*words)
     again = said(*words)
     forced = said(*words, "--force")
-    assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
+    assert first[0] == 0, first
+    assert again[0] == 2, again
+    assert forced[0] == 0, forced
     assert "--force" in again[1]
-    columns = [column.to_pylist() for column in read_flagged(run).table().columns]
+    stored = read_flagged(run).table()
+    columns = [column.to_pylist() for column in stored.columns]
     assert read_back(url, "flagged") == list(zip(*columns, strict=True))
 
 
@@ -355,7 +373,10 @@ def test_export_options(words, refusal, run):
 
 def test_a_file_is_replaced_only_when_told(run, tmp_path):
     words = ["export", run, "--to", "csv", "--out", tmp_path / "a.csv"]
-    assert [said(*words)[0], said(*words)[0], said(*words, "--force")[0]] == [0, 2, 0]
+    written, _ = said(*words)
+    refused, _ = said(*words)
+    replaced, _ = said(*words, "--force")
+    assert [written, refused, replaced] == [0, 2, 0]
     assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o600
 
 
@@ -366,7 +387,8 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[1] / "docs" / "exports.md"
     lines = commands_of(page.read_text(encoding="utf-8"))
-    assert [said(*shlex.split(line))[0] for line in lines] == [0] * 6
+    codes = [said(*shlex.split(line))[0] for line in lines]
+    assert codes == [0] * 6
     assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
         *map(str, Path().iterdir())
     }
@@ -374,7 +396,8 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
 
 def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
     with open_ledger(str(tmp_path / "screening.db"), make=True) as book:
-        score(model, patients(60, seed=7), tmp_path / "run", ledger=book, shadow=True)
+        night = patients(60, seed=7)
+        score(model, night, tmp_path / "run", ledger=book, shadow=True)
     with pytest.raises(UsageError, match="shadow"):
         read_flagged(tmp_path / "run")
 
@@ -390,10 +413,10 @@ def test_flagged_csv_columns(model, tmp_path):
         before = score(
             model, first, tmp_path / "run1", date="2026-03-01", ledger=ledger
         )
-        judged = min(set(listed(before)["id"]) & set(first["patient"][:40]))
-        record_verdicts(
-            ledger, before.document["ledger"]["key"], [Verdict(judged, "ruled out")]
-        )
+        stayed = set(first["patient"][:40])
+        judged = min(set(listed(before)["id"]) & stayed)
+        key = before.document["ledger"]["key"]
+        record_verdicts(ledger, key, [Verdict(judged, "ruled out")])
         second = pd.concat([first[:40], later], ignore_index=True)
         run = score(model, second, tmp_path / "run2", date="2026-03-02", ledger=ledger)
 
@@ -404,7 +427,8 @@ def test_flagged_csv_columns(model, tmp_path):
         "state": "ruled out",
         "nights": "2",
     }
-    assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
+    came_later = table.index.isin(later["patient"])
+    assert set(table.loc[came_later, "state"]) == {"new"}
     for state in ("new", "pending", "ruled out"):
         assert (
             (table["state"] == state).sum()
@@ -416,7 +440,8 @@ def test_flagged_csv_columns(model, tmp_path):
 def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path):
     three = voxels(3, 50, seed=9)
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
+        without_one = three[three["patient"] != "P91"]
+        for day, rows in ((1, without_one), (2, three)):
             run = score(
                 tissue_model,
                 rows,
@@ -424,7 +449,8 @@ def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path)
                 date=f"2026-03-0{day}",
                 ledger=ledger,
             )
-    found = listed(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
+    by_group = listed(run).groupby("group")[["state", "nights"]]
+    found = by_group.agg(set).to_dict("index")
     known = {"state": {"pending"}, "nights": {"2"}}
     new = {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}

@@ -60,7 +60,8 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     codes = np.unique(y, return_inverse=True)[1]
     machine = fitted(name, kind, x, codes, passes=1)
     none = fitted(name, kind, x, codes, passes=0)
-    plain = MACHINES[kind](kernel=none.kernel).fit(x, labels(kind, codes))
+    plain = MACHINES[kind](kernel=none.kernel)
+    plain.fit(x, labels(kind, codes))
 
     gram = machine.kernel_(x, x)
     for c in machine.factor_at(x).T:
@@ -95,8 +96,10 @@ def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
     there = kernel.resolved(1000 * x)
     machine = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x)
     c = machine.factor_at(x)
-    np.testing.assert_allclose(there(1000 * x, 1000 * x), here(x, x), rtol=1e-9)
-    assert np.sqrt(np.mean(np.square(c))) == pytest.approx(1.0)
+    expected = here(x, x)
+    np.testing.assert_allclose(there(1000 * x, 1000 * x), expected, rtol=1e-9)
+    root_mean_square = np.sqrt(np.mean(np.square(c)))
+    assert root_mean_square == pytest.approx(1.0)
 
 
 KERNEL = Laplacian(0.4)
@@ -104,7 +107,8 @@ NEW = np.random.default_rng(1).normal(size=(25, 3)) * 1.5
 
 
 def squares(x, z):
-    return np.square(x[:, None] - z).sum(axis=-1)
+    gaps = x[:, None] - z
+    return np.square(gaps).sum(axis=-1)
 
 
 def liu_and_he(one):
@@ -155,17 +159,20 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
     x, y = two_clouds(80)
     machine = TwoClassSVM(Gaussian.from_sigma(1.2), C=3.0).fit(x, y)
     vectors = machine.support_vectors_
+    among = squares(vectors, vectors)
+    signs = np.where(y == 1, 1, -1)
     one = SimpleNamespace(
         f=machine.decision_function(NEW),
         apart=squares(NEW, vectors),
         alphas=np.abs(machine.dual_coef_[0]),
-        labels=np.where(y == 1, 1, -1)[machine.support_],
-        reach=squares(vectors, vectors).sum(axis=1) / (len(vectors) - 1),
+        labels=signs[machine.support_],
+        reach=among.sum(axis=1) / (len(vectors) - 1),
     )
     second = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y)
     c = second.factor_at(NEW)[:, 0]
 
-    np.testing.assert_allclose(c, OPTIONS[factor](one), rtol=1e-8)
+    expected = OPTIONS[factor](one)
+    np.testing.assert_allclose(c, expected, rtol=1e-8)
 
 
 WITHOUT_DECAY = [
@@ -187,7 +194,10 @@ LIMITS = [
     "machine", LIMITS, ids=lambda machine: f"{machine.name}-{machine.factor!r}"
 )
 def test_limit_of_a_factor_gives_k_back(machine):
-    x, y = {"multi_class": three_clouds}.get(machine.name, two_clouds)()
+    if machine.name == "multi_class":
+        x, y = three_clouds()
+    else:
+        x, y = two_clouds()
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
     expected = plain.decision_function(x)
@@ -222,8 +232,9 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
         if kind != "one_class":
             constant = expansion.chain[passes].dual.intercept
         moved = decisions - constant
+        spread = np.ptp(moved, axis=0)
         largest = np.abs(moved).max(axis=0)
-        assert np.all(np.ptp(moved, axis=0) > 1e-9 * largest)
+        assert np.all(spread > 1e-9 * largest)
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
@@ -233,7 +244,8 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 )
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
-    machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
+    machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES)
+    machine.fit(x)
     expansion = machine._expansion
     for passes, one in enumerate(expansion.chain):
         decisions = expansion.decisions(x, upto=passes)
@@ -250,8 +262,9 @@ def test_one_class_wide_range_of_c():
     c = 10.0 ** rng.uniform(-12, 0, n)
     x = rng.normal(size=(n, 6))
     gram = Gaussian(0.1)(x, x)
-    upper = np.full(n, 1 / (0.2 * n))
-    problem = Problem(gram, np.ones(n), c, np.zeros(n), upper, 1.0)
+    ones = np.ones(n)
+    upper = ones / (0.2 * n)
+    problem = Problem(gram, ones, c, 0.0 * ones, upper, 1.0)
 
     solution = smo.solve(problem, 1e-3)
 
@@ -324,8 +337,10 @@ def test_intercept_of_balanced_costs_does_not_flip_between_subsets(cost):
     rng = np.random.default_rng(0)
     y = np.arange(150) % 7 == 0
     x = rng.normal(size=(150, 5)) + y[:, None]
-    subsets = [np.sort(rng.permutation(150)[:size]) for size in range(100, 130)]
-    intercepts = [balanced(x[part], y[part], cost) for part in subsets]
+    intercepts = []
+    for size in range(100, 130):
+        subset = np.sort(rng.permutation(150)[:size])
+        intercepts.append(balanced(x[subset], y[subset], cost))
     # All alphas are at their bounds: anything from -1 to 1 meets the conditions, the
     # middle is near 0.
     assert np.abs(intercepts).max() < 0.2

@@ -28,7 +28,8 @@ from screening.model_selection.task import infer_task
 
 def grouped(seed, n_groups=12, rows_each=15):
     rng = np.random.default_rng(seed)
-    groups = np.repeat(np.array([f"p{i}" for i in range(n_groups)]), rows_each)
+    names = np.array([f"p{i}" for i in range(n_groups)])
+    groups = np.repeat(names, rows_each)
     target = (rng.random(len(groups)) < 0.2).astype(int)
     return target, groups
 
@@ -60,7 +61,8 @@ def test_keys_of_names_are_fixed_numbers():
 def test_a_group_is_never_on_both_sides(seed, folds):
     target, groups = grouped(seed)
     fold = split_folds(target, groups, hash_names(groups, seed), folds)
-    assert all(len(set(fold[groups == group])) == 1 for group in np.unique(groups))
+    for group in np.unique(groups):
+        assert len(set(fold[groups == group])) == 1
     assert set(fold) == set(range(folds))
 
 
@@ -72,10 +74,12 @@ def test_every_fold_has_its_share_of_positives():
     fold = split_folds(target, None, order, 5)
     order = hash_names(np.arange(len(several)).astype(str), 0)
     of_several = split_folds(several, None, order, 5)
+    cases_of_fold = np.bincount(fold[target == 1])
+    rows_of_class = np.bincount(of_several[several == 1])
 
-    assert np.bincount(fold[target == 1]).tolist() == [4] * 5
+    assert cases_of_fold.tolist() == [4] * 5
     assert np.bincount(fold).tolist() == [40] * 5
-    assert np.bincount(of_several[several == 1]).tolist() == [8] * 5
+    assert rows_of_class.tolist() == [8] * 5
     assert np.ptp(np.bincount(of_several, minlength=5)) <= 1
 
 
@@ -102,26 +106,29 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     # nothing.
     rng = np.random.default_rng(5)
     kind = np.repeat(np.arange(60), 10)
-    table = pd.DataFrame(
-        {"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))}
-    )
+    ill = rng.choice(["no", "yes"], len(kind))
+    table = pd.DataFrame({"fever": 36 + kind / 10, "ill": ill})
     nameless = read_cohort(table, label="ill", need_label=True)
-    fold = plan_study(nameless, infer_task(nameless, False)[0], 5, 1, 0).fold[0]
+    task, *_ = infer_task(nameless, False)
+    fold = plan_study(nameless, task, 5, 1, 0).fold[0]
     ill = nameless.label == "yes"
     other = (kind[:, None] == kind) & (fold[:, None] != fold)
-    assert 0.4 < roc_auc_score(ill, other @ ill / other.sum(axis=1)) < 0.55
+    chance = other @ ill / other.sum(axis=1)
+    assert 0.4 < roc_auc_score(ill, chance) < 0.55
 
 
 def test_every_repeat_deals_anew_and_every_row_once(cohort):
     """Three repeats where nobody asks and the rows are few."""
-    many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
-    task = infer_task(cohort, False)[0]
+    rows = np.tile(np.arange(cohort.n_rows), 21)
+    many = cohort.take(rows)
+    task, *_ = infer_task(cohort, False)
     study = plan_study(cohort, task, 5, 3, 0)
     few = plan_study(cohort, task, 5, None, 0)
     one = plan_study(many, task, 5, None, 0)
 
     assert study.fold.shape == (3, cohort.n_rows)
-    assert all(set(fold) == set(range(5)) for fold in study.fold)
+    for fold in study.fold:
+        assert set(fold) == set(range(5))
     assert (
         max(
             np.mean(study.fold[0] == study.fold[1]),
@@ -145,15 +152,15 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     x, y, z = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
     coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
     target = np.arange(len(coordinates)) % 2
-    groups, number, notes = plan_groups(
-        table(np.full(len(coordinates), "a"), coordinates), target, 5
-    )
+    alike = np.full(len(coordinates), "a")
+    groups, number, notes = plan_groups(table(alike, coordinates), target, 5)
 
     assert number == 5
     assert "along y" in notes[0]
     assert len(np.unique(groups)) == 20
-    slabs = [coordinates[groups == slab, 1] for slab in np.unique(groups)]
-    assert all(np.ptp(slab) <= 2 for slab in slabs)
+    for slab in np.unique(groups):
+        places = coordinates[groups == slab, 1]
+        assert np.ptp(places) <= 2
 
 
 @pytest.mark.parametrize(
@@ -181,9 +188,8 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 )
 def test_folds_fewer_than_asked(groups, target, folds, words):
     """Where there is too little for the folds there are fewer and that is said."""
-    _, number, notes = plan_groups(
-        table(groups and np.array(groups)), np.array(target), 5
-    )
+    of_rows = groups and np.array(groups)
+    _, number, notes = plan_groups(table(of_rows), np.array(target), 5)
     assert number == folds
     assert notes[0].startswith(words)
 
@@ -199,8 +205,10 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     """Or all of whose groups would be in one fold."""
     target = np.repeat([0, 0, 1, 0], 5)
     whose = np.repeat([*"abcd"], 5)
+    one_case = np.array([0] * 9 + [1])
+    of_rows = groups and np.array(groups)
     with pytest.raises(UsageError, match=what):
-        plan_groups(table(groups and np.array(groups)), np.array([0] * 9 + [1]), 5)
+        plan_groups(table(of_rows), one_case, 5)
     with pytest.raises(UsageError, match="one of them holds all there is of a class"):
         split_folds(target, whose, hash_names(whose, 0), 2)
 
@@ -213,7 +221,8 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
 )
 def test_a_sub_sample_has_its_size_and_never_repeats_a_row(n, share, wanted, seed):
     """And keeps every group."""
-    target = (np.arange(n) < max(1, int(share * n))).astype(int)
+    n_cases = max(1, int(share * n))
+    target = (np.arange(n) < n_cases).astype(int)
     of_groups, groups = grouped(seed, n_groups=10, rows_each=100)
     kept = sub_sample(target, None, wanted, 0.2, seed)
     counts = np.unique(
@@ -222,6 +231,7 @@ def test_a_sub_sample_has_its_size_and_never_repeats_a_row(n, share, wanted, see
 
     assert len(np.unique(kept)) == len(kept)
     assert abs(len(kept) - wanted) <= 1
-    assert target[kept].sum() >= min(target.sum(), int(0.2 * wanted))
+    least = min(target.sum(), int(0.2 * wanted))
+    assert target[kept].sum() >= least
     assert len(counts) == 10
     assert np.ptp(counts) <= 4

@@ -40,14 +40,16 @@ every_forest = pytest.mark.parametrize(
 )
 def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
     rng = np.random.default_rng(seed)
-    x = (np.round(rng.normal(size=(60, 3)), digits) * 10.0**exponent).astype(np.float32)
+    values = np.round(rng.normal(size=(60, 3)), digits)
+    x = (values * 10.0**exponent).astype(np.float32)
     tree = DecisionTreeClassifier(random_state=0).fit(x, np.arange(60) % 3)
     splits = tree.tree_.feature >= 0
-    on = np.repeat(rounded_down(tree.tree_.threshold[splits])[:, None], 3, axis=1)
-    new = np.concatenate([x, on, np.nextafter(on, np.float32(np.inf))])
-    np.testing.assert_allclose(
-        Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6
-    )
+    thresholds = rounded_down(tree.tree_.threshold[splits])
+    on = np.repeat(thresholds[:, None], 3, axis=1)
+    above = np.nextafter(on, np.float32(np.inf))
+    new = np.concatenate([x, on, above])
+    shares = Trees.of([tree]).shares(new)
+    np.testing.assert_allclose(shares, tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 16, 17, 32, 33, 64, 65])
@@ -70,7 +72,8 @@ def test_trees_leaves_of_any_number(n_leaves, n_classes):
 
     shares = Trees.of(fitted).shares(x)
 
-    expected = np.mean([tree.predict_proba(x) for tree in fitted], axis=0)
+    of_each = [tree.predict_proba(x) for tree in fitted]
+    expected = np.mean(of_each, axis=0)
     np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-6)
 
 
@@ -84,9 +87,9 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
     of some class.
     """
     rng = np.random.default_rng(3)
-    x = np.column_stack(
-        [np.ones(sum(cases)), rng.normal(size=(sum(cases), 4)).round(1)]
-    ).astype(np.float32)
+    n_rows = sum(cases)
+    numbers = rng.normal(size=(n_rows, 4)).round(1)
+    x = np.column_stack([np.ones(n_rows), numbers]).astype(np.float32)
     new = rng.normal(scale=2.0, size=(500, 5)).astype(np.float32)
     y = np.repeat(np.arange(len(cases)), cases)
     theirs = RandomForestClassifier(
@@ -97,22 +100,20 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
     ).fit(x, y)
 
     expected = theirs.fit(x, y).predict_proba(new)
-    np.testing.assert_allclose(own.predict_proba(new), expected, rtol=0, atol=1e-6)
+    found = own.predict_proba(new)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_balanced_forest_rows():
     """Trees of a balanced forest stand on as many rows of each class."""
     x = np.random.default_rng(0).normal(size=(2000, 4))
-    y = np.where(
-        np.arange(2000) % 40 == 0,
-        "rare",
-        np.where(np.arange(2000) % 3 == 0, "some", "most"),
-    )
+    rows = np.arange(2000)
+    y = np.where(rows % 3 == 0, "some", "most")
+    y[rows % 40 == 0] = "rare"
     # 50 rows of each class are drawn: leaves of more than half of them leave every tree
     # at its root.
-    shares = (
-        BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
-    )
+    forest = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y)
+    shares = forest.predict_proba(x)
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
 
 
@@ -149,7 +150,10 @@ WHO = {"label": "y", "positive": "1", "id": "id"}
 
 
 def against_the_rest(raw: np.ndarray) -> np.ndarray:
-    others = [logsumexp(np.delete(raw, m, axis=1), axis=1) for m in range(raw.shape[1])]
+    others = []
+    for m in range(raw.shape[1]):
+        rest = np.delete(raw, m, axis=1)
+        others.append(logsumexp(rest, axis=1))
     return raw - np.column_stack(others)
 
 
@@ -174,7 +178,8 @@ def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     table = patients(n_rows, share=0.3, seed=seed)
     table["fever"] = table["fever"].round(1)
     table.loc[::7, "ward"] = None
-    return table, np.where(table["ill"] == "yes", 1, 0) + (table["fever"] > 37.8)
+    codes = np.where(table["ill"] == "yes", 1, 0)
+    return table, codes + (table["fever"] > 37.8)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -182,8 +187,10 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     """With missing values, categories and rows that lie on a threshold."""
     table, codes = encoded_rows(700, seed=3)
     codes = np.minimum(codes, classes - 1)
-    cohort = read_cohort(written(table, tmp_path / "t.csv"), label="ill", id="patient")
-    x = Encoder(cohort.contract).fit(cohort).transform(cohort).astype(np.float32)
+    path = written(table, tmp_path / "t.csv")
+    cohort = read_cohort(path, label="ill", id="patient")
+    encoder = Encoder(cohort.contract).fit(cohort)
+    x = encoder.transform(cohort).astype(np.float32)
     given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
     theirs = HistGradientBoostingClassifier(
         max_iter=40, early_stopping=False, random_state=0, **given
@@ -191,7 +198,8 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     theirs.fit(x[:500], codes[:500])
     ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
     on = x[500:].copy()
-    on[:, 0] = np.resize(ours.trees_.threshold[ours.trees_.feature == 0], len(on))
+    thresholds = ours.trees_.threshold[ours.trees_.feature == 0]
+    on[:, 0] = np.resize(thresholds, len(on))
 
     for new in (x[500:], on):
         raw = theirs.decision_function(new)
@@ -219,7 +227,8 @@ def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
 
     ours = HistogramBoosting(n_rounds=20, l2_regularization=12.0).fit(x, y)
 
-    np.testing.assert_allclose(ours.decision_function(x), expected, rtol=0, atol=1e-5)
+    decisions = ours.decision_function(x)
+    np.testing.assert_allclose(decisions, expected, rtol=0, atol=1e-5)
 
 
 @with_lightgbm
@@ -228,11 +237,8 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
     rows, given, monkeypatch
 ):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
-    new = (
-        np.random.default_rng(1)
-        .normal(scale=3.0, size=(1500, x.shape[1]))
-        .astype(np.float32)
-    )
+    rng = np.random.default_rng(1)
+    new = rng.normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
     models = []
     train_theirs = lightgbm.train
     monkeypatch.setattr(
@@ -275,7 +281,8 @@ def test_boosting_without_lightgbm(monkeypatch, tmp_path):
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
-    assert "boosting" not in expand_all(["all"], {"past": read_cohort(PAST, **WHO)})
+    past = {"past": read_cohort(PAST, **WHO)}
+    assert "boosting" not in expand_all(["all"], past)
     for recipe in (load_recipe("boosting"), blend):
         with pytest.raises(RecipeError, match=install):
             train(PAST, recipe, beside=(), **WHO)
@@ -299,7 +306,8 @@ def test_condensed_ensemble_scores_by_forests_of_the_same_size(
     folds = []
     for seed in range(5 * n_repeats):
         rows = np.arange(len(x)) % 5 != seed % 5
-        folds.append(RandomForest(n_estimators, seed=seed).fit(x[rows], y[rows]))
+        forest = RandomForest(n_estimators, seed=seed)
+        folds.append(forest.fit(x[rows], y[rows]))
     n_share = n_estimators // 5
     shares = [folds[k].trees_.take(n_share * k, n_share * (k + 1)) for k in range(5)]
 
@@ -307,18 +315,22 @@ def test_condensed_ensemble_scores_by_forests_of_the_same_size(
 
     assert len(model.machines) == n_forests
     assert {forest.trees_.n_trees for forest in model.machines} == {n_estimators}
-    expected = np.sum([share.sums(x) for share in shares], axis=0)
+    expected = sum(share.sums(x) for share in shares)
     np.testing.assert_allclose(model.machines[0].trees_.sums(x), expected)
     if n_forests == 5:
-        mean = np.mean([forest.predict_proba(x) for forest in folds], axis=0)
-        joined = np.mean([forest.predict_proba(x) for forest in model.machines], axis=0)
+        of_folds = [forest.predict_proba(x) for forest in folds]
+        of_model = [forest.predict_proba(x) for forest in model.machines]
+        mean = np.mean(of_folds, axis=0)
+        joined = np.mean(of_model, axis=0)
         np.testing.assert_allclose(joined, mean)
 
 
 def test_condensed_ensemble_keeps_forests_that_know_other_classes():
     x, y = three_clouds(30)
     others = y != y[0]
-    folds = [RandomForest(4).fit(x, y), RandomForest(4).fit(x[others], y[others])]
+    all_classes = RandomForest(4).fit(x, y)
+    two_classes = RandomForest(4).fit(x[others], y[others])
+    folds = [all_classes, two_classes]
     ensemble = FoldEnsemble(folds, "baseline", 3)
 
     assert ensemble.condensed(2) is ensemble

@@ -43,10 +43,8 @@ NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
 
 def drift_of(*names: str) -> dict:
     """What a night's facts hold of drift, with the hashes of these patients."""
-    who = [
-        int(lot)
-        for lot in short_hashes(keyed_hashes(np.array(names, dtype=object), "m" * 64))
-    ]
+    hashes = keyed_hashes(np.array(names, dtype=object), "m" * 64)
+    who = [int(lot) for lot in short_hashes(hashes)]
     return {
         "unit": "row",
         "known": [5, 5],
@@ -62,10 +60,9 @@ def drift_of(*names: str) -> dict:
 def three_nights(ledger) -> None:
     """Nights on which the secret patient is flagged, drawn, judged twice and hashed."""
     for day in (1, 2, 3):
-        enter(
-            ledger,
-            night(day, [SECRET, "b"], ["c"], drift=drift_of(SECRET, "b"), draw=1 + day),
-        )
+        drift = drift_of(SECRET, "b")
+        one = night(day, [SECRET, "b"], ["c"], drift=drift, draw=1 + day)
+        enter(ledger, one)
     for verdict in (
         Verdict(SECRET, "unsure", "ward 7", "ab", "his note of old"),
         Verdict(SECRET, "confirmed", "ward 7", "ab", "her note"),
@@ -81,7 +78,9 @@ def everything(ledger) -> str:
     """All that the ledger's tables hold, as text."""
     with ledger.reading() as connection:
         tables = [*TABLES.sorted_tables, *PROJECTED.sorted_tables]
-        held = [row for table in tables for row in connection.execute(sa.select(table))]
+        held = []
+        for table in tables:
+            held += connection.execute(sa.select(table))
     return "\n".join(map(str, held))
 
 
@@ -109,7 +108,8 @@ def test_erase_patient(ledger):
 
     assert counts == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
-    gone = [SECRET, "her note", "his note", str(drift_of(SECRET)["who"][0])]
+    hashed = drift_of(SECRET)["who"][0]
+    gone = [SECRET, "her note", "his note", str(hashed)]
     assert [word for word in gone if word in held] == []
     assert "in one room with [erased], not 1" in held
     assert figures(history(ledger, verify=True)) == figures(before)
@@ -181,7 +181,8 @@ def test_purge_scope(ledger):
     assert counts["nights"] == 1
     assert counts["verdicts"] == 3
     assert history(ledger, verify=True)["runs"] == before
-    assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}
+    again = enter(ledger, night(4, [SECRET]))
+    assert states(again) == {SECRET: "pending"}
     assert "her note" not in everything(ledger)
     assert erase(ledger, WHY, Scope(before="2026-01-02")) == NOTHING
 
@@ -190,7 +191,9 @@ def test_a_purge_of_one_series_leaves_the_others(ledger):
     for (day, name), ward in itertools.product(
         enumerate("ab", 1), ("ward-1", "ward-2")
     ):
-        enter(ledger, night(day, [f"{name}-{ward}"], key=f"{name} {ward}", series=ward))
+        name_of_ward = f"{name}-{ward}"
+        one = night(day, [name_of_ward], key=f"{name} {ward}", series=ward)
+        enter(ledger, one)
     erase(ledger, WHY, Scope(before="2030-01-01", series="ward-1"))
     held = everything(ledger)
     kept = [
@@ -310,8 +313,10 @@ def files_naming(cluster: Path, text: str) -> set[str]:
     """Return the files of a PostgreSQL cluster in which a text stands, but of its
     WAL.
     """
-    files = [path for path in (cluster / "tables").rglob("*") if path.is_file()]
-    kept = [path for path in files if "pg_wal" not in path.parts]
+    kept = []
+    for path in (cluster / "tables").rglob("*"):
+        if path.is_file() and "pg_wal" not in path.parts:
+            kept.append(path)
     return {str(path) for path in kept if text.encode() in path.read_bytes()}
 
 
@@ -321,7 +326,8 @@ def test_no_dead_row_on_postgresql(postgres, new_place):
     page = Artefact(what="case", place="/p/a.html", sha256="0" * 64, patient=patient)
     with open_ledger(new_place("postgresql"), make=True) as ledger:
         for day in (1, 2):
-            enter(ledger, night(day, [patient, *map(str, range(300))]))
+            everyone = [patient, *map(str, range(300))]
+            enter(ledger, night(day, everyone))
         key = "key of 2026-01-01"
         record_verdicts(ledger, key, [Verdict(patient, "unsure", note=patient)])
         hand_out(ledger, page)
@@ -332,7 +338,8 @@ def test_no_dead_row_on_postgresql(postgres, new_place):
             erase(ledger, WHY, Scope(patient))
             autocommit.exec_driver_sql("CHECKPOINT")
             before = files_naming(Path(postgres), patient)
-            for statement in VACUUM.search(RUNBOOK.read_text("utf-8"))[1].split(";"):
+            statements = VACUUM.search(RUNBOOK.read_text("utf-8"))[1]
+            for statement in statements.split(";"):
                 if statement.strip():
                     autocommit.exec_driver_sql(statement)
             autocommit.exec_driver_sql("CHECKPOINT")

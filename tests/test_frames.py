@@ -41,7 +41,8 @@ def arrow(table: pd.DataFrame) -> pa.Table:
 
 def with_cells(table: pd.DataFrame, column: str, cells: pa.Array) -> pa.Table:
     whole = arrow(table)
-    return whole.set_column(whole.column_names.index(column), column, cells)
+    place = whole.column_names.index(column)
+    return whole.set_column(place, column, cells)
 
 
 def texts(table: pd.DataFrame, column: str, kind: pa.DataType) -> pa.Array:
@@ -60,6 +61,21 @@ def polars_enums(table: pd.DataFrame):
 
 def duckdb(table: pd.DataFrame):
     return pytest.importorskip("duckdb").from_arrow(arrow(table))
+
+
+def dictionary_of_wards(table: pd.DataFrame) -> pa.Table:
+    wards = texts(table, "ward", pa.large_string())
+    return with_cells(table, "ward", wards.dictionary_encode())
+
+
+def runs_of_labels(table: pd.DataFrame) -> pa.Table:
+    labels = texts(table, "ill", pa.string())
+    return with_cells(table, "ill", pc.run_end_encode(labels))
+
+
+def decimal_temperatures(table: pd.DataFrame) -> pa.Table:
+    numbers = [decimal.Decimal(str(number)) for number in table["fever"]]
+    return with_cells(table, "fever", pa.array(numbers))
 
 
 # By name, what makes of a pandas table the same table in another form.
@@ -85,15 +101,9 @@ FRAMES = {
     "Arrow, views": lambda table: with_cells(
         table, "patient", texts(table, "patient", pa.string_view())
     ),
-    "Arrow, dictionary": lambda table: with_cells(
-        table, "ward", texts(table, "ward", pa.large_string()).dictionary_encode()
-    ),
-    "Arrow, runs": lambda table: with_cells(
-        table, "ill", pc.run_end_encode(texts(table, "ill", pa.string()))
-    ),
-    "Arrow, decimals": lambda table: with_cells(
-        table, "fever", pa.array([decimal.Decimal(str(x)) for x in table["fever"]])
-    ),
+    "Arrow, dictionary": dictionary_of_wards,
+    "Arrow, runs": runs_of_labels,
+    "Arrow, decimals": decimal_temperatures,
 }
 every_frame = pytest.mark.parametrize("form", FRAMES.values(), ids=FRAMES)
 
@@ -149,7 +159,8 @@ def test_screen_any_frame(form, screen_of_file, night_file):
     """Fitted on a table in memory and asked about one, it answers as of files."""
     night = patients(n_rows=60, seed=1)
 
-    screen = Screen("logistic", **QUICK).fit(form(patients()), "ill", id="patient")
+    past = form(patients())
+    screen = Screen("logistic", **QUICK).fit(past, "ill", id="patient")
 
     scored = screen.score_frame(form(night))
 
@@ -197,7 +208,8 @@ def test_flow_any_frame(form, flow_of_file, tmp_path):
 @every_frame
 def test_compare_any_frame(form, compared_file):
     """`compare` takes a table in memory as it takes its file."""
-    compared = compare({"ward": form(patients())}, ["logistic"], **COMPARED, **ROLES)
+    tables = {"ward": form(patients())}
+    compared = compare(tables, ["logistic"], **COMPARED, **ROLES)
 
     pd.testing.assert_frame_equal(compared.scores, compared_file.scores)
 
@@ -254,7 +266,8 @@ def test_frame_failing_stream_keeps_values():
 def test_polars_type_without_arrow_refused():
     """Int128 is a type of polars alone."""
     library = pytest.importorskip("polars")
-    frame = polars(patients()).with_columns(fever=library.lit(1, library.Int128))
+    one = library.lit(1, library.Int128)
+    frame = polars(patients()).with_columns(fever=one)
 
     with pytest.raises(CohortError, match="give each column a type that Arrow has"):
         read_cohort(frame, **ROLES)
@@ -268,9 +281,8 @@ def test_folder_of_every_kind(tmp_path):
     written(table[:50], tmp_path / "a.csv")
     written(table[50:100], tmp_path / "b.parquet")
     table[100:150].to_excel(tmp_path / "c.xlsx", index=False)
-    long = with_cells(
-        table[150:], "ward", texts(table[150:], "ward", pa.large_string())
-    )
+    wards = texts(table[150:], "ward", pa.large_string())
+    long = with_cells(table[150:], "ward", wards)
     feather.write_feather(long, tmp_path / "d.arrow")
 
     cohort = read_cohort(tmp_path, **ROLES)
@@ -283,8 +295,10 @@ def test_folder_of_every_kind(tmp_path):
 def test_digest_pieces():
     """The digest is of the values, and not of the pieces that they came in."""
     table = arrow(patients())
-    pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
-    other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
+    slices = [table.slice(0, 100), table.slice(100)]
+    pieces = pa.concat_tables(slices)
+    other_names = pa.array(["x"] * len(table))
+    other = table.set_column(0, "patient", other_names)
 
     digest = open_table(table).files[0].sha256
 
@@ -328,7 +342,8 @@ def test_to_texts_as_in_csv(cells, text):
 
 def test_null_column_is_missing():
     """A column of which Arrow knows no value is one of missing texts."""
-    assert to_texts(to_plain_type(pa.nulls(2))).to_pylist() == [None, None]
+    missing = to_plain_type(pa.nulls(2))
+    assert to_texts(missing).to_pylist() == [None, None]
 
 
 UNREADABLE = {
@@ -438,14 +453,14 @@ def test_a_sheet_is_read_with_its_texts_numbers_and_dates(tmp_path, name, batch_
         cohort.notes[0]
         == f"{name}: Excel workbook, sheet 'table' (1 other sheet not read)"
     )
-    assert any("dates" in note and note.endswith("seen") for note in cohort.notes)
+    (dates,) = [note for note in cohort.notes if "dates" in note]
+    assert dates.endswith("seen")
 
 
 def test_missing_column_names_sheet(tmp_path):
     """Where a cover sheet was read, it is named, with those that were not."""
-    path = saved(
-        tmp_path, [["Hospital", "County"], ["Date", "2026"]], ("Cover", "Data")
-    )
+    cover = [["Hospital", "County"], ["Date", "2026"]]
+    path = saved(tmp_path, cover, ("Cover", "Data"))
     contract = Contract.from_dict({"features": {"age": {"type": "number"}}})
 
     with pytest.raises(CohortError, match=r"sheet 'Cover' \(not read: Data\): missing"):
@@ -462,7 +477,8 @@ def test_title_row_is_named(tmp_path):
 
 def test_formula_never_calculated_is_refused(tmp_path):
     """A formula without a value is no blank cell."""
-    path = saved(tmp_path, [["x", "y"], [1, "=A2*2"], [2, "=A3*2"]])
+    rows = [["x", "y"], [1, "=A2*2"], [2, "=A3*2"]]
+    path = saved(tmp_path, rows)
 
     with pytest.raises(CohortError, match="2 formulas were never calculated"):
         read_cohort(path)
@@ -470,7 +486,13 @@ def test_formula_never_calculated_is_refused(tmp_path):
 
 def test_hidden_rows_are_counted(tmp_path):
     """Hidden rows are read, and the note says how many there are."""
-    path = saved(tmp_path, [["x", "y"], [1.5, 2], [2.5, 3], [3.5, 5]])
+    rows = [
+        ["x", "y"],
+        [1.5, 2],
+        [2.5, 3],
+        [3.5, 5],
+    ]
+    path = saved(tmp_path, rows)
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.load_workbook(path)
     book.active.row_dimensions[3].hidden = True
@@ -483,7 +505,12 @@ def test_hidden_rows_are_counted(tmp_path):
 
 
 def test_a_cell_beside_the_table_is_refused_by_its_row(tmp_path):
-    path = saved(tmp_path, [["x", "y"], [1, 2], [1.5, 3, "see below"]])
+    rows = [
+        ["x", "y"],
+        [1, 2],
+        [1.5, 3, "see below"],
+    ]
+    path = saved(tmp_path, rows)
     with pytest.raises(CohortError, match="row 2: more or fewer cells"):
         read_cohort(path)
 
@@ -498,7 +525,8 @@ def test_a_damaged_workbook_is_refused(tmp_path):
     path = saved(tmp_path, ROWS)
     whole = path.read_bytes()
     start = whole.index(b"xl/worksheets/sheet1.xml") + 40
-    path.write_bytes(whole[:start] + bytes(30) + whole[start + 30 :])
+    damaged = whole[:start] + bytes(30) + whole[start + 30 :]
+    path.write_bytes(damaged)
     with pytest.raises(CohortError, match="the Excel workbook is damaged"):
         read_cohort(path)
 
@@ -561,6 +589,8 @@ def test_score_frame_index_without_refused_rows():
     night["crp"] = night["crp"].map(str, na_action="ignore")
     night.loc[7, "crp"] = "not done"
 
-    screen = Screen("logistic", **QUICK).fit(patients(), "ill", contract=lenient)
+    screen = Screen("logistic", **QUICK)
+    screen.fit(patients(), "ill", contract=lenient)
+    scored = screen.score_frame(night)
 
-    assert screen.score_frame(night).index.tolist() == [*range(7), *range(8, 60)]
+    assert scored.index.tolist() == [*range(7), *range(8, 60)]

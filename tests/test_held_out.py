@@ -87,7 +87,8 @@ def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
     forests = held_out.ensemble.machines
 
     by_forest = [forest.decision_function(held_out.encoded.x) for forest in forests]
-    expected = np.array(by_forest)[study.fold[0], np.arange(cohort.n_rows)]
+    decisions = np.array(by_forest)
+    expected = decisions[study.fold[0], np.arange(cohort.n_rows)]
 
     np.testing.assert_array_equal(held_out.decisions[0, :, 0], expected)
     assert len(held_out.model.machines) == 3
@@ -103,9 +104,11 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
         oriented_decisions(each, encoded, kind, 1)[:, 0]
         for each in model.ensemble.machines
     ]
-    own = np.array(by_machine)[held_out["fold"], np.arange(cohort.n_rows)]
+    decisions = np.array(by_machine)
+    own = decisions[held_out["fold"], np.arange(cohort.n_rows)]
+    apart = np.abs(held_out["score"].to_numpy() - own)
     assert len(by_machine) == 5
-    assert np.abs(held_out["score"].to_numpy() - own).max() <= 1e-6 * np.ptp(own)
+    assert apart.max() <= 1e-6 * np.ptp(own)
 
 
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
@@ -113,8 +116,10 @@ def test_linear_score_far_from_everything_is_one_in_every_fold(cohort, recipe, t
     """As in the paper f tends to -rho, so that far rows tie."""
     linear = {"score_scale": "linear"}
     model = trained(cohort, recipe, params=linear, search=3, repeats=1)
-    far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
-    of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
+    n_features = model.encoder.transform(cohort).shape[1]
+    far = np.full((1, n_features), 1e6)
+    ensemble = model.ensemble
+    of_each = [ensemble.decision_of(k, far)[0, 0] for k in range(5)]
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
 
 
@@ -123,7 +128,8 @@ def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
     """No kernel value is left at these distances, in the model or in a fold."""
     model = trained(cohort, recipe, search=1, repeats=1)
     steps = np.array([1e2, 1e3, 1e3 + 1e-3, 1e6])
-    far = steps[:, None] * np.ones(model.encoder.transform(cohort).shape[1])
+    n_features = model.encoder.transform(cohort).shape[1]
+    far = np.tile(steps[:, None], n_features)
     ensemble = model.ensemble
     scores = [ensemble.decisions(far)[:, 0]]
     scores += [ensemble.decision_of(k, far)[:, 0] for k in range(5)]
@@ -135,7 +141,8 @@ def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
 def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
     """It is -log(1 - linear score), so order and boundary at 0 stay."""
-    encoded = trained(cohort, recipe, search=1, repeats=1).encoder.transform(cohort)
+    first = trained(cohort, recipe, search=1, repeats=1)
+    encoded = first.encoder.transform(cohort)
     decisions = []
     for scale in ("log", "linear"):
         params = {"score_scale": scale}
@@ -143,14 +150,16 @@ def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
         decisions.append(model.ensemble.decisions(encoded))
     log, linear = decisions
 
-    np.testing.assert_allclose(1 - np.exp(-log), linear, rtol=0, atol=2e-5)
+    on_linear_scale = 1 - np.exp(-log)
+    np.testing.assert_allclose(on_linear_scale, linear, rtol=0, atol=2e-5)
 
 
 def mean_of_machines(decisions: list[np.ndarray], kind: str) -> np.ndarray:
     """Return the mean of machines, which of one-class machines is that of f / rho."""
     if kind != "one_class":
         return np.mean(decisions, axis=0)
-    return -np.log(np.mean(np.exp(-np.array(decisions)), axis=0))
+    ratios = np.exp(-np.array(decisions))
+    return -np.log(ratios.mean(axis=0))
 
 
 @pytest.mark.parametrize(
@@ -181,8 +190,11 @@ def ensemble_of(name: str) -> FoldEnsemble:
     y[60:75] = 1 - y[:15]
     kind = {True: "one_class"}.get(name.startswith("one_class"), "two_class")
     learned = {"one_class": y == 0}.get(kind, y >= 0)
-    parts = [np.flatnonzero((np.arange(90) % 3 != k) & learned) for k in range(3)]
-    machines = [build(name).scaled_to(x).fit(x[part], y[part]) for part in parts]
+    machines = []
+    for k in range(3):
+        part = np.flatnonzero((np.arange(90) % 3 != k) & learned)
+        machine = build(name).scaled_to(x)
+        machines.append(machine.fit(x[part], y[part]))
     if kind == "one_class":
         machines = [machine.relative() for machine in machines]
     return FoldEnsemble(machines, kind, 1)
@@ -197,9 +209,8 @@ def test_ensemble_repeated_rows(name):
         oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines
     ]
     expected = mean_of_machines(alone, ensemble.kind)
-    np.testing.assert_allclose(
-        ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected)
-    )
+    close = 1e-4 * np.ptp(expected)
+    np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=close)
 
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
@@ -241,9 +252,11 @@ def test_training_too_few_cases(monkeypatch):
 
     A rule that few cases can keep still trains on three.
     """
-    few = patients().assign(ill=np.where(np.arange(240) < 3, "yes", "no"))
+    few = patients()
+    few["ill"] = np.where(np.arange(240) < 3, "yes", "no")
     rare = voxels(n_patients=6)
-    rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
+    lesions = np.flatnonzero(rare["tissue"] == "lesion")
+    rare.loc[lesions[3:], "tissue"] = "gland"
     model = train(
         few,
         "svm_weighted",
@@ -270,7 +283,12 @@ def test_training_too_few_cases(monkeypatch):
         )
 
 
-@given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
+M = st.integers(2, 30)
+SENSITIVITY = st.floats(0.97, 0.985)
+CONFIDENCE = st.sampled_from([None, 0.8, 0.95])
+
+
+@given(M, SENSITIVITY, CONFIDENCE)
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
         refuse_too_few("yes", cases, MinSensitivity(sensitivity, confidence=confidence))
@@ -289,13 +307,15 @@ def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence)
 def folds_of(n_rows=200, share=0.2, seed=0):
     rng = np.random.default_rng(seed)
     target = (rng.random(n_rows) < share).astype(int)
-    return target, np.arange(n_rows) % 5, rng.normal(size=n_rows) + target
+    noise = rng.normal(size=n_rows)
+    return target, np.arange(n_rows) % 5, noise + target
 
 
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     """Where every setting is dropped, the refusal says why and what to try."""
     target, fold, scores = folds_of()
-    held = HeldOutScores(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
+    decisions = scores[None, :, None]
+    held = HeldOutScores(BINARY_TASK, target, decisions, fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
     constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
 
@@ -328,9 +348,8 @@ def test_p_value_of_fresh_negatives(recipe):
             beside=(),
             **WHO,
         )
-        p = p_values(
-            model.calibration, model.scores(model.encoder.transform(negatives))[:, 0]
-        )
+        encoded = model.encoder.transform(negatives)
+        p = p_values(model.calibration, model.scores(encoded)[:, 0])
         shares.append(np.mean(p <= 0.05))
 
     assert 0.04 <= np.mean(shares) <= 0.06
@@ -342,7 +361,8 @@ TARGET = (np.arange(N) % 7 == 0).astype(int)
 
 
 def why(decisions):
-    return unusable(np.asarray(decisions, float)[:, None], TARGET, FOLD)
+    decisions = np.asarray(decisions, float)
+    return unusable(decisions[:, None], TARGET, FOLD)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.16, 0.3, 0.5])
@@ -351,7 +371,9 @@ def test_folds_apart_two_scores(share, seed):
     """Folds that score yes and no a little differently do not lie apart."""
     rng = np.random.default_rng(seed)
     yes = rng.random(N) < share
-    assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
+    levels = np.where(yes, 0.1, -2.3)
+    of_fold = rng.normal(0, 0.1, 5)
+    assert why(levels + of_fold[FOLD]) is None
 
 
 @pytest.mark.parametrize("rule", [MaxFlagRate(0.1), MinSensitivity(0.9)])
@@ -360,10 +382,12 @@ def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
 
     Where all settings tie, the largest AUROC decides as without a rule.
     """
-    scores = 0.5 * TARGET + np.random.default_rng(1).normal(size=N)
+    noise = np.random.default_rng(1).normal(size=N)
+    scores = 0.5 * TARGET + noise
     better = scores + TARGET
     least_case = np.sort(better[TARGET == 1])[3]
-    tied = np.minimum(better, min(np.quantile(better, 0.8), least_case))
+    highest = min(np.quantile(better, 0.8), least_case)
+    tied = np.minimum(better, highest)
     decisions = np.array([tied, scores])[..., None]
 
     def choose_among(settings):
@@ -380,7 +404,8 @@ def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
 def test_the_better_of_two_settings_wins_by_a_hundredth():
     """Of settings alike the first."""
     noise = np.random.default_rng(1).normal(size=N)
-    decisions = np.array([0.8 * TARGET + noise, 0.9 * TARGET + noise])[..., None]
+    settings = [0.8 * TARGET + noise, 0.9 * TARGET + noise]
+    decisions = np.array(settings)[..., None]
     worse = auroc(decisions[0, :, 0], TARGET == 1)
     better = auroc(decisions[1, :, 0], TARGET == 1)
     settings = [{}, {"C": 2.0}]
@@ -415,8 +440,10 @@ def test_unusable_scores():
     decisions = np.random.default_rng(0).normal(size=N)
     assert why(decisions) is None
     assert why(decisions + 6 * (FOLD == 3)) == APART
-    assert why(np.full(N, 3.0)) == why(1 + 1e-13 * decisions) == CONSTANT
-    assert why(np.where(np.arange(N) == 7, np.inf, decisions)) == NOT_FINITE
+    with_infinity = np.where(np.arange(N) == 7, np.inf, decisions)
+    assert why(np.full(N, 3.0)) == CONSTANT
+    assert why(1 + 1e-13 * decisions) == CONSTANT
+    assert why(with_infinity) == NOT_FINITE
 
 
 DECISION = np.array([-2.0, -1.0, 0.5, -0.2, 1.0, 2.0])
@@ -439,7 +466,8 @@ def test_a_binary_criterion_has_its_textbook_value(name, value):
     assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
     for each in get_args(Criterion):
         assert criterion(each, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
-        assert criterion(each, np.eye(3)[target], target) == pytest.approx(1.0)
+        perfect = np.eye(3)[target]
+        assert criterion(each, perfect, target) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ["g_mean", "balanced_accuracy", "macro_recall"])
@@ -463,13 +491,15 @@ def test_rates_of_settings():
     """Every setting has the rates of its own boundary on held-out rows."""
     noise = np.random.default_rng(1).normal(size=N)
     decisions = np.array([TARGET + noise, noise - 0.5])[..., None]
+    settings = [{}, {"C": 2.0}]
 
-    facts = choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions, TARGET, FOLD)
+    facts = choose_setting("auroc", "svm", settings, decisions, TARGET, FOLD)
 
     ill = TARGET == 1
     for number, decision in enumerate(decisions[..., 0]):
         assert facts.sensitivity[number] == np.mean(decision[ill] > 0)
-        assert facts.specificity[number] == pytest.approx(np.mean(decision[~ill] <= 0))
+        specificity = np.mean(decision[~ill] <= 0)
+        assert facts.specificity[number] == pytest.approx(specificity)
 
 
 def test_factor_map_of_two_strongest_columns(cohort, trained):
@@ -496,15 +526,18 @@ def test_factor_map_of_two_strongest_columns(cohort, trained):
         for name, median in model.encoder.medians.items()
     }
     first, second = factor.columns
-    values[first] = np.array([factor.values[0][3], factor.values[0][17]])
-    values[second] = np.array([factor.values[1][5], factor.values[1][5]])
+    first_values, second_values = factor.values
+    values[first] = np.array([first_values[3], first_values[17]])
+    values[second] = np.array([second_values[5], second_values[5]])
     x = model.encoder.transform_values(values)
-    logs = [np.log(machine.factor_at(x)[:, 0]) for machine in model.ensemble.machines]
-    gap = np.diff(np.mean(logs, axis=0))[0]
+    machines = model.ensemble.machines
+    logs = [np.log(machine.factor_at(x)[:, 0]) for machine in machines]
+    near, far = np.mean(logs, axis=0)
 
     assert log_c.shape == (21, 21)
     assert log_c.max() == 0
-    assert log_c[17, 5] - log_c[3, 5] == pytest.approx(gap, abs=2e-4)
+    gap = log_c[17, 5] - log_c[3, 5]
+    assert gap == pytest.approx(far - near, abs=2e-4)
     assert declined.facts.machine.factor_map is None
 
 
@@ -520,4 +553,5 @@ def test_settings_of_several_classes_within_budget():
     assert n_settings("one_vs_rest", 5_000, 10) >= 16
     assert n_settings("one_vs_rest", 5_000, 40) == 8
     assert n_settings("crammer_singer", 3_000, 6) == 4
-    assert n_settings("svm", 500, 1) == n_settings("williams", 500, 1) == 8
+    assert n_settings("svm", 500, 1) == 8
+    assert n_settings("williams", 500, 1) == 8

@@ -74,7 +74,8 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     assert bids.names == ["FLAIR", "T1w"]
     assert np.array_equal(bids.features, images.features)
     assert np.array_equal(bids.label, images.label)
-    assert [name.removeprefix("sub-") for name in bids.group] == list(images.group)
+    without_prefix = [name.removeprefix("sub-") for name in bids.group]
+    assert without_prefix == list(images.group)
 
 
 def test_nnunet_dataset(tmp_path):
@@ -121,7 +122,8 @@ def test_images_without_mask(tmp_path):
     patients = {"A": brain(1), "B": brain(2)}
     for volumes in patients.values():
         mask = volumes.pop("mask")
-        volumes["flair"], volumes["t1"] = volumes["flair"] * mask, volumes["t1"] * mask
+        volumes["flair"] = volumes["flair"] * mask
+        volumes["t1"] = volumes["t1"] * mask
     patients["A"]["flair"][3, 3, 3] = np.nan
 
     cohort = read_cohort(folder_of(patients, tmp_path), label="lesion")
@@ -139,18 +141,20 @@ def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope
     image = nibabel.Nifti1Image(volumes["flair"].astype(">i2"), AFFINE, header)
     image.header.set_slope_inter(slope, 3.0)
     nibabel.save(image, folder / "A" / "flair.nii.gz")
-    values = nibabel.load(folder / "A" / "flair.nii.gz").get_fdata()
+    path = folder / "A" / "flair.nii.gz"
+    values = nibabel.load(path).get_fdata()
     found = read_cohort(folder, label="lesion")
-    assert found.features["flair"][0] == values[tuple(found.coordinates[0].astype(int))]
+    first = tuple(found.coordinates[0].astype(int))
+    assert found.features["flair"][0] == values[first]
 
 
 def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
-    known = [file["sha256"] for file in run.document["input"]["files"]]
+    files = run.document["input"]["files"]
+    known = [file["sha256"] for file in files]
     changed = folder_of(NIGHT, tmp_path / "night")
     save(changed / "P11" / "t1.nii.gz", 2 * NIGHT["P11"]["t1"])
-    same = [
-        one == other for one, other in zip(digests(str(changed)), known, strict=True)
-    ]
+    changed_digests = digests(str(changed))
+    same = [one == other for one, other in zip(changed_digests, known, strict=True)]
     assert digests(str(night)) == known
     assert same == [True, False, True]
 
@@ -204,7 +208,8 @@ FAULTS = {
 @pytest.mark.parametrize("words", FAULTS)
 def test_images_refused(model, tmp_path, words):
     """Images that cannot be meant are refused in words without the patient's name."""
-    folder = folder_of({"secret": brain(1), "other": brain(2)}, tmp_path / "night")
+    patients = {"secret": brain(1), "other": brain(2)}
+    folder = folder_of(patients, tmp_path / "night")
     FAULTS[words](folder / "secret" / "t1.nii.gz")
     with pytest.raises(CohortError, match=words) as error:
         score(model, folder, tmp_path / "run")
@@ -223,22 +228,22 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
         scores = nibabel.load(out / f"{name}_{'scores'}.nii.gz")
         own = rows[rows["group"] == name]
         at = tuple(own[axis].to_numpy(dtype=int) for axis in "xyz")
+        flag_voxels = np.asarray(flags.dataobj)
+        score_voxels = np.asarray(scores.dataobj)
+        is_scored = np.isfinite(score_voxels)
         assert np.array_equal(flags.affine, AFFINE)
         assert flags.shape == (9, 8, 7)
-        assert np.array_equal(np.asarray(flags.dataobj)[at], own["flagged"])
-        assert np.asarray(flags.dataobj).sum() == own["flagged"].sum() > 0
-        assert np.array_equal(
-            np.asarray(scores.dataobj)[at], own["score"].astype(np.float32)
-        )
-        assert np.array_equal(
-            np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0
-        )
+        assert np.array_equal(flag_voxels[at], own["flagged"])
+        assert flag_voxels.sum() == own["flagged"].sum() > 0
+        assert np.array_equal(score_voxels[at], own["score"].astype(np.float32))
+        assert np.array_equal(is_scored, volumes["mask"] > 0)
 
 
 def test_an_affine_is_never_invented(model, tmp_path):
     folder = folder_of(NIGHT, tmp_path / "night")
     for path in folder.glob("*/*.nii.gz"):
-        nowhere = nibabel.Nifti1Image(np.asarray(nibabel.load(path).dataobj), None)
+        voxels = np.asarray(nibabel.load(path).dataobj)
+        nowhere = nibabel.Nifti1Image(voxels, None)
         nowhere.header["qform_code"] = nowhere.header["sform_code"] = 0
         nibabel.save(nowhere, path)
     run = score(model, folder, tmp_path / "run")
@@ -247,9 +252,10 @@ def test_an_affine_is_never_invented(model, tmp_path):
         "state no place in space" in note for note in run.document["input"]["notes"]
     )
     table = score(model, table_of(NIGHT), tmp_path / "table").directory
-    done = screen("export", table, "--to", "nifti", "--out", tmp_path / "maps", code=2)
+    maps = tmp_path / "maps"
+    done = screen("export", table, "--to", "nifti", "--out", maps, code=2)
     assert "no reference geometry" in done.stderr
-    assert not (tmp_path / "maps").exists()
+    assert not maps.exists()
 
 
 def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
@@ -260,15 +266,15 @@ def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
         for place, value in zip(places.tolist(), values, strict=True)
     }
     for place, own in zip(places, values, strict=True):
-        near = values[
-            (abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)
-        ]
+        is_near = (abs(places - place) <= size // 2).all(axis=1)
+        near = values[is_near & np.isfinite(values)]
         slopes = []
         for axis in np.eye(3, dtype=int):
-            back = where.get(tuple(place + -1 * axis), np.nan)
-            forth = where.get(tuple(place + 1 * axis), np.nan)
+            back = where.get(tuple(place - axis), np.nan)
+            forth = where.get(tuple(place + axis), np.nan)
             sides = np.array([own - back, forth - own])
-            slopes.append(np.nansum(sides) / max(np.isfinite(sides).sum(), 1))
+            n_known = np.isfinite(sides).sum()
+            slopes.append(np.nansum(sides) / max(n_known, 1))
         gradient = np.linalg.norm(slopes) if np.isfinite(own) else np.nan
         found.append(
             [near.mean(), near.std(), gradient]
@@ -284,8 +290,10 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
     places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
     values = rng.normal(level, 3, len(places))
     values[rng.random(len(places)) < 0.1] = np.nan
-    found = neighbourhood_features(values, *bounding_grid(places.astype(float)), size)
-    np.testing.assert_allclose(found, by_hand(values, places, size), atol=1e-6)
+    grid = bounding_grid(places.astype(float))
+    found = neighbourhood_features(values, *grid, size)
+    expected = by_hand(values, places, size)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
@@ -298,7 +306,8 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     other = neighbourhood_features(
         values[order], *bounding_grid(places[order] * spacing + origin), 3
     )
-    np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
+    in_order = np.array(one)[:, order]
+    np.testing.assert_allclose(in_order, other, atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [np.nan, np.inf])
@@ -350,11 +359,11 @@ def test_neighbourhood_of_channels():
     }
     features = {"flair": {"type": "number", "normalise": "within_group_robust"}}
     contract = Contract.from_dict({"cohort": roles, "features": features})
-    cohort = read_cohort(table_of(PAST).drop(columns="t1"), contract, label="lesion")
+    table = table_of(PAST).drop(columns="t1")
+    cohort = read_cohort(table, contract, label="lesion")
     assert cohort.names == ["flair", "flair_mean", "flair_sd", "flair_gradient"]
-    assert {each.normalise for each in cohort.contract.features.values()} == {
-        "within_group_robust"
-    }
+    features = cohort.contract.features.values()
+    assert {each.normalise for each in features} == {"within_group_robust"}
 
 
 @pytest.mark.parametrize(
@@ -384,20 +393,24 @@ def test_robust_scales_any_batches(seed, batch):
     rng = np.random.default_rng(seed)
     group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
     features = pd.DataFrame(
-        {"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0}
+        {
+            "x": rng.normal(size=len(group)),
+            "y": rng.integers(0, 3, len(group)).astype(float),
+        }
     )
     scales = Medians(["x", "y"])
     for start in range(0, len(group), batch):
-        scales.add(
-            group[start : start + batch], columns_of(features[start : start + batch])
-        )
+        rows = slice(start, start + batch)
+        scales.add(group[rows], columns_of(features[rows]))
 
     found = scales.applied(group, columns_of(features))
 
     own = features["x"][group == "b"]
-    spread = 1.4826 * np.median(abs(own - own.median())) or np.inf
-    np.testing.assert_allclose(found["x"][group == "b"], (own - own.median()) / spread)
-    assert all(np.isfinite(values).all() for values in found.values())
+    gaps = own - own.median()
+    spread = 1.4826 * np.median(abs(gaps)) or np.inf
+    np.testing.assert_allclose(found["x"][group == "b"], gaps / spread)
+    for values in found.values():
+        assert np.isfinite(values).all()
 
 
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():

@@ -42,7 +42,8 @@ def losses(model):
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "random_forest"])
 def test_noise_loses_nothing_and_order_is_right(recipe):
-    by_block = losses(train(two_effects(600), recipe, label="ill", **QUICK))
+    model = train(two_effects(600), recipe, label="ill", **QUICK)
+    by_block = losses(model)
 
     strong = by_block["strong", "strong_again"]
     weak = by_block["weak",]
@@ -54,7 +55,8 @@ def test_noise_loses_nothing_and_order_is_right(recipe):
 
 
 def without_copies(n_rows, seed):
-    return two_effects(n_rows, seed=seed).drop(columns=["strong_again", "noise"])
+    table = two_effects(n_rows, seed=seed)
+    return table.drop(columns=["strong_again", "noise"])
 
 
 def own_loss(model, column, new):
@@ -62,8 +64,9 @@ def own_loss(model, column, new):
     ill = (new.ill == "yes").to_numpy()
     values = {name: new[name].to_numpy() for name in ("strong", "weak")}
     order = np.random.default_rng(1).permutation(len(new))
+    shuffled = values | {column: values[column][order]}
     areas = []
-    for columns in (values, values | {column: values[column][order]}):
+    for columns in (values, shuffled):
         scores = model.scores(model.encoder.transform_values(columns))
         areas.append(auroc(scores[:, 0], ill))
     return areas[0] - areas[1]
@@ -80,7 +83,8 @@ def test_loss_is_that_of_the_known_distribution():
     found = {"strong": [], "weak": []}
     n_held = 0
     for seed in range(6):
-        model = train(without_copies(1500, seed), "logistic", label="ill", **QUICK)
+        past = without_copies(1500, seed)
+        model = train(past, "logistic", label="ill", **QUICK)
         for (column,), lost in losses(model).items():
             found[column].append(lost.value)
             # The interval is of this model on other rows.
@@ -90,7 +94,8 @@ def test_loss_is_that_of_the_known_distribution():
 
     def expected(shuffled, kept):
         # A shuffled column keeps its spread and tells nothing.
-        spread = shuffled**2 * (1 + share * (1 - share) * shuffled**2) + kept**2
+        between = share * (1 - share) * shuffled**2
+        spread = shuffled**2 * (1 + between) + kept**2
         return whole - norm.cdf(kept**2 / np.sqrt(2 * spread))
 
     strong = expected(first, second)

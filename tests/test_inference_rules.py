@@ -121,11 +121,12 @@ def test_thing_is_no_person(name):
     assert drop_rule(column(name, ["a", "b"] * 20)) is None
 
 
+ROWS_OF_SUBSET = np.random.default_rng(0).permutation(400)[:60]
 COUNTERS = {
-    "rownames": np.random.default_rng(0).permutation(400)[:60],
-    "Sl. No": np.random.default_rng(0).permutation(400)[:60],
-    "Obs": np.random.default_rng(0).permutation(400)[:60],
-    "value": np.sort(np.random.default_rng(0).permutation(400)[:60]),
+    "rownames": ROWS_OF_SUBSET,
+    "Sl. No": ROWS_OF_SUBSET,
+    "Obs": ROWS_OF_SUBSET,
+    "value": np.sort(ROWS_OF_SUBSET),
 }
 
 
@@ -294,7 +295,8 @@ def test_sentinel_counts(values, found):
 )
 def test_sentinels_of_zero(name, found):
     """A 0 stands for missing only where the measurement is known never to be 0."""
-    candidate = column(name, [0.0, 0.0, *np.linspace(36, 39, 40)])
+    cells = [0.0, 0.0, *np.linspace(36, 39, 40)]
+    candidate = column(name, cells)
 
     assert candidate.sentinels == found
 
@@ -340,7 +342,8 @@ def test_name_sign(sign):
 def test_other_sign(sign):
     """Each sign applies to its column, and not to a column of many values."""
     name, values, signs = OTHERS[sign.name]
-    plain = outcome("crp", [str(value) for value in range(40)])
+    texts = [str(value) for value in range(40)]
+    plain = outcome("crp", texts)
 
     assert sign.applies(outcome(name, values, **signs))
     assert not sign.applies(plain)
@@ -390,7 +393,9 @@ def test_follow_up_strengths_finds_outcome():
         "died": np.where(died, "yes", "no").astype(object),
         "sex": rng.choice(["f", "m"], 200).astype(object),
     }
-    summaries = {name: column(name, values).summary for name, values in table.items()}
+    summaries = {}
+    for name, values in table.items():
+        summaries[name] = column(name, values).summary
 
     strengths = follow_up_strengths(summaries, table.__getitem__)
 

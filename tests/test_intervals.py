@@ -32,16 +32,27 @@ from screening.metrics.ranking import (
 )
 from screening.metrics.tally import ThresholdCounts, rate_bands
 
-counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-rows = st.lists(
-    st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50
-).filter(lambda rows: 0 < sum(positive for _, positive in rows) < len(rows))
+
+@st.composite
+def counts(draw) -> tuple[int, int]:
+    """Events, and the rows among which they are counted."""
+    n_rows = draw(st.integers(1, 200))
+    return draw(st.integers(0, n_rows)), n_rows
 
 
-@given(counts, st.sampled_from([0.8, 0.95, 0.99]))
+def has_both_classes(rows) -> bool:
+    return len({positive for _, positive in rows}) == 2
+
+
+scored_rows = st.tuples(st.integers(-5, 5), st.booleans())
+rows = st.lists(scored_rows, min_size=2, max_size=50).filter(has_both_classes)
+
+
+@given(counts(), st.sampled_from([0.8, 0.95, 0.99]))
 def test_wilson_agrees_with_scipy(count, level):
     reference = binomtest(*count).proportion_ci(level, method="wilson")
-    assert rate_interval(*count, level) == pytest.approx(tuple(reference), abs=1e-9)
+    expected = tuple(reference)
+    assert rate_interval(*count, level) == pytest.approx(expected, abs=1e-9)
 
 
 def test_intervals_at_their_edges():
@@ -60,12 +71,13 @@ def test_intervals_at_their_edges():
     thresholds = np.array([-np.inf, 4.0])
     rows = ThresholdCounts(scores, np.ones(8, bool), one_patient, thresholds)
     bands = np.array(rate_bands(rows, True))
-    bands_of_one = np.array(rate_interval([1, 0.5], [1, 1]))
+    one_of_two = rate_interval([1, 0.5], [1, 1])
 
     assert np.ravel(no_trials).tolist() == [0.0, 1.0]
     # Rows of one patient are one.
-    assert bands == pytest.approx(bands_of_one)
-    assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
+    assert bands == pytest.approx(np.array(one_of_two))
+    certain = beta_quantile(0.5, [0, 3], [3, 0])
+    assert certain.tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
     assert np.array(many) == pytest.approx(np.array(plain))
     assert 0.6 < low < 0.8
@@ -104,9 +116,11 @@ def test_delong_has_the_variance_of_its_definition():
 
 def test_a_bootstrap_of_few_units_is_widened():
     draws = np.random.default_rng(0).normal(size=100_000)
-    of_ten = 2.262 * np.sqrt(10 / 9)
-    assert percentiles(draws, 10**6)[1] == pytest.approx(1.96, abs=0.03)
-    assert percentiles(draws, 10)[1] == pytest.approx(of_ten, abs=0.05)
+    of_many = percentiles(draws, 10**6)
+    of_ten = percentiles(draws, 10)
+    student = 2.262 * np.sqrt(10 / 9)
+    assert of_many[1] == pytest.approx(1.96, abs=0.03)
+    assert of_ten[1] == pytest.approx(student, abs=0.05)
 
 
 EVENTS = np.random.default_rng(0).random(400) < 0.3
@@ -126,7 +140,8 @@ EVENTS = np.random.default_rng(0).random(400) < 0.3
     ids=["apart", "copies", "balanced", "all the same"],
 )
 def test_design_effect_of_rows_in_groups(events, rows, effect):
-    groups = np.repeat(np.arange(len(events) // rows), rows)
+    n_groups = len(events) // rows
+    groups = np.repeat(np.arange(n_groups), rows)
     assert design_effect(events, groups) == pytest.approx(effect, rel=0.01)
 
 
@@ -155,10 +170,11 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     half = logit(plain["auroc"].high) - middle
     precision = plain["average_precision"]
     wide_precision = wide["average_precision"]
-    once = np.array([precision.low, precision.high]) - precision.value
-    moved = np.array([wide_precision.low, wide_precision.high]) - precision.value
+    once = np.subtract([precision.low, precision.high], precision.value)
+    moved = np.subtract([wide_precision.low, wide_precision.high], precision.value)
+    expected = expit(middle + 2 * half)
 
-    assert wide["auroc"].high == pytest.approx(expit(middle + 2 * half))
+    assert wide["auroc"].high == pytest.approx(expected)
     assert moved == pytest.approx(2 * once)
 
 
@@ -188,9 +204,8 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
     positive = np.ones(1200, bool)
     shared = rng.normal(size=200)[codes]
     is_event = shared + rng.normal(size=1200) > 0
-    tally = ThresholdCounts(
-        is_event.astype(float), positive, codes, np.array([0.0, 1.0])
-    )
+    events = is_event.astype(float)
+    tally = ThresholdCounts(events, positive, codes, np.array([0.0, 1.0]))
     hits = tally.resampled[0]
     p = is_event.mean()
     variance = design_effect(is_event, codes) * p * (1 - p) / 1200
@@ -280,7 +295,8 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     area = norm.cdf(1 / np.sqrt(2))
     for seed in range(300):
         scores, patient = of_patients(seed, patients, 20, 0.5)
-        y = np.random.default_rng(seed).random(len(scores)) < 0.2
+        rng = np.random.default_rng(seed)
+        y = rng.random(len(scores)) < 0.2
         low, high = delong(scores + y, y, codes=patient)
         inside.append(low <= area <= high)
     assert 0.92 <= np.mean(inside) <= 0.985
@@ -295,7 +311,8 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
 )
 def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect):
     rng = np.random.default_rng(0)
-    draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))
+    n_draws = 1 if alike else 6
+    draws = rng.random((2000, n_draws)) * np.ones((1, 6))
     counts = [(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)]
     sizes = np.full(2000, 6)
     design = shared_design(np.stack(counts, axis=1), sizes, counts[2])
@@ -305,7 +322,7 @@ def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect
 def test_share_interval_few_groups():
     """A share that few groups decide borrows the correlation of the median split."""
     # One patient has the only miss: alone it would pass for one row in sixty.
-    counts = np.array([[9], [10], [10], [10], [10], [10]])
+    counts = np.array([9, 10, 10, 10, 10, 10])[:, None]
     sizes = np.full(6, 10)
     alike = np.full(6, 5)
     apart = np.array([0, 10, 10, 0, 10, 0])
@@ -335,7 +352,8 @@ def test_groups_pooled_by_hash():
     """Many groups are pooled by lot and not in the order of their names."""
     # Every second thousand of names is alike: pooled in their order, two groups would
     # tell no more than one.
-    event = np.repeat(np.arange(4000) % 2000 < 1000, 2).astype(float)
+    is_first_half = np.arange(4000) % 2000 < 1000
+    event = np.repeat(is_first_half, 2).astype(float)
     codes = np.repeat(np.arange(4000), 2)
     thresholds = np.array([-np.inf, 0.5])
     tally = ThresholdCounts(event, np.ones(8000, bool), codes, thresholds)

@@ -37,9 +37,9 @@ def night(
 ):
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
-    record_verdicts(
-        ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()]
-    )
+    words = verdicts or {}
+    given = [Verdict(name, word) for name, word in words.items()]
+    record_verdicts(ledger, date, given)
     return entered
 
 
@@ -64,11 +64,8 @@ def said(
 
 
 def word_of(ledger) -> dict[str, int]:
-    return {
-        name: n
-        for name, n in history(ledger, verify=True)["runs"][0]["verdicts"].items()
-        if n
-    }
+    counts = history(ledger, verify=True)["runs"][0]["verdicts"]
+    return {name: n for name, n in counts.items() if n}
 
 
 def test_verdict_older_than_last(ledger):
@@ -77,7 +74,9 @@ def test_verdict_older_than_last(ledger):
     Of two reviewers too, however late the other is read in.
     """
     night(ledger, 1, "a")
-    entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
+    first = said(ledger, "ruled out", "09:00")
+    second = said(ledger, "confirmed", "10:00")
+    entries = [first, second]
     # The same file, an older one read late, and the first one without its times.
     late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
     replayed = [said(ledger, *words) for words in late]
@@ -157,14 +156,16 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     # By the last word: a known, b not, e confirmed, f not; c was never judged.
     assert series["ppv"]["found"] == 2
     assert series["ppv"]["judged"] == 4
-    assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
+    to_date = [(each["found"], each["judged"]) for each in series["ppv_to_date"]]
+    assert to_date == [
         (1, 2),
         (2, 3),
         (2, 3),
         (2, 4),
         (2, 4),
     ]
-    assert "of those judged" in sentences(HistoryDocument.from_dict(told).series[0])[2]
+    (read_series,) = HistoryDocument.from_dict(told).series
+    assert "of those judged" in sentences(read_series)[2]
 
 
 def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
@@ -172,7 +173,8 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     second = night(ledger, 2, "abcdefghijklm", draw=2)
     all_who_wait = night(ledger, 3, "abcdlm", draw=9)
     none = night(ledger, 4, "nop", draw=0)
-    again = enter(ledger, flagged_night(2, "abcdefghijklm", key="2026-01-02", draw=2))
+    same_night = flagged_night(2, "abcdefghijklm", key="2026-01-02", draw=2)
+    again = enter(ledger, same_night)
 
     assert len(first.drawn) == 5
     assert set(first.drawn) < set("abcdefghij")
@@ -199,9 +201,8 @@ def test_audit_weights(ledger):
     for key, words in zip(
         ("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True
     ):
-        record_verdicts(
-            ledger, key, [Verdict(name, word) for name, word in words.items()]
-        )
+        verdicts = [Verdict(name, word) for name, word in words.items()]
+        record_verdicts(ledger, key, verdicts)
     told = history(ledger)
     share = told["series"][0]["ppv_flagged"]
 
@@ -209,7 +210,8 @@ def test_audit_weights(ledger):
     assert share["flagged"] == 14
     assert share["judged"] == 8
     assert share["found"] == 1
-    assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
+    weighted = 10 * 1 / 5 + 4 * 0 / 3
+    assert share["value"] == pytest.approx(weighted / 14)
     assert (
         "14 flags of 2 nights"
         in sentences(HistoryDocument.from_dict(told).series[0])[3]
@@ -268,26 +270,23 @@ def test_a_patient_of_many_nights_tells_as_much_as_one():
     not judged.
     """
     ill = np.arange(40) < 12
-    once = weighted_share(ill, np.ones(40), np.arange(40))
-    stayed = weighted_share(
-        np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9)
-    )
+    patients = np.arange(40)
+    once = weighted_share(ill, np.ones(40), patients)
+    stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(patients, 9))
     few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
     one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
-    sizes = np.where(np.arange(40) % 4, 1, 30)
-    uneven = weighted_share(
-        np.repeat(ill, sizes), np.ones(sizes.sum()), np.repeat(np.arange(40), sizes)
-    )
-    balanced = weighted_share(
-        np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2)
-    )
+    sizes = np.where(patients % 4, 1, 30)
+    of_rows = np.repeat(patients, sizes)
+    uneven = weighted_share(ill[of_rows], np.ones(len(of_rows)), of_rows)
+    pairs = np.repeat(np.arange(20), 2)
+    balanced = weighted_share(np.tile([True, False], 20), np.ones(40), pairs)
+    of_twenty = weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20))
     words = count_verdicts(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
     # Few large groups tell less than their number, groups that balance no more than it.
-    assert uneven[2] - uneven[1] > 1.5 * (once[2] - once[1])
-    assert balanced == pytest.approx(
-        weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20))
-    )
+    width = once[2] - once[1]
+    assert uneven[2] - uneven[1] > 1.5 * width
+    assert balanced == pytest.approx(of_twenty)
     assert stayed == pytest.approx(once)
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
@@ -323,20 +322,23 @@ def test_rates_of_nights_coverage(ledger):
 
     assert forward.nights == 28
     assert forward.model == ("m" * 12)
-    assert forward.seen.sensitivity.low < hit / 0.15 < forward.seen.sensitivity.high
-    assert forward.seen.ppv.low < hit / (hit + false) < forward.seen.ppv.high
+    sensitivity = forward.seen.sensitivity
+    ppv = forward.seen.ppv
+    assert sensitivity.low < hit / 0.15 < sensitivity.high
+    assert ppv.low < hit / (hit + false) < ppv.high
     # What is not known of either figure counts: by one interval alone these nights were
     # below the estimate.
     assert forward.below == []
-    cases = np.mean([run["cases"] for run in told["runs"]]) * forward.seen.ppv.value
+    cases = np.mean([run["cases"] for run in told["runs"]]) * ppv.value
     missed = told["series"][0]["misses"]["per_night"]["value"]
-    assert forward.seen.sensitivity.value == pytest.approx(cases / (cases + missed))
+    assert sensitivity.value == pytest.approx(cases / (cases + missed))
 
 
 def test_only_nights_of_the_champion_speak_for_it(ledger):
     simulate(ledger, 4, **WARD)
     before = history(ledger, "ward-1")["series"][0]["forward"]
-    simulate(ledger, 3, first=4, **WARD | {"model": "n" * 64, "promised": None})
+    without_promise = WARD | {"model": "n" * 64, "promised": None}
+    simulate(ledger, 3, first=4, **without_promise)
     after = history(ledger, "ward-1")["series"][0]["forward"]
     assert before["nights"] == 4
     assert before["promised"] == PROMISED
@@ -348,7 +350,8 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
 
 def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
     """Nights nobody judged promise and show nothing."""
-    high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
+    estimate = {"value": 0.99, "low": 0.98, "high": 0.995}
+    high = dict.fromkeys(PROMISED, estimate)
     simulate(ledger, 28, **WARD | {"promised": high})
     enter(ledger, of_ward("ward-2", 1, "ab"))
     series, silent = HistoryDocument.from_dict(history(ledger)).series
@@ -364,8 +367,10 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
 def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1, **WARD)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
-    near = series_statuses(ledger, Due(day - datetime.timedelta(days=60)))[0]
-    far = series_statuses(ledger, Due(day - datetime.timedelta(days=61)))[0]
+    sixty_days = datetime.timedelta(days=60)
+    one_day = datetime.timedelta(days=1)
+    (near,) = series_statuses(ledger, Due(day - sixty_days))
+    (far,) = series_statuses(ledger, Due(day - sixty_days - one_day))
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said
     assert "to be reviewed" not in far.said
@@ -375,7 +380,7 @@ def test_status_announces_a_review_two_months_before_its_day(ledger):
     )
 
 
-figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
+figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(sorted)
 
 
 @given(figures, figures, st.floats(0.1, 10))
@@ -384,18 +389,18 @@ def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
     low, a, high = one
     other_low, b, other_high = other
     ratio = ratio_interval((a, low, high), (b, other_low, other_high))
-    scaled = ratio_interval(
-        (times * a, times * low, times * high), (b, other_low, other_high)
-    )
+    multiple = (times * a, times * low, times * high)
+    scaled = ratio_interval(multiple, (b, other_low, other_high))
+    certain = ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4))
+    down_to_zero = ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))
+    of_zero = ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))
 
     assert ratio[0] <= a / b * (1 + 1e-9)
     assert a / b <= ratio[1] * (1 + 1e-9)
     assert scaled == pytest.approx([times * end for end in ratio])
-    assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx(
-        (0.5, 0.5), rel=1e-6
-    )
-    assert ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))[1] == float("inf")
-    assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0
+    assert certain == pytest.approx((0.5, 0.5), rel=1e-6)
+    assert down_to_zero[1] == float("inf")
+    assert of_zero[0] == 0.0
 
 
 def test_ratio_interval_coverage():

@@ -22,7 +22,8 @@ KERNEL = Gaussian(0.3)
 def cloud(n=3000, seed=0, share=0.05):
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < share).astype(int)
-    return rng.normal(size=(n, 3)) + 1.8 * y[:, None], y
+    noise = rng.normal(size=(n, 3))
+    return noise + 1.8 * y[:, None], y
 
 
 def everywhere(first):
@@ -42,7 +43,8 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
     assert len(chosen.rows) == len(np.unique(chosen.rows)) == 1800
     assert weights[labels == 1] == pytest.approx(1.0)
     for label in (0, 1):
-        assert weights[labels == label].sum() == pytest.approx((y == label).sum())
+        rows_of_label = (y == label).sum()
+        assert weights[labels == label].sum() == pytest.approx(rows_of_label)
     assert rare == pytest.approx((of_rarer == 1).sum())
     assert rare / few.weights.sum() == pytest.approx(landmarks.RARE_SHARE)
 
@@ -50,11 +52,13 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
 def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
     order = np.random.default_rng(7).permutation(len(x))
-    one = landmarks.choose_landmarks(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
+    moved = x[order]
+    one = landmarks.choose_landmarks(x, y, 400, lambda _: x[:, 0] > 1.0, seed=0)
     other = landmarks.choose_landmarks(
-        x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0
+        moved, y[order], 400, lambda _: moved[:, 0] > 1.0, seed=0
     )
-    np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
+    same_rows = np.sort(order[other.rows])
+    np.testing.assert_array_equal(same_rows, one.rows)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +97,10 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
     theirs = -exact.decision_function(z)
     ours = -machine.decision_function(z)
 
-    assert (machine.decision_function(x) < 0).mean() == pytest.approx(0.1, abs=0.03)
-    assert ((ours > 0) == (theirs > 0)).mean() > 0.97
+    is_outside = machine.decision_function(x) < 0
+    is_alike = (ours > 0) == (theirs > 0)
+    assert is_outside.mean() == pytest.approx(0.1, abs=0.03)
+    assert is_alike.mean() > 0.97
     assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
 
 
@@ -125,7 +131,8 @@ def test_landmarks_too_many_rows(monkeypatch):
     assert abs(cost["auroc_exact"] - cost["auroc_landmarks"]) < 0.1
     assert cost["note"] in training["notes"]
     assert len(model.ensemble.machines) == 6
-    assert all(len(machine.support_) <= 200 for machine in model.ensemble.machines)
+    for machine in model.ensemble.machines:
+        assert len(machine.support_) <= 200
 
 
 def three_clouds(n, seed=0):
@@ -150,13 +157,14 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
 
     def decided(rows, weights):
         posed = SCHEMES[scheme](y[rows], 3, weights, 2.0, cost_ratio, 1e-6)
-        (dual,) = posed.solve(
-            KERNEL(x[rows], x[rows].copy()), [np.ones((len(rows), 1))]
-        )
+        gram = KERNEL(x[rows], x[rows].copy())
+        ones = np.ones((len(rows), 1))
+        (dual,) = posed.solve(gram, [ones])
         return KERNEL(x, x[rows]) @ dual.weights + dual.intercept
 
     once = decided(np.arange(150), counts.astype(float))
-    np.testing.assert_allclose(once, decided(again, np.ones(len(again))), atol=1e-4)
+    twice = decided(again, np.ones(len(again)))
+    np.testing.assert_allclose(once, twice, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +181,10 @@ def test_multi_class_landmarks(given):
     found = machine.fit(x, y).class_scores(z)
     again = machine.fit(x, y).class_scores(z)
 
+    accuracy = np.mean(found.argmax(axis=1) == of_z)
+    exact_accuracy = np.mean(exact == of_z)
     assert np.array_equal(found, again)
-    assert (found.argmax(axis=1) == of_z).mean() > (exact == of_z).mean() - 0.01
+    assert accuracy > exact_accuracy - 0.01
     assert len(machine.support_) <= 800
     np.testing.assert_array_equal(x[machine.support_], machine.support_vectors_)
     everything = machine.set_params(n_landmarks=3000).fit(x, y)
@@ -196,7 +206,9 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     ).fit(x, y)
 
     assert len(machine.support_) == 60
-    costs = np.where(y, len(y) / (2 * y.sum()), len(y) / (2 * (~y).sum()))
+    n_cases = y.sum()
+    n_others = len(y) - n_cases
+    costs = len(y) / (2 * np.where(y, n_cases, n_others))
     signs = np.where(y, 1.0, -1.0)
     lost = signs - machine.decision_function(x)
     spanning = rbf_kernel(machine.support_vectors_, machine.support_vectors_, gamma=0.2)
@@ -204,6 +216,6 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     pulled = spanning @ machine.dual_coef_[0]
     # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors
     # pull.
-    np.testing.assert_allclose(
-        pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max()
-    )
+    expected = 2 * across.T @ (costs * lost)
+    close = 1e-6 * np.abs(pulled).max()
+    np.testing.assert_allclose(pulled, expected, atol=close)

@@ -49,15 +49,20 @@ def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
     islands.
     """
     rng = np.random.default_rng(seed)
-    places = np.argwhere(rng.random((6, 5, 4)) < rng.uniform(0.3, 1))
-    places = places if len(places) else np.zeros((1, 3), int)
-    return Grid.of(places), rng.integers(0, levels, len(places)).astype(float)
+    is_voxel = rng.random((6, 5, 4)) < rng.uniform(0.3, 1)
+    places = np.argwhere(is_voxel)
+    if not len(places):
+        places = np.zeros((1, 3), int)
+    scores = rng.integers(0, levels, len(places)).astype(float)
+    return Grid.of(places), scores
 
 
 def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
     """Which voxels lie in a cluster of at least so many chosen voxels, by counting."""
-    number = label(grid.filled(chosen), structure=TOUCHING)[0][*grid.index.T]
-    return (number > 0) & (np.bincount(number)[number] >= least)
+    numbers, _ = label(grid.filled(chosen), structure=TOUCHING)
+    number = numbers[*grid.index.T]
+    size = np.bincount(number)[number]
+    return (number > 0) & (size >= least)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([2, 5, 1000]), st.integers(1, 30))
@@ -79,16 +84,19 @@ def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     flat = smooth(grid, np.full(len(scores), level), sd)
     moved = smooth(grid, scores + level, sd)
     np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
-    np.testing.assert_allclose(moved, smooth(grid, scores, sd) + level, atol=1e-8)
+    expected = smooth(grid, scores, sd) + level
+    np.testing.assert_allclose(moved, expected, atol=1e-8)
     assert smooth(grid, scores, 0.0) is scores
 
 
 def test_peaks_and_false_clusters_are_those_counted_by_hand():
     line = np.array([(x, 0, 0) for x in range(12)], float)
     scores = np.array([0, 5, 1, 0, 3, 0, 4, 4, 0, 0, 9, 0], float)
-    patient = Patient.of(line, scores, np.isin(np.arange(12), [1, 2, 6]))
+    lesion = np.isin(np.arange(12), [1, 2, 6])
+    patient = Patient.of(line, scores, lesion)
     assert patient.peaks(scores).tolist() == [5, 4]
-    assert [patient.false_clusters(scores, t) for t in (1, 4, 6, 10)] == [2, 1, 1, 0]
+    n_false = [patient.false_clusters(scores, t) for t in (1, 4, 6, 10)]
+    assert n_false == [2, 1, 1, 0]
 
 
 def test_lesion_setting_chosen():
@@ -98,10 +106,10 @@ def test_lesion_setting_chosen():
     patients = []
     for _ in range(12):
         corner = rng.integers(0, 7, 3)
-        lesion = ((places >= corner) & (places < corner + 3)).all(axis=1)
-        patients.append(
-            Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion)
-        )
+        is_inside = (places >= corner) & (places < corner + 3)
+        lesion = is_inside.all(axis=1)
+        scores = rng.normal(0, 1, 1000) + 2.5 * lesion
+        patients.append(Patient.of(places, scores, lesion))
 
     threshold, facts = choose_by_lesions(patients, MinSensitivity(0.8), seed=0)
 
@@ -146,7 +154,8 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
     images, table = (pd.read_parquet(run.directory / "scores.parquet") for run in runs)
 
     pd.testing.assert_frame_equal(images, table)
-    assert np.array_equal(model.score_frame(table_of(NIGHT))["score"], table["score"])
+    in_memory = model.score_frame(table_of(NIGHT))
+    assert np.array_equal(in_memory["score"], table["score"])
     assert again.lesions == model.lesions
     assert again.lesions.connectivity == 26
     assert again.lesions.n_patients == 10
@@ -169,9 +178,10 @@ def test_lesion_maps_whole_patients():
         max_rows=3000,
     )
     assert len(model.validation) == 3000
-    counted = [
-        label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()
-    ]
+    counted = []
+    for volumes in PAST.values():
+        _, n_lesions = label(volumes["lesion"], structure=TOUCHING)
+        counted.append(n_lesions)
     assert model.lesions.n_lesions == sum(counted)
 
 
@@ -189,7 +199,8 @@ def test_lesion_maps_whole_patients():
 def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
     past = read_cohort(change(table_of(PAST)), **ROLES)
     with pytest.raises(UsageError, match=words):
-        train(past, "logistic", **{"search": 1, "jobs": 1, "lesions": True} | options)
+        quick = {"search": 1, "jobs": 1, "lesions": True}
+        train(past, "logistic", **quick | options)
 
 
 def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
@@ -247,7 +258,8 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
     for _, own in table.assign(flagged=flagged).groupby("patient_id"):
         grid = Grid.of(own[["x", "y", "z"]].to_numpy(float))
         number = grid.clusters(own["lesion"].to_numpy() == 1)
-        touched = set(number[own["flagged"].to_numpy()]) - {0}
+        is_flagged = own["flagged"].to_numpy()
+        touched = set(number[is_flagged]) - {0}
         hit = hit + len(touched)
         total = total + int(number.max())
 

@@ -50,22 +50,25 @@ def hours(n_stays=150, seed=0):
     ill = np.repeat(rng.random(n_stays) < 0.25, 6)
     ews = np.round(rng.normal(4 + 2 * ill, 2), 1)
     ews[rng.random(len(ews)) < 0.15] = np.nan
+    moments = pd.date_range("2026-03-01", periods=6, freq="h")
     frame = pd.DataFrame(
         {
             "stay": stay,
-            "at": np.tile(pd.date_range("2026-03-01", periods=6, freq="h"), n_stays),
+            "at": np.tile(moments, n_stays),
             "ews": ews,
             "crp": rng.normal(50 + 20 * ill, 20).round(1),
             "ill": np.where(ill, "yes", "no"),
         }
     )
-    return frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+    shuffled = frame.sample(frac=1, random_state=seed)
+    return shuffled.reset_index(drop=True)
 
 
 def contract_of(take, higher="worse", **more):
     features = {name: Feature(type="number") for name in ("ews", "crp")}
+    roles = {"id": "stay", "label": "ill", "time": "at", "score": "ews"} | more
     return Contract(
-        **{"id": "stay", "label": "ill", "time": "at", "score": "ews"} | more,
+        **roles,
         higher=higher,
         features=features,
         per_unit=ScorePerUnit(per="stay", take=take),
@@ -78,8 +81,9 @@ def expected(frame, take, higher="worse"):
     with_score = rows.dropna(subset="ews")
     if take == "max":
         sign = 1 if higher == "worse" else -1
-        rank = (sign * with_score.ews).groupby(with_score.stay).transform("max")
-        with_score = with_score[sign * with_score.ews == rank]
+        signed = sign * with_score.ews
+        rank = signed.groupby(with_score.stay).transform("max")
+        with_score = with_score[signed == rank]
     side = "first" if take == "first" else "last"
     return with_score.drop_duplicates("stay", keep=side).set_index("stay")
 
@@ -116,7 +120,8 @@ def test_blocks_do_not_matter(batch_rows):
     batches = list(model.opened(night, batch_rows=batch_rows))
 
     rows = np.concatenate([batch.rows for batch in batches])
-    assert sorted(rows - 1) == sorted(expected(night, "max")["index"])
+    chosen = expected(night, "max")["index"]
+    assert sorted(rows - 1) == sorted(chosen)
 
 
 @settings(max_examples=50)
@@ -141,7 +146,8 @@ def test_choice_is_that_of_the_definition(lines, take, size):
     cohort = read_cohort(frame, contract)
     choice = RowChoice(take, lambda values: values["x"].copy())
     for start in range(0, len(frame), size):
-        choice.add(cohort.take(np.arange(start, min(start + size, len(frame)))))
+        stop = min(start + size, len(frame))
+        choice.add(cohort.take(np.arange(start, stop)))
 
     wanted = []
     for _, rows in frame.groupby("stay"):
@@ -149,7 +155,8 @@ def test_choice_is_that_of_the_definition(lines, take, size):
         rows = scored if len(scored) else rows
         if take == "max" and len(scored):
             rows = scored[scored.x == scored.x.max()]
-        wanted.append(rows.index[0 if take == "first" else -1] + 1)
+        place = 0 if take == "first" else -1
+        wanted.append(rows.index[place] + 1)
     assert choice.rows().tolist() == sorted(wanted)
 
 
@@ -159,11 +166,11 @@ def test_points_take_the_row_of_the_highest_sum(tmp_path):
     recipe = load_recipe(path)
     night = hours(40, seed=1).drop(columns="ill")
 
-    model = train(hours(), recipe, contract=contract_of("max", score=None), **QUICK)
+    contract = contract_of("max", score=None)
+    model = train(hours(), recipe, contract=contract, **QUICK)
     run = score(model, night, tmp_path / "run")
 
-    points = night.ews.fillna(0).map(lambda x: 3 if x >= 8 else 2 if x >= 5 else 0)
-    points += (night.crp >= 60).astype(int)
+    points = 2 * (night.ews >= 5) + (night.ews >= 8) + (night.crp >= 60)
     highest = points.groupby(night.stay).max()
     scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
     assert scores.score.to_dict() == highest.to_dict()
@@ -196,7 +203,8 @@ def test_methods_are_compared_on_the_rows_that_the_score_takes():
         jobs=1,
     )
 
-    assert set(compared.summary()["cohorts"]["ward"]) == {"given", "logistic"}
+    methods = compared.summary()["cohorts"]["ward"]
+    assert set(methods) == {"given", "logistic"}
     assert compared.document["cohorts"][0]["n_rows"] == 150
 
 
@@ -231,12 +239,14 @@ def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
 
     scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
     others = night.drop(index=first)
-    assert scores.score["s003"] == others.ews[others.stay == "s003"].max()
+    of_stay = others.ews[others.stay == "s003"]
+    assert scores.score["s003"] == of_stay.max()
 
 
 def test_model_is_validated_on_one_row_a_stay():
     model = train(hours(), "given", contract=contract_of("max"), **QUICK)
-    elsewhere = hours(60, seed=2).assign(stay=lambda rows: "t" + rows.stay)
+    elsewhere = hours(60, seed=2)
+    elsewhere["stay"] = "t" + elsewhere["stay"]
 
     by_file = validate(model, elsewhere)
     by_cohort = validate(model, read_cohort(elsewhere, model.contract, label="ill"))

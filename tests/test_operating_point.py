@@ -48,7 +48,8 @@ def labelled(
     seed: int = 0,
 ):
     y = np.arange(n_rows) < share * n_rows
-    return np.random.default_rng(seed).normal(size=n_rows) + shift * y, y
+    noise = np.random.default_rng(seed).normal(size=n_rows)
+    return noise + shift * y, y
 
 
 def grouped():
@@ -56,19 +57,24 @@ def grouped():
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(15), 20)
     y = rng.random(300) < 0.2
-    return rng.normal(size=300) + 2 * y + rng.normal(size=15)[group], y, group
+    own = rng.normal(size=300) + 2 * y
+    shared = rng.normal(size=15)[group]
+    return own + shared, y, group
+
+
+def has_both_classes(rows) -> bool:
+    return len({positive for _, positive in rows}) == 2
 
 
 # Few distinct values, so that ties within and between the classes are the rule.
-cohorts = st.lists(
-    st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40
-).filter(lambda rows: 0 < sum(positive for _, positive in rows) < len(rows))
+scored_rows = st.tuples(st.integers(-4, 4), st.booleans())
+cohorts = st.lists(scored_rows, min_size=2, max_size=40).filter(has_both_classes)
 
 
 def arrays(rows):
-    return np.array([score for score, _ in rows], float), np.array(
-        [positive for _, positive in rows]
-    )
+    scores = [score for score, _ in rows]
+    positive = [positive for _, positive in rows]
+    return np.array(scores, float), np.array(positive)
 
 
 @given(cohorts, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
@@ -76,7 +82,8 @@ def test_min_sensitivity_is_the_promised_rank_of_the_positive_scores(rows, least
     scores, y = arrays(rows)
     rank = floor((1 - least) * (y.sum() + 1) + 1e-9)
     ladder = np.concatenate([[FLAG_EVERYTHING], np.sort(scores[y])])
-    assert choose(scores, y, MinSensitivity(least)).threshold == ladder[rank]
+    chosen = choose(scores, y, MinSensitivity(least))
+    assert chosen.threshold == ladder[rank]
 
 
 @given(cohorts, st.floats(0.01, 1.0))
@@ -97,10 +104,12 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
     def cost(threshold):
         found = np.mean(scores[y] >= threshold)
         false = np.mean(scores[~y] >= threshold)
-        return prevalence * (miss * (1 - found) + found) + (1 - prevalence) * false
+        of_cases = miss * (1 - found) + found
+        return prevalence * of_cases + (1 - prevalence) * false
 
     chosen = choose(scores, y, MissCost(miss, prevalence=prevalence))
-    assert cost(chosen.threshold) <= min(map(cost, [*scores, np.inf])) + 1e-9
+    costs = [cost(threshold) for threshold in [*scores, np.inf]]
+    assert cost(chosen.threshold) <= min(costs) + 1e-9
 
 
 def test_rules_at_known_thresholds():
@@ -109,9 +118,11 @@ def test_rules_at_known_thresholds():
     """
     hits = np.array([10, 9, 5, 0])
     alarms = np.array([10, 5, 1, 0])
-    exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
+    is_case = np.arange(100) < 10
+    exact = choose(np.arange(100.0), is_case, MaxFlagRate(0.1))
+    rule = MissCost(2.5, prevalence=0.5)
     # 0.825 a row at the second threshold, 0.925 at the third.
-    assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
+    assert pick(rule, hits, alarms, 1.0) == 1
     assert exact.threshold == 90.0
     assert exact.flag_rate.value == pytest.approx(0.1)
 
@@ -121,20 +132,20 @@ def test_g_mean_is_the_largest_of_all_thresholds(rows):
     scores, y = arrays(rows)
 
     def g_mean(threshold):
-        return np.sqrt(
-            np.mean(scores[y] >= threshold) * np.mean(scores[~y] < threshold)
-        )
+        sensitivity = np.mean(scores[y] >= threshold)
+        specificity = np.mean(scores[~y] < threshold)
+        return np.sqrt(sensitivity * specificity)
 
-    assert (
-        g_mean(choose(scores, y, GMean()).threshold) >= max(map(g_mean, scores)) - 1e-9
-    )
+    chosen = choose(scores, y, GMean())
+    assert g_mean(chosen.threshold) >= max(map(g_mean, scores)) - 1e-9
 
 
 @pytest.mark.parametrize("rule", [*RULES, Threshold(0.5)], ids=str)
 def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     scores, y = labelled()
     scores = np.round(scores, 1)
-    point = choose(scores, y, rule, fold=np.arange(len(y)) % 5)
+    fold = np.arange(len(y)) % 5
+    point = choose(scores, y, rule, fold=fold)
     hits = (scores[y] >= point.threshold).sum()
     share = y.mean()
     found = share * point.sensitivity.value
@@ -142,9 +153,8 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
 
     assert point.misses == y.sum() - hits
     assert point.sensitivity.value == pytest.approx(hits / (y.sum() + 1))
-    assert point.specificity.value == pytest.approx(
-        np.mean(scores[~y] < point.threshold)
-    )
+    specificity = np.mean(scores[~y] < point.threshold)
+    assert point.specificity.value == pytest.approx(specificity)
     assert point.flag_rate.value == pytest.approx(found + false)
     assert point.ppv.value == pytest.approx(found / point.flag_rate.value)
     assert point.npv.value == pytest.approx(
@@ -161,11 +171,11 @@ def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
     fold = np.arange(len(y)) % 5
     order = np.random.default_rng(1).permutation(len(y))
-    repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
+    noise = np.random.default_rng(2).normal(size=(3, len(y)))
+    repeats = scores + noise
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
-    moved = choose(
-        scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order]
-    )
+    in_order = {"fold": fold[order], "repeats": repeats[:, order]}
+    moved = choose(scores[order], y[order], rule, **in_order)
     assert moved == point
 
 
@@ -181,7 +191,8 @@ def test_only_the_order_of_scores_counts(rows, rule):
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
     point = choose(scores, y, MinSensitivity(0.95))
-    unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
+    rule = MinSensitivity(0.9, confidence=0.95)
+    unsure = choose(*labelled(200, 0.1), rule)
     sensitivity = point.sensitivity
     flag_rate = point.flag_rate
 
@@ -216,14 +227,16 @@ def test_confidence_exact_bound():
         )
 
     assert lower_bound(threshold) >= 0.9
-    assert lower_bound(np.min(scores[y & (scores > threshold)])) < 0.9
+    next_higher = np.min(scores[y & (scores > threshold)])
+    assert lower_bound(next_higher) < 0.9
 
 
 def test_few_positives_are_said_aloud():
     """An interval holds its figure even where no case is found."""
     point = choose(*labelled(240, 0.1), MinSensitivity(0.9))
     few = np.arange(60) < 20
-    none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
+    last_ten = np.where(np.arange(60) >= 50, 1.0, 0.0)
+    none = choose(last_ten, few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
     assert (
         f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
@@ -319,14 +332,16 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     scores, y = labelled()
     rare = choose(scores, y, Threshold(1.0, prevalence=0.001))
     estimated = choose(scores, y, Threshold(1.0))
-    stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
+    prevalence = float(y.mean())
+    stated = choose(scores, y, Threshold(1.0, prevalence=prevalence))
     for name in ("ppv", "npv", "nne"):
         assert getattr(estimated, name).value == pytest.approx(
             getattr(stated, name).value
         )
         assert width(estimated, name) > 1.1 * width(stated, name)
     assert estimated.sensitivity.high == stated.sensitivity.high
-    assert rare.flag_rate.value == pytest.approx(1 - rare.specificity.value, abs=0.001)
+    false = 1 - rare.specificity.value
+    assert rare.flag_rate.value == pytest.approx(false, abs=0.001)
     assert width(rare, "flag_rate") == pytest.approx(
         width(rare, "specificity"), rel=0.05
     )
@@ -337,7 +352,8 @@ def test_folds_that_disagree_widen_specificity_alone():
     fold = np.arange(600) % 5
     alike = choose(scores, y, Threshold(1.0), fold=fold)
     sorted_folds = fold.copy()
-    sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
+    rank = np.argsort(np.argsort(scores[~y]))
+    sorted_folds[~y] = rank * 5 // (~y).sum()
     apart = choose(scores, y, Threshold(1.0), fold=sorted_folds)
 
     assert apart.specificity.low < alike.specificity.low - 0.1
@@ -351,11 +367,13 @@ def test_repeats_that_differ_at_one_threshold_widen_specificity():
     scores, y = labelled(600)
     shift = np.array([-0.4, 0.0, 0.4])
     same = np.tile(scores, (3, 1))
+    moved = same + shift[:, None]
     alike = choose(scores, y, Threshold(1.0), repeats=same)
-    shifted = choose(scores, y, Threshold(1.0), repeats=same + shift[:, None])
+    shifted = choose(scores, y, Threshold(1.0), repeats=moved)
 
-    rates = np.mean(same[:, ~y] + shift[:, None] < 1.0, axis=1)
-    by_rows = np.mean(scores[~y] < 1.0) * np.mean(scores[~y] >= 1.0) / np.sum(~y)
+    rates = np.mean(moved[:, ~y] < 1.0, axis=1)
+    is_clear = scores[~y] < 1.0
+    by_rows = np.mean(is_clear) * np.mean(~is_clear) / len(is_clear)
     growth = 1 + np.var(rates, ddof=1) / 3 / by_rows
     for end in ("low", "high"):
         reach = [
@@ -384,14 +402,16 @@ def test_observed_predictive_interval():
         np.array(rate_interval(seen.true_negative, left))
     )
     assert seen.ppv.value == pytest.approx(known["ppv"].value)
-    assert width(seen, "ppv") > known["ppv"].high - known["ppv"].low
+    ppv = known["ppv"]
+    assert width(seen, "ppv") > ppv.high - ppv.low
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
         assert rare[name].low < rare[name].value < rare[name].high
     assert rare["nne"].low == pytest.approx(1 / rare["ppv"].high)
     # Of a hundred rows ninety-five are negatives: what is known of them is what is
     # known of the workload.
     workload = rare["flag_rate"].high - rare["flag_rate"].low
-    assert workload == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
+    expected = 0.95 * width(seen, "specificity")
+    assert workload == pytest.approx(expected, rel=0.05)
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
@@ -404,7 +424,8 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
         np.repeat(np.arange(200), 3),
     )
     assert thrice.threshold == once.threshold
-    assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
+    expected = once.sensitivity.value
+    assert thrice.sensitivity.value == pytest.approx(expected, abs=0.002)
     assert (
         thrice.sensitivity.high - thrice.sensitivity.low
         >= once.sensitivity.high - once.sensitivity.low
@@ -420,7 +441,8 @@ def test_groups_widen_every_interval():
     scores, y, group = grouped()
     rows = performance(scores, y, 0.5)
     patients = performance(scores, y, 0.5, group)
-    alone = choose(scores, y, GMean(), np.arange(len(y)))
+    each_alone = np.arange(len(y))
+    alone = choose(scores, y, GMean(), each_alone)
     dealt = choose(scores, y, Threshold(0.5), group, fold=group % 5)
     whole = choose(scores, y, Threshold(0.5), group, fold=None)
     one = ranking_summary(*labelled(), n_settings=1)
@@ -438,16 +460,14 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    made = [
-        choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES
-    ]
+    fold = np.arange(len(y)) % 5
+    made = [choose(scores, y, rule, group, fold=fold) for rule in RULES]
     made += [curve(scores, y, group), ranking_summary(scores, y, group)]
     for figures in made:
-        text = json.dumps(figures.to_dict(), allow_nan=False)
-        assert (
-            type(figures).from_dict(json.loads(text), "figures").to_dict()
-            == figures.to_dict()
-        )
+        content = figures.to_dict()
+        text = json.dumps(content, allow_nan=False)
+        read = type(figures).from_dict(json.loads(text), "figures")
+        assert read.to_dict() == content
 
 
 def test_a_curve_passes_through_what_performance_says():
@@ -462,7 +482,8 @@ def test_a_curve_passes_through_what_performance_says():
                 getattr(at, name).value_and_interval
             )
         for name in ("flag_rate", "ppv", "npv"):
-            assert getattr(drawn, name)[i] == pytest.approx(getattr(at, name).value)
+            shown = getattr(drawn, name)[i]
+            assert shown == pytest.approx(getattr(at, name).value)
 
     assert drawn.threshold[0] == scores.min()
     assert drawn.threshold[-1] == scores.max()
@@ -483,7 +504,8 @@ def test_promise_few_groups(n_groups, taken_back):
     # groups.
     group = np.repeat(np.arange(n_groups), 40)
     y = np.tile(np.arange(40) < 20, n_groups)
-    scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
+    shared = np.random.default_rng(0).normal(size=n_groups)
+    scores = shared[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
     assert (
         any("too few groups to promise" in note for note in point.notes) == taken_back
@@ -495,7 +517,8 @@ def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
     """Two groups hold all high scores, which says nothing of who is missed."""
     group = np.repeat(np.arange(20), 20)
     y = np.arange(400) % 4 > 0
-    scores = np.random.default_rng(0).normal(size=400) + 10 * (group < 2)
+    noise = np.random.default_rng(0).normal(size=400)
+    scores = noise + 10 * (group < 2)
     by_group = choose(scores, y, MinSensitivity(0.9), group)
     by_row = choose(scores, y, MinSensitivity(0.9), None)
     assert by_group.threshold == by_row.threshold
@@ -510,11 +533,11 @@ def test_observed_shares_are_those_of_scikit_learn():
     assert seen.accuracy == pytest.approx(accuracy_score(y, scores >= 0.8))
     assert seen.f1 == pytest.approx(f1_score(y, scores >= 0.8))
     assert seen.min_sensitivity == min(seen.sensitivity.value, seen.specificity.value)
-    assert night.sensitivity.value is night.ppv.value is night.auroc.value is None
+    flag_rate = night.flag_rate
+    for figure in (night.sensitivity, night.ppv, night.auroc):
+        assert figure.value is None
     assert night.specificity.value == 0.75
-    assert (
-        0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
-    )
+    assert 0 < flag_rate.low < flag_rate.value == 0.25 < flag_rate.high
 
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.
@@ -529,12 +552,13 @@ ANSWERS = {
 
 
 def answered(rng, people: int = 1000) -> pd.DataFrame:
-    kinds = rng.choice(len(ANSWERS), people, p=[n / 1000 for n, _ in ANSWERS.values()])
-    share = np.array([ill / n for n, ill in ANSWERS.values()])
-    table = pd.DataFrame(
-        np.array([*ANSWERS])[kinds], columns=["fever", "cough", "stay"]
-    )
-    return table.assign(ill=np.where(rng.random(people) < share[kinds], "yes", "no"))
+    numbers = np.array([*ANSWERS.values()])
+    share = numbers[:, 1] / numbers[:, 0]
+    kinds = rng.choice(len(ANSWERS), people, p=numbers[:, 0] / 1000)
+    answers = np.array([*ANSWERS])[kinds]
+    table = pd.DataFrame(answers, columns=["fever", "cough", "stay"])
+    is_ill = rng.random(people) < share[kinds]
+    return table.assign(ill=np.where(is_ill, "yes", "no"))
 
 
 def past(folder, people: pd.DataFrame):
@@ -560,7 +584,8 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     flagged = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy()
     ill = new["ill"] == "yes"
 
-    assert flagged[ill].mean() == pytest.approx(point["sensitivity"]["value"], abs=0.06)
+    sensitivity = point["sensitivity"]["value"]
+    assert flagged[ill].mean() == pytest.approx(sensitivity, abs=0.06)
     assert 1 - flagged[~ill].mean() == pytest.approx(
         point["specificity"]["value"], abs=0.05
     )
@@ -572,17 +597,22 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     assert set(together) <= {0.0, 1.0}
 
 
+sizes_and_shares = st.tuples(st.integers(5, 90), st.floats(0, 1))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(5, 90), st.floats(0, 1)), min_size=2, max_size=8),
+    st.lists(sizes_and_shares, min_size=2, max_size=8),
     st.sampled_from(RULES),
     st.integers(0, 10_000),
 )
 def test_threshold_rates_of_new_rows(kinds, rule, seed):
     """A chosen threshold has the rates of new rows like those held out."""
     rng = np.random.default_rng(seed)
-    numbers = np.repeat(np.arange(len(kinds)), [n for n, _ in kinds])
-    y = rng.random(len(numbers)) < np.array([share for _, share in kinds])[numbers]
+    sizes = [n for n, _ in kinds]
+    shares = np.array([share for _, share in kinds])
+    numbers = np.repeat(np.arange(len(kinds)), sizes)
+    y = rng.random(len(numbers)) < shares[numbers]
     y[:2] = True, False
     scores = numbers + rng.normal(0, 0.2, len(numbers))
 
@@ -591,7 +621,8 @@ def test_threshold_rates_of_new_rows(kinds, rule, seed):
     new = as_new(scores, numbers) >= point.threshold
     held = scores >= point.threshold
     for rows in (y, ~y):
-        assert abs(new[rows].sum() - held[rows].sum()) <= max(0.03 * rows.sum(), 1)
+        apart = abs(new[rows].sum() - held[rows].sum())
+        assert apart <= max(0.03 * rows.sum(), 1)
 
 
 def test_threshold_by_chance_refused():
@@ -601,17 +632,18 @@ def test_threshold_by_chance_refused():
     new rows.
     """
     numbers = np.repeat(np.arange(5), 200)
-    scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(
-        np.linspace(-0.3, 0.3, 200), 5
-    )
-    point = choose(scores, np.arange(1000) % 4 == 0, MaxFlagRate(0.65), ties=numbers)
+    levels = np.array([0.0, 1.0, 1.002, 2.0, 3.0])
+    spread = np.tile(np.linspace(-0.3, 0.3, 200), 5)
+    scores = levels[numbers] + spread
+    y = np.arange(1000) % 4 == 0
+    point = choose(scores, y, MaxFlagRate(0.65), ties=numbers)
     assert point.flag_rate.value == pytest.approx(0.4, abs=0.001)
 
 
 def test_tied_rows_threshold_halfway_to_the_next_lower_score():
     """Machines of folds score a tie differently; new rows have the mean."""
     numbers = np.repeat(np.arange(3), [300, 60, 40])
-    y = np.concatenate([np.arange(300) < 3, np.arange(60) < 30, np.arange(40) < 30])
+    y = np.repeat([True, False, True, False, True, False], [3, 297, 30, 30, 30, 10])
     fold = np.arange(400) % 5
     scores = numbers + 0.1 * (fold - 2)
 
@@ -626,8 +658,9 @@ def test_threshold_flags_nearly_all():
     """Where the rule would flag nearly everybody the nearest threshold stands and says
     so."""
     numbers = np.repeat([0, 1], [400, 200])
-    y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
-    scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
+    y = np.repeat([True, False, True, False], [20, 380, 120, 80])
+    noise = np.random.default_rng(0).normal(0, 0.01, 600)
+    scores = numbers + noise
     cut = choose(scores, y, MinSensitivity(0.9), ties=None)
     point = choose(scores, y, MinSensitivity(0.9), ties=numbers)
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
@@ -638,7 +671,8 @@ def test_threshold_flags_nearly_all():
 def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
     row = np.arange(500)
     ill = np.where((row % 10 == 0) | (row < 50), "yes", "no")
-    people = pd.DataFrame({"fever": (row < 100).astype(int), "ill": ill})
+    fever = (row < 100).astype(int)
+    people = pd.DataFrame({"fever": fever, "ill": ill})
     with pytest.raises(
         UsageError,
         match=r"would flag every row: many cases have the same values.*`g_mean`",
@@ -658,14 +692,11 @@ def test_rows_are_numbered_only_where_one_stands_for_many():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=300)
     y = rng.random(300) < 0.3
-    assert number_ties(rng.normal(size=(300, 3))) is None
-    assert number_ties(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
-    assert (
-        len(
-            np.unique(
-                number_ties(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]]))
-            )
-        )
-        == 2
-    )
-    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), ties=np.arange(300))
+    apart = rng.normal(size=(300, 3))
+    thrice = np.repeat(rng.normal(size=(100, 3)), 3, axis=0)
+    tied = np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]])
+    each_alone = np.arange(300)
+    assert number_ties(apart) is None
+    assert number_ties(thrice) is None
+    assert len(np.unique(number_ties(tied))) == 2
+    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), ties=each_alone)

@@ -63,12 +63,14 @@ def test_bounds_of_range_within_once_the_width(low, high):
 
 def profile_of(values) -> Profile:
     middle = float(np.median(values))
+    n_below = len(values) // 2
     numbers = NumberProfile(
         edges=(middle,),
-        counts=(len(values) // 2, len(values) - len(values) // 2),
+        counts=(n_below, len(values) - n_below),
         range=(min(values), max(values)),
     )
-    return Profile(n_rows=len(values), n_units=len(values), features={"x": numbers})
+    n = len(values)
+    return Profile(n_rows=n, n_units=n, features={"x": numbers})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,8 @@ def test_odd_rows_scored_as_missing(model, run):
     missing = model.score_frame(empty)
 
     assert odd["score"].tolist() == missing["score"].tolist()
-    assert odd["out_of_bounds"].dropna().tolist() == ["fever", "fever", "fever", "crp"]
+    listed = odd["out_of_bounds"].dropna()
+    assert listed.tolist() == ["fever", "fever", "fever", "crp"]
     assert odd["chance"][:4].isna().all()
     assert odd["chance"][4:].notna().all()
 
@@ -300,7 +303,8 @@ def test_exports_not_ordinary(run, tmp_path):
         "id",
         [[str(number) for number in range(1, flagged.rows.num_rows + 1)]],
     )
-    n_odd = sum(bool(text) for text in numbered["out_of_bounds"].to_pylist())
+    listed = numbered["out_of_bounds"].to_pylist()
+    n_odd = sum(bool(text) for text in listed)
     odd_flagged = flagged.__class__(
         flagged.directory, flagged.run, numbered, flagged.to_check
     )
@@ -320,7 +324,8 @@ def test_ledger_keeps_states(model, tmp_path):
     counts = run.document["counts"]
     assert counts["out_of_bounds"] == 4
     assert counts["new"] == counts["flagged"]
-    assert all(bool(line["state"]) == bool(line["rank"]) for line in listed)
+    for line in listed:
+        assert bool(line["state"]) == bool(line["rank"])
 
 
 def test_violation_still_stops(model, tmp_path):
@@ -334,7 +339,7 @@ def test_violation_still_stops(model, tmp_path):
 def test_channel_of_image_unusable(tissue, tissue_model, tmp_path):
     """A channel of one value, of none, or out of bounds in all voxels is named."""
     night = voxels(4, seed=5).drop(columns="tissue")
-    by_patient = dict(tuple(night.groupby("patient").groups.items()))
+    by_patient = night.groupby("patient").groups
     first, second, third, _ = by_patient
     night.loc[by_patient[first], "t2"] = 0.0
     night.loc[by_patient[second], "t2"] = np.nan
@@ -344,7 +349,8 @@ def test_channel_of_image_unusable(tissue, tissue_model, tmp_path):
     run = score(tissue_model, night, tmp_path / "run", date=NIGHT)
 
     channels = run.document["check_values"]["channels"]
-    assert [(odd["group"], odd["column"], odd["fault"]) for odd in channels] == [
+    faults = [(odd["group"], odd["column"], odd["fault"]) for odd in channels]
+    assert faults == [
         (first, "t2", "one value"),
         (second, "t2", "missing"),
         (third, "adc", "out of bounds"),

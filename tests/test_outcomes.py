@@ -37,9 +37,9 @@ FIRST = pd.Timestamp("2026-03-01")
 
 def events_of(**times):
     """Return events by patient, in days from the first night."""
-    lines = [
-        (name, FIRST + time * DAY) for name, days in times.items() for time in days
-    ]
+    lines = []
+    for name, days in times.items():
+        lines += [(name, FIRST + time * DAY) for time in days]
     frame = pd.DataFrame(lines, columns=["patient", "time"])
     return frame.astype({"time": "datetime64[us]"})
 
@@ -47,7 +47,8 @@ def events_of(**times):
 def rows_of(*lines):
     """Return rows: night in days, patient, flagged."""
     frame = pd.DataFrame(lines, columns=["night", "patient", "flagged"])
-    frame["night"] = (FIRST + frame["night"] * DAY).astype("datetime64[us]")
+    times = FIRST + frame["night"] * DAY
+    frame["night"] = times.astype("datetime64[us]")
     frame["score"] = frame["flagged"].astype(float)
     frame["chance"] = 0.5
     frame["model"] = "m"
@@ -64,9 +65,12 @@ def brute_truth(night, times, window, as_of):
     return "open" if end > as_of else "none"
 
 
+event_days = st.lists(st.floats(-2, 12), max_size=3)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 8), st.sampled_from("abc")), min_size=1),
-    st.dictionaries(st.sampled_from("abc"), st.lists(st.floats(-2, 12), max_size=3)),
+    st.dictionaries(st.sampled_from("abc"), event_days),
     st.integers(1, 5),
     st.integers(0, 1),
     st.floats(0, 15),
@@ -87,13 +91,11 @@ def test_truth_is_that_of_the_definition(nights, times, within, after, until):
 
 
 def test_lead_time_is_of_unbroken_flags():
-    rows = rows_of(
-        *((night, "a", night != 1) for night in range(4)),
-        *((night, "b", night < 2) for night in range(4)),
-    )
-    known = with_truth(
-        rows, events_of(a=[3.5], b=[3.5]), Window(24 * 9), FIRST + 30 * DAY
-    )
+    of_a = [(night, "a", night != 1) for night in range(4)]
+    of_b = [(night, "b", night < 2) for night in range(4)]
+    rows = rows_of(*of_a, *of_b)
+    events = events_of(a=[3.5], b=[3.5])
+    known = with_truth(rows, events, Window(24 * 9), FIRST + 30 * DAY)
 
     lead = lead_time(detected_events(known))
 
@@ -111,7 +113,9 @@ def brute_lead(nights, event):
         if not flagged:
             break
         first = night
-    return None if first is None else (event - first) / pd.Timedelta(hours=1)
+    if first is None:
+        return None
+    return (event - first) / pd.Timedelta(hours=1)
 
 
 @given(
@@ -130,18 +134,21 @@ def test_lead_time_is_that_of_the_definition(flags):
         times = [(FIRST + night * DAY, flagged) for night, flagged in nights]
         expected[name] = brute_lead(times, FIRST + 6.5 * DAY)
     events = events_of(**{name: [6.5] for name in flags})
-    known = with_truth(rows_of(*lines), events, Window(24 * 9), FIRST + 30 * DAY)
+    as_of = FIRST + 30 * DAY
+    known = with_truth(rows_of(*lines), events, Window(24 * 9), as_of)
 
     found = detected_events(known).set_index("patient").hours
 
-    assert {name: None if pd.isna(h) else h for name, h in found.items()} == expected
+    hours = {name: None if pd.isna(h) else h for name, h in found.items()}
+    assert hours == expected
 
 
 def test_lead_time_by_subgroup_hides_few_events():
     rows = rows_of(
         *((night, name, night > 0) for night in range(3) for name in "abcdef")
     )
-    rows["subgroup_sex"] = rows["patient"].map(lambda name: "f" if name < "e" else "m")
+    is_female = rows["patient"] < "e"
+    rows["subgroup_sex"] = np.where(is_female, "f", "m")
     events = events_of(**{name: [2.5] for name in "abcdef"})
     window = Window(24 * 9)
     as_of = FIRST + 30 * DAY
@@ -203,7 +210,8 @@ def test_intervals_allow_for_stays():
 
 def test_below_is_said_of_what_is_below():
     fine = SensitivityAndPpv(
-        sensitivity=Estimate(0.7, 0.6, 0.8), ppv=Estimate(0.5, 0.2, 0.8)
+        sensitivity=Estimate(0.7, 0.6, 0.8),
+        ppv=Estimate(0.5, 0.2, 0.8),
     )
     too_high = fine.replace(sensitivity=Estimate(0.98, 0.96, 0.99))
 
@@ -253,7 +261,8 @@ def trained(contract):
 def site(tmp_path_factory):
     """Three nights of a ledger, all patients on each."""
     folder = tmp_path_factory.mktemp("outcomes")
-    save_model(trained(Contract(label="ill", id="patient")), folder / "model")
+    model = trained(Contract(label="ill", id="patient"))
+    save_model(model, folder / "model")
     night = patients(60, share=0.2, seed=2)
     table = folder / "night.csv"
     for number in (1, 2, 3):
@@ -298,7 +307,8 @@ def test_outcomes_of_a_series(site):
     assert figures["nights"] == 3
     assert figures["open"] == figures["past"] == 0
     assert figures["cases"] == 2 * len(ill)
-    assert figures["sensitivity"]["value"] == pytest.approx(n_hit / len(ill))
+    sensitivity = figures["sensitivity"]["value"]
+    assert sensitivity == pytest.approx(n_hit / len(ill))
     assert figures["lead"]["events"] == len(ill)
     assert figures["lead"]["detected"] == n_hit
 
@@ -311,7 +321,8 @@ def test_outcomes_of_a_series(site):
     assert corrected["corrected"] == 1
     assert corrected["figures"]["cases"] == 2 * len(ill) - 2
 
-    shown = as_json("history", "--ledger", folder / "l.db")["series"][0]["outcomes"]
+    (series,) = as_json("history", "--ledger", folder / "l.db")["series"]
+    shown = series["outcomes"]
     assert shown == corrected["figures"]
 
 
@@ -335,10 +346,14 @@ def test_status_says_that_outcomes_are_below():
     rows, events = ward(400, 0)
     window = Window(24.0 * 100)
     as_of = FIRST + 400 * DAY
-    promised = SensitivityAndPpv(sensitivity=Estimate(0.98, 0.96, 0.99), ppv=Estimate())
+    promised = SensitivityAndPpv(
+        sensitivity=Estimate(0.98, 0.96, 0.99),
+        ppv=Estimate(),
+    )
     known = with_truth(rows, events, window, as_of)
 
-    (reason,) = reasons_of_outcomes(outcome_figures(known, window, as_of, promised, {}))
+    figures = outcome_figures(known, window, as_of, promised, {})
+    (reason,) = reasons_of_outcomes(figures)
 
     assert reason.code == "outcomes_below"
     assert reason.words.startswith("Sensitivity by outcomes is 7")
@@ -381,7 +396,8 @@ def test_promise_is_compared_with_nights_of_its_model():
     window = Window(24.0 * 100)
     as_of = FIRST + 400 * DAY
     promised = SensitivityAndPpv(
-        sensitivity=Estimate(0.7, 0.65, 0.75), ppv=Estimate(None, None, None)
+        sensitivity=Estimate(0.7, 0.65, 0.75),
+        ppv=Estimate(None, None, None),
     )
     alone = with_truth(rows, events, window, as_of)
     # The earlier model found nobody among other patients.
@@ -389,9 +405,9 @@ def test_promise_is_compared_with_nights_of_its_model():
     earlier = events.assign(
         patient=events["patient"] + " before", time=events["time"] - 200 * DAY
     )
-    both = with_truth(
-        pd.concat([before, rows]), pd.concat([events, earlier]), window, as_of
-    )
+    all_rows = pd.concat([before, rows])
+    all_events = pd.concat([events, earlier])
+    both = with_truth(all_rows, all_events, window, as_of)
 
     figures = outcome_figures(both, window, as_of, promised, {})
 
@@ -462,7 +478,8 @@ def test_missed_cases_are_written_for_their_owner(site):
     assert out.stat().st_mode & 0o777 == 0o600
     missed = pd.read_csv(out, dtype=str)
     flagged = flags_of(folder)
-    assert set(missed["patient"]) == {name for name in ill if not flagged[name]}
+    not_flagged = {name for name in ill if not flagged[name]}
+    assert set(missed["patient"]) == not_flagged
 
 
 def test_forget_erases_outcomes(site):
@@ -506,12 +523,15 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
     )
 
     scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
-    assert scores.subgroup_ward.to_dict() == night.set_index("patient").ward.to_dict()
+    wards = night.set_index("patient").ward
+    assert scores.subgroup_ward.to_dict() == wards.to_dict()
     figures = entered["figures"]
     assert figures["cases"] == len(ill)
-    events = {lead["level"]: lead["events"] for lead in figures["lead_by_subgroup"]}
+    by_ward = figures["lead_by_subgroup"]
+    events = {lead["level"]: lead["events"] for lead in by_ward}
     assert events == ill.ward.value_counts().to_dict()
-    flagged = scores.flagged[ill.patient].groupby(ill.ward.to_numpy()).sum()
+    flagged_cases = scores.flagged[ill.patient]
+    flagged = flagged_cases.groupby(ill.ward.to_numpy()).sum()
     for lead in figures["lead_by_subgroup"]:
         assert lead["column"] == "ward"
         assert lead["detected"] == flagged[lead["level"]]
@@ -579,7 +599,8 @@ def test_events_of_several_classes(tmp_path):
         name = of_class["class"]
         score = scores[f"score_{name}"]
         is_case = (night.became == name).to_numpy()
-        hit = (score[night.patient] >= thresholds[name]).to_numpy() & is_case
+        is_flagged = (score[night.patient] >= thresholds[name]).to_numpy()
+        hit = is_flagged & is_case
         assert of_class["cases"] == is_case.sum()
         assert of_class["true_positive"] == hit.sum()
         auroc = roc_auc_score(is_case, score[night.patient])
@@ -595,9 +616,8 @@ def test_events_that_count_are_named():
 
 
 def test_several_classes_need_the_name_of_the_event():
-    nights = _Nights(
-        pd.DataFrame(), CohortDeclaration(id="p"), None, 0, ["sepsis", "kidney"]
-    )
+    declaration = CohortDeclaration(id="p")
+    nights = _Nights(pd.DataFrame(), declaration, None, 0, ["sepsis", "kidney"])
     with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
         nights.outcome_of_contract({"time": "when", "within": 72.0})
 
@@ -612,7 +632,8 @@ def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):
     for number in (1, 2, 3):
         fever = night.fever + 0.001 * number
         table = tmp_path / f"night{number}.csv"
-        night.assign(fever=fever).drop(columns="ill").to_csv(table, index=False)
+        changed = night.assign(fever=fever).drop(columns="ill")
+        changed.to_csv(table, index=False)
         screen(
             *("score", model, table, "--out", tmp_path / f"run{number}"),
             *("--date", f"2026-03-0{number}", *ledger, "--jobs", "1"),
@@ -628,16 +649,19 @@ def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):
     late = entered("".join(f"{name},2026-03-04 08:00\n" for name in ill))
     taken_back = entered(f"{ill[1]},\n")
     screen("ledger", "rebuild", place)
-    shown = as_json("history", "--verify", *ledger)["series"][0]["outcomes"]
-    screen("forget", ill[1], "--ledger", place, "--reason", "asked", "--runs", tmp_path)
-    status = as_json("history", "--verify", *ledger)["series"][0]["outcomes"]
+    (before,) = as_json("history", "--verify", *ledger)["series"]
+    erased_by = ("--reason", "asked", "--runs", tmp_path)
+    screen("forget", ill[1], "--ledger", place, *erased_by)
+    (after,) = as_json("history", "--verify", *ledger)["series"]
+    shown = before["outcomes"]
+    status = after["outcomes"]
 
     # By pandas alone: windows of three days, three nights, one event a patient.
     days = {name: [pd.Timestamp("2026-03-04 08:00")] for name in ill}
+    as_of = FIRST + 60 * DAY
     rows = rows_of(*((night - 1, name, False) for night in (1, 2, 3) for name in ill))
     n_cases = sum(
-        brute_truth(row.night, days[row.patient], Window(72.0), FIRST + 60 * DAY)
-        == "case"
+        brute_truth(row.night, days[row.patient], Window(72.0), as_of) == "case"
         for row in rows.itertuples()
     )
     assert early["new"] == 1
@@ -693,6 +717,8 @@ def test_site_reads_outcomes_every_night(site, tmp_path, monkeypatch):
     assert "NOT_SET" in unset["tables"][0]["refused"]
     assert first["series"][0]["status"] == "published"
     assert second["outcomes"][0]["new"] == len(ill)
-    assert again["tables"][0]["new"] == again["tables"][0]["corrected"] == 0
+    (table,) = again["tables"]
+    assert table["new"] == 0
+    assert table["corrected"] == 0
     overview = (tmp_path / "runs" / "overview" / "2026-03-02.html").read_text()
     assert "Outcomes read" in overview

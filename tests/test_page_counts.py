@@ -41,7 +41,8 @@ def lines_of(page: str, section: str) -> list[str]:
 def counts_of(line: str) -> list[tuple[int, int]]:
     """Return the flagged and all of each "n of m" in a line of a table."""
     pairs = N_OF_M.findall(line)
-    return [(int(n.replace(",", "")), int(m.replace(",", ""))) for n, m in pairs]
+    without_commas = [(n.replace(",", ""), m.replace(",", "")) for n, m in pairs]
+    return [(int(n), int(m)) for n, m in without_commas]
 
 
 def test_operating_points_counts(model):
@@ -54,7 +55,8 @@ def test_operating_points_counts(model):
     of_cases, of_others = counts_of(in_use[0])
 
     assert of_cases == (int((flagged & is_case).sum()), n_cases)
-    assert of_others == (int((flagged & ~is_case).sum()), len(flagged) - n_cases)
+    n_others = len(flagged) - n_cases
+    assert of_others == (int((flagged & ~is_case).sum()), n_others)
 
 
 def test_own_boundary_counts(model):

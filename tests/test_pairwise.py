@@ -39,7 +39,8 @@ def rows_and_centres(
     n_features: int, n: int = 700, m: int = 150
 ) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n_features)
-    return rng.normal(size=(n, n_features)), rng.normal(size=(m, n_features))
+    x = rng.normal(size=(n, n_features))
+    return x, rng.normal(size=(m, n_features))
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1.0, 1e30])
@@ -48,10 +49,10 @@ def test_weights_of_any_size_keep_their_digits(factor):
     weights = factor * np.ones(len(centres))
     exact = Gaussian(0.2)(x, centres) @ weights
     tiny = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
-    np.testing.assert_allclose(
-        weighted_sum(Gaussian(0.2), x, centres, weights), exact, rtol=2e-6
-    )
-    assert tiny == pytest.approx(np.full(9, 9 * 3e-308), rel=1e-12)
+    sums = weighted_sum(Gaussian(0.2), x, centres, weights)
+    np.testing.assert_allclose(sums, exact, rtol=2e-6)
+    expected = np.full(9, 9 * 3e-308)
+    assert tiny == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ def test_weights_of_any_size_keep_their_digits(factor):
 def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(400, 3))
-    near = np.concatenate([centres, centres + apart * rng.normal(size=centres.shape)])
+    copies = centres + apart * rng.normal(size=centres.shape)
+    near = np.concatenate([centres, copies])
     weights = np.repeat([1.0, -1.0], 400)[:, None]
+    both = np.hstack([np.abs(weights), weights])
     assert (in_double(Gaussian(0.2), near, weights) == exact).all()
     # One output that cancels decides for all.
-    assert (
-        in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact
-    ).all()
+    assert (in_double(Gaussian(0.2), near, both) == exact).all()
 
 
 @given(few=st.integers(1, 100), large=st.floats(1.0, 1e6), seed=st.integers(0, 9))
@@ -80,10 +81,12 @@ def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
     weights = rng.normal(size=(400, 1))
     weights[:few] *= large
     weights[:few] -= weights[:few].mean()
-    exact = weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64)
-    ours = ExpansionSums(Gaussian(0.2), rows, {(0, -1): weights}).at(rows)[0, -1]
+    kernel = Gaussian(0.2)
+    exact = weighted_sum(kernel, rows, rows, weights, dtype=np.float64)
+    ours = ExpansionSums(kernel, rows, {(0, -1): weights}).at(rows)[0, -1]
 
-    assert np.abs(ours - exact).max() <= 3e-5 * np.abs(exact).max()
+    apart = np.abs(ours - exact)
+    assert apart.max() <= 3e-5 * np.abs(exact).max()
 
 
 def test_only_the_largest_weights_are_summed_in_double():
@@ -91,9 +94,8 @@ def test_only_the_largest_weights_are_summed_in_double():
     weights = np.ones((400, 1))
     weights[:40, 0] = 1e5 * np.repeat([1.0, -1.0], 20)
     rows[20:40] = rows[:20] + 1e-4
-    assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(
-        range(40)
-    )
+    double = np.flatnonzero(in_double(Gaussian(0.2), rows, weights))
+    assert double.tolist() == list(range(40))
 
 
 def test_sums_small_c_in_double():
@@ -103,10 +105,13 @@ def test_sums_small_c_in_double():
     rows[200:] = rows[:200] + 0.01 * rng.normal(size=(200, 3))
     sizes = 10 ** rng.uniform(0, 3, 200)
     weights = np.concatenate([sizes, -sizes])[:, None]
-    sums = np.abs(weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64))
+    kernel = Gaussian(0.2)
+    ones = np.ones((400, 1))
+    exact = weighted_sum(kernel, rows, rows, weights, dtype=np.float64)
+    sums = np.abs(exact)
     c = np.where(sums > np.median(sums), 0.1, 1.0)
-    few = in_double(Gaussian(0.2), rows, weights, np.ones((400, 1))).sum()
-    more = in_double(Gaussian(0.2), rows, weights, c).sum()
+    few = in_double(kernel, rows, weights, ones).sum()
+    more = in_double(kernel, rows, weights, c).sum()
 
     assert 0 < few < more
 
@@ -121,13 +126,11 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
         ]
     )
     x, centres = rows_and_centres(3)
+    of_no_row = weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres)))
+    of_no_centre = weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0))
     np.testing.assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
-    assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (
-        0,
-    )
-    assert np.array_equal(
-        weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x))
-    )
+    assert of_no_row.shape == (0,)
+    assert np.array_equal(of_no_centre, np.zeros(len(x)))
 
 
 @given(
@@ -155,10 +158,11 @@ def test_a_row_scores_the_same_bits_in_every_batch_and_thread(
 def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offset):
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(200, 5)) + offset
-    x = centres[:100] + rng.normal(size=(100, 5)) / np.sqrt(rate)
+    noise = rng.normal(size=(100, 5))
+    x = centres[:100] + noise / np.sqrt(rate)
     rates = np.full(200, rate)
     terms = [(rates, np.ones((200, 1)))]
-    exact = weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
+    (exact,) = weighted_sums(norm, x, centres, terms, dtype=np.float64)
     sums = weighted_sums(
         norm, x, centres, terms, dtype=bump_precision(norm, centres, rates)
     )[0]
@@ -191,7 +195,8 @@ def plain_sums(x, centres, norm, rates, weights):
                 step = x[r, k] - centres[i, k]
                 apart[r, i] += step * step if norm == 2 else abs(step)
             for o in range(weights.shape[1]):
-                sums[r, o] += weights[i, o] * np.exp(-rates[i] * apart[r, i])
+                bump = np.exp(-rates[i] * apart[r, i])
+                sums[r, o] += weights[i, o] * bump
     return apart, sums
 
 
@@ -227,13 +232,11 @@ def test_vector_code_gives_what_a_plain_loop_gives(
     np.testing.assert_allclose(
         distances(norm, x, centres, dtype=dtype), apart, rtol=close
     )
-    both = weighted_sums(
-        norm, x, centres, [(0.3, weights), (rates, weights)], dtype=dtype
-    )
+    terms = [(0.3, weights), (rates, weights)]
+    both = weighted_sums(norm, x, centres, terms, dtype=dtype)
+    size = np.sqrt(np.square(weights).sum())
     for ours, plain in zip(both, (sums, bumps), strict=True):
-        np.testing.assert_allclose(
-            ours, plain, rtol=0, atol=close * np.sqrt(np.square(weights).sum())
-        )
+        np.testing.assert_allclose(ours, plain, rtol=0, atol=close * size)
 
 
 SUM = """
@@ -249,7 +252,8 @@ print(float(gram(Gaussian(1.0), np.zeros((2, 1))).sum()))
 def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     given = {"env": environment, "capture_output": True, "text": True, "check": True}
-    runs = [subprocess.run([sys.executable, "-c", SUM], **given) for _ in range(2)]
+    command = [sys.executable, "-c", SUM]
+    runs = [subprocess.run(command, **given) for _ in range(2)]
 
     assert [run.stdout for run in runs] == ["4.0\n", "4.0\n"]
     assert [run.stderr.count("compiling once") for run in runs] == [1, 0]

@@ -31,10 +31,11 @@ def released(request, tmp_path_factory) -> Path:
 @of_every_kind
 def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
     """The scores and flags of a night are those that the release gave it."""
-    (night,) = (path for path in (released / kind).iterdir() if path.is_file())
-    score(load_model(released / kind / "model"), night, tmp_path / "run", jobs=1)
+    folder = released / kind
+    (night,) = (path for path in folder.iterdir() if path.is_file())
+    score(load_model(folder / "model"), night, tmp_path / "run", jobs=1)
 
-    then = pd.read_parquet(released / kind / LAST_NIGHT / "scores.parquet")
+    then = pd.read_parquet(folder / LAST_NIGHT / "scores.parquet")
     now = pd.read_parquet(tmp_path / "run" / "scores.parquet")
     np.testing.assert_allclose(now["score"], then["score"], rtol=1e-6)
     assert now["flagged"].tolist() == then["flagged"].tolist()
@@ -65,5 +66,6 @@ def test_ledger_of_a_release_verifies(released, tmp_path):
     screen("ledger", "rebuild", ledger)
 
     history = as_json("history", "--ledger", ledger, "--verify")
-    assert [run["night"] for run in history["runs"]].count(LAST_NIGHT) == len(KINDS)
+    nights = [run["night"] for run in history["runs"]]
+    assert nights.count(LAST_NIGHT) == len(KINDS)
     assert history["audit"]["verified"]

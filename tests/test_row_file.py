@@ -32,7 +32,7 @@ def rows_of(n_rows, seed=0):
             "flagged": scores > 0.5,
             "out_of_bounds": pa.array(odd, pa.string()),
             "row": numbers,
-            "class": ["yes", "no"] * (len(numbers) // 2) + ["yes"] * (len(numbers) % 2),
+            "class": np.resize(["yes", "no"], len(numbers)),
         }
     )
 
@@ -46,7 +46,8 @@ def small_groups():
 
 def as_parquet(path, tables):
     """A file that Arrow writes, of one row group for each table."""
-    with pq.ParquetWriter(path, tables[0].schema, use_dictionary=["class"]) as writer:
+    schema = tables[0].schema
+    with pq.ParquetWriter(path, schema, use_dictionary=["class"]) as writer:
         for table in tables:
             writer.write_table(table)
     return path.read_bytes()
@@ -54,7 +55,8 @@ def as_parquet(path, tables):
 
 def test_parquet_join_is_the_file_of_all_rows(tmp_path):
     """Joined files are, byte for byte, the file that Arrow writes of their rows."""
-    tables = [rows_of(n_rows, seed=n_rows) for n_rows in (1, 300, 20_000, 5)]
+    sizes = (1, 300, 20_000, 5)
+    tables = [rows_of(n_rows, seed=n_rows) for n_rows in sizes]
     whole = as_parquet(tmp_path / "whole.parquet", tables)
 
     file = ParquetJoin(tmp_path / "joined.parquet")
@@ -80,8 +82,10 @@ def encoded(rows, first, last):
     middle = (first + last) // 2
     encoder = RowGroupEncoder()
     is_above = pc.less_equal(rows["row"], middle)
-    encoder.append(rows.filter(is_above), range(first, middle + 1))
-    encoder.append(rows.filter(pc.invert(is_above)), range(middle + 1, last + 1))
+    lower = rows.filter(is_above)
+    upper = rows.filter(pc.invert(is_above))
+    encoder.append(lower, range(first, middle + 1))
+    encoder.append(upper, range(middle + 1, last + 1))
     return encoder.finish()
 
 

@@ -26,7 +26,8 @@ KERNELS = (Gaussian(0.4), Laplacian(0.3))
 
 def objective_of(problem, alphas):
     """Return 1/2 a'Qa + p'a."""
-    return float(0.5 * alphas @ (problem.gradient(alphas) + problem.linear))
+    slope = problem.gradient(alphas) + problem.linear
+    return float(0.5 * alphas @ slope)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -44,7 +45,8 @@ def test_solution_agrees_with_libsvm(kind, kernel):
         alphas, intercept = duals.two_class(scaled, y, problem.upper)
 
     expected = objective_of(problem, alphas)
-    assert objective_of(problem, ours.alphas) == pytest.approx(expected, rel=1e-6)
+    found = objective_of(problem, ours.alphas)
+    assert found == pytest.approx(expected, rel=1e-6)
     gradient = problem.gradient(alphas)
     close = 1e-3 * np.ptp(gradient)
     assert ours.intercept == pytest.approx(intercept, abs=close)
@@ -58,14 +60,17 @@ def test_objective_is_that_of_an_interior_point_method(kind):
     problem = problem_of(kind, Gaussian(0.4)(x, x), x, y)
     ours = smo.solve(problem, 1e-7)
     weights = problem.signs * problem.c
-    equality = {"no_equality": ()}.get(kind, (problem.signs[None], problem.total))
+    equality = [problem.signs[None], problem.total]
+    if kind == "no_equality":
+        equality = []
     quadratic = weights[:, None] * problem.gram * weights
     theirs = duals.quadratic_program(
         quadratic, problem.linear, problem.upper, *equality
     )
     feasible = np.clip(theirs, 0.0, problem.upper)
     best = objective_of(problem, feasible)
-    assert objective_of(problem, ours.alphas) == pytest.approx(best, rel=1e-5)
+    found = objective_of(problem, ours.alphas)
+    assert found == pytest.approx(best, rel=1e-5)
 
 
 @pytest.mark.parametrize("form", ["float64", "float32", "rows"])
@@ -95,15 +100,19 @@ def test_smo_scale_of_c_and_cache(kind):
     """Result and effort do not depend on the scale of c or the cache."""
     x, y = rows_and_labels(600)
     gram = Gaussian(0.4)(x, x)
-    plain = smo.solve(problem_of(kind, gram, x, y, scale=1.0))
-    tiny = smo.solve(problem_of(kind, gram, x, y, scale=2.0 ** (-10)))
-    by_rows = problem_of(kind, KernelRows(x, Gaussian(0.4)), x, y)
+    problem = problem_of(kind, gram, x, y, scale=1.0)
+    of_tiny_c = problem_of(kind, gram, x, y, scale=2.0 ** (-10))
+    rows = KernelRows(x, Gaussian(0.4))
+    by_rows = problem_of(kind, rows, x, y)
+    plain = smo.solve(problem)
+    tiny = smo.solve(of_tiny_c)
     little = smo.solve(by_rows, memory=1)
     cached = smo.solve(by_rows)
 
     # Costs take the scale of c, nu's bounds do not.
     largest = {"one_class": 1.0}.get(kind, 2.0**20)
-    np.testing.assert_allclose(tiny.alphas, largest * plain.alphas, rtol=1e-9)
+    expected = largest * plain.alphas
+    np.testing.assert_allclose(tiny.alphas, expected, rtol=1e-9)
     assert tiny.n_iter == plain.n_iter
     assert tiny.gap == pytest.approx(plain.gap)
     # Two rows of cache give the same bits as all.
@@ -164,14 +173,16 @@ def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
 
     exact = problem.gradient(smo.solve(problem).alphas)
     decisions = machine.decision_function(x) + machine.offset_
-    assert np.abs(decisions - exact).max() <= 1e-3 * np.ptp(exact)
+    apart = np.abs(decisions - exact)
+    assert apart.max() <= 1e-3 * np.ptp(exact)
 
 
 def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     x, y = rows_and_labels(1200)
     c = np.exp(-0.5 * x[:, 1] ** 2)
     ones = np.ones(len(x))
-    problem = Problem(Gaussian(0.05)(x, x), y, c, -ones, 1000.0 * ones, 0.0)
+    gram = Gaussian(0.05)(x, x)
+    problem = Problem(gram, y, c, -ones, 1000.0 * ones, 0.0)
     solution = smo.solve(problem, 1e-6)
     # Pairs alone take over half a million.
     assert solution.n_iter < 50_000
@@ -186,7 +197,8 @@ def test_free_alphas_wide_range_of_c(seed):
     bumps = np.exp(-70.0 * duals.squared(x, at)).sum(axis=1)
     c = np.maximum(bumps, 1e-12)
     ones = np.ones(len(x))
-    problem = Problem(Laplacian(0.001)(x, x), y, c, -ones, 1e7 * ones, 0.0)
+    gram = Laplacian(0.001)(x, x)
+    problem = Problem(gram, y, c, -ones, 1e7 * ones, 0.0)
     solution = smo.solve(problem, 1e-3, max_iter=200_000)
 
     # Where moves uphill stayed, these ran to any limit.
@@ -200,7 +212,8 @@ def test_free_alphas_wide_range_of_c(seed):
 def test_few_rows_are_solved_to_their_last_digits_and_no_further(kernel):
     for seed in range(5):
         x = np.random.default_rng(seed).normal(size=(7, 3))
-        problem = problem_of("one_class", kernel(x, x), x, np.ones(7))
+        gram = kernel(x, x)
+        problem = problem_of("one_class", gram, x, np.ones(7))
         solved = smo.solve(problem, 1e-10, max_iter=20_000)
         assert solved.n_iter < 20_000
         # Of the millionth of the level that differences are resolved to.
@@ -232,7 +245,10 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     ones = np.ones(len(x))
     cache = KernelCache(x)
     gram = cache.gram(Gaussian(gamma))
-    problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
+    problems = []
+    for cost in costs:
+        problem = Problem(gram, signs, ones, -ones, cost * ones, 0.0)
+        problems.append(problem)
     solutions = []
     for problem in problems:
         solutions += solvers.solve_warm_started([problem], cache=cache)
@@ -256,8 +272,9 @@ def test_gram_beyond_memory(machine):
     whole = machine.fit(x, y).decision_function(x)
     little = KernelCache(x, memory=1 << 20)
     assert isinstance(solvers.gram_within(Gaussian(0.3), little), KernelRows)
-    by_rows = machine.fit_each([None], x, y, cache=little)[0].decision_function(x)
-    np.testing.assert_allclose(by_rows, whole, atol=5e-3)
+    (by_rows,) = machine.fit_each([None], x, y, cache=little)
+    decisions = by_rows.decision_function(x)
+    np.testing.assert_allclose(decisions, whole, atol=5e-3)
 
 
 @pytest.mark.parametrize("name", SEARCHED)
@@ -266,10 +283,13 @@ def test_settings_fitted_together(name):
     recipe = load_recipe(name)
     several = recipe.machine == "multi_class"
     x, y = three_clouds(260) if several else two_clouds(260)
+    n_scores = 3 if several else 1
     codes = np.unique(y, return_inverse=True)[1]
-    rows = EncodedRows(recipe, 3 if several else 1, Distances(x), codes, None)
-    new = np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0
-    machines, decided = rows.fit_settings(np.arange(len(x)), SEARCHED[name], new)
+    rows = EncodedRows(recipe, n_scores, Distances(x), codes, None)
+    rng = np.random.default_rng(1)
+    new = rng.normal(size=(90, x.shape[1])) + 1.0
+    everyone = np.arange(len(x))
+    machines, decided = rows.fit_settings(everyone, SEARCHED[name], new)
 
     for machine, together in zip(machines, decided, strict=True):
         alone = rows.decisions(machine, new)

@@ -11,7 +11,8 @@ REFUSED = Reason("rows_refused", "2 rows refused.")
 
 
 def nights(*reasons: Reason, n_nights: int = 3) -> list[GivenReasons]:
-    return [GivenReasons(f"2026-03-0{n}", reasons) for n in range(1, n_nights + 1)]
+    dates = [f"2026-03-0{n}" for n in range(1, n_nights + 1)]
+    return [GivenReasons(date, reasons) for date in dates]
 
 
 def test_mark_standing_after_three_nights_names_the_first():

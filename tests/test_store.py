@@ -54,7 +54,9 @@ def make_model(name: str, document: dict) -> Model:
     x = np.random.default_rng(3).normal(size=(60, 2))
     recipe = load_recipe(name)
     classes = {"multi_class": ["a", "b", "c"]}.get(recipe.machine, ["no", "yes"])
-    target = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) * (len(classes) > 2)
+    target = (x[:, 0] > 0).astype(int)
+    if len(classes) > 2:
+        target += x[:, 1] > 0.5
     label = np.array(classes)[target]
     table = pd.DataFrame(
         {
@@ -147,16 +149,16 @@ def test_a_new_process_gives_the_same_bits(model, saved):
     assert b"pandas" not in model.table_bytes
     assert table.astype(model.validation.dtypes).equals(model.validation)
     assert stat.S_IMODE(saved.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()}
+    assert modes == {0o600}
 
 
 @given(st.data())
 def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, data):
     name = data.draw(st.sampled_from(NAMES))
     content = bytearray((saved / name).read_bytes())
-    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(
-        st.integers(1, 255)
-    )
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
     folder = tmp_path_factory.mktemp("flipped")
     for file in {*NAMES} - {name}:
         (folder / file).write_bytes((saved / file).read_bytes())
@@ -179,7 +181,8 @@ def test_selftest_other_scores(model, saved, tmp_path):
         arrays | {"selftest/score": arrays["selftest/score"] + 0.01}
     )
     save_model(forged, tmp_path / "m")
-    document = json.loads((saved / "model.json").read_bytes()) | {"format_version": 2}
+    document = json.loads((saved / "model.json").read_bytes())
+    document["format_version"] = 2
     (tmp_path / "model.json").write_bytes(canonical(document))
 
     with pytest.raises(ModelError, match="self-test"):
@@ -204,8 +207,9 @@ def test_arrays_refused():
     assert len(content) < 5000
     for name, value in unpack(content).items():
         np.testing.assert_array_equal(value, arrays[name], strict=True)
+    objects = np.array([{}], dtype=object)
     with pytest.raises(ValueError, match="Object arrays"):
-        pack({"a": np.array([{}], dtype=object)})
+        pack({"a": objects})
     with pytest.raises(ValueError, match="finite"):
         pack({"a": np.array([np.nan])})
 
@@ -215,7 +219,8 @@ def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
         def __reduce__(self):
             return (Path.touch, (tmp_path / "sprung",))
 
-    np.savez(tmp_path / "arrays.npz", a=np.array([Trap()], dtype=object))
+    trapped = np.array([Trap()], dtype=object)
+    np.savez(tmp_path / "arrays.npz", a=trapped)
 
     with pytest.raises(ModelError):
         unpack((tmp_path / "arrays.npz").read_bytes())
@@ -233,8 +238,9 @@ def test_a_model_or_run_of_before_is_refused_with_what_to_do(kind, tmp_path):
 
 @pytest.mark.parametrize("how", [{"make": True}, {"read_only": True}])
 def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
+    older = SETTINGS.update().values(name="format", value="2")
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
-        connection.execute(SETTINGS.update().values(name="format", value="2"))
+        connection.execute(older)
     engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
 
     with pytest.raises(
@@ -242,5 +248,6 @@ def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
     ):
         open_ledger(place, **how)
     with engine.connect() as connection:
-        assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]
+        stored = connection.execute(sa.select(SETTINGS)).all()
+        assert stored == [("format", "2")]
     engine.dispose()

@@ -29,7 +29,8 @@ def by_level(column):
 
 
 def values_of():
-    age = np.where(IS_CASE, 70.0, 60.0) + np.tile([-1.0, 1.0], 20)
+    spread = np.tile([-1.0, 1.0], 20)
+    age = np.where(IS_CASE, 70.0, 60.0) + spread
     age[39] = np.nan
     fever = np.tile([0.0, 1.0], 20)
     fever[:10] = 1.0
@@ -58,7 +59,8 @@ def test_table_one_has_quartiles_shares_and_differences():
     assert yes.level == "yes"
     assert yes.cases == 1.0
     assert yes.others == 0.5
-    assert fever.difference == pytest.approx(0.5 / np.sqrt((0 + 0.25) / 2))
+    standard_deviation = np.sqrt((0 + 0.25) / 2)
+    assert fever.difference == pytest.approx(0.5 / standard_deviation)
     assert [level.level for level in ward.levels] == ["a", "b"]
     assert ward.withheld == 1
 
@@ -83,7 +85,8 @@ def test_share_of_few_rows_of_a_group_is_withheld():
     ward = texts("aba", [1, 20, 19])
     features = {"fever": FEATURES["fever"], "ward": FEATURES["ward"]}
 
-    column, wards = table_one({"fever": fever, "ward": ward}, features, IS_CASE)
+    values = {"fever": fever, "ward": ward}
+    column, wards = table_one(values, features, IS_CASE)
 
     (yes,) = column.levels
     # Nine of ten say that one case has none.
@@ -129,7 +132,8 @@ def test_subgroup_is_compared_with_all_other_rows():
     assert abs(low.to_the_rest["specificity"].value) < 0.1
     is_low = level == "low"
     flagged = is_low & (scores >= 1)
-    assert low.ppv.value == pytest.approx(positive[flagged].mean())
+    ppv = positive[flagged].mean()
+    assert low.ppv.value == pytest.approx(ppv)
 
 
 def test_every_figure_of_a_subgroup_stands_beside_the_rest():
@@ -176,7 +180,8 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     withheld = performance_in_cells({"sex": sex, "rare": rare}, judged)
 
     assert crossed.columns == ("sex", "ward")
-    assert [cell.level for cell in crossed.rows] == ["f, a", "f, b", "m, a", "m, b"]
+    levels = [cell.level for cell in crossed.rows]
+    assert levels == ["f, a", "f, b", "m, a", "m, b"]
     is_cell = (sex == "m") & (ward == "b")
     assert crossed.rows[3].n == is_cell.sum()
     sensitivity = np.mean(scores[is_cell & positive] >= 1)
@@ -203,7 +208,8 @@ def test_difference_of_category_is_the_mahalanobis_distance():
     """The closed form gives what the mean of both covariances gives."""
     rng = np.random.default_rng(4)
     wards = rng.choice([*"abcd"], 400, p=[0.4, 0.3, 0.2, 0.1]).astype(object)
-    is_case = rng.random(400) < np.where(wards == "a", 0.6, 0.2)
+    chance = np.where(wards == "a", 0.6, 0.2)
+    is_case = rng.random(400) < chance
     feature = Feature(type="category")
 
     (column,) = table_one({"ward": wards}, {"ward": feature}, is_case)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logit
 from sklearn.metrics import accuracy_score
 
 from screening import load_model, read_cohort, save_model, score, train
@@ -40,7 +40,8 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
     )
     assert set(once.validation.columns) == columns
     assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
-    assert [len(each.ensemble.machines) for each in (once, twice, model)] == [5, 10, 15]
+    n_machines = [len(each.ensemble.machines) for each in (once, twice, model)]
+    assert n_machines == [5, 10, 15]
     assert np.array_equal(twice.validation["score@0"], once.validation["score"])
     assert np.array_equal(model.calibration, np.sort(negatives))
     assert trained(cohort, "svm", search=4, jobs=2).digest == model.digest
@@ -53,10 +54,8 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     part = trained(cohort, "svm", search=1, max_rows=150).document
     fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
     alone = trained(cohort, "one_class", search=1)
-    negatives = {
-        row.tobytes()
-        for row in alone.encoder.transform(cohort.take(cohort.label == "no"))
-    }
+    encoded = alone.encoder.transform(cohort.take(cohort.label == "no"))
+    negatives = {row.tobytes() for row in encoded}
     learned = {row.tobytes() for row in alone.ensemble.union[0]}
 
     assert "trained and validated on 150 of 240 rows" in " ".join(
@@ -65,9 +64,8 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     assert part["operating_points"][0]["prevalence"] == pytest.approx(
         (cohort.label == "yes").mean()
     )
-    assert {choice["C"] for choice in fixed["validation"]["search"]["candidates"]} == {
-        0.5
-    }
+    candidates = fixed["validation"]["search"]["candidates"]
+    assert {choice["C"] for choice in candidates} == {0.5}
     assert fixed["recipe"]["parameters"]["C"] == 0.5
     assert learned
     assert learned <= negatives
@@ -115,7 +113,8 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
     contract = Contract.from_dict(
         whole | {"features": features, "feature_order": [*features]}
     )
-    model = train(read_cohort(table, contract), "logistic", search=1, beside=())
+    past = read_cohort(table, contract)
+    model = train(past, "logistic", search=1, beside=())
     facts = load_model(save_model(model, tmp_path / "model")).facts.training.features
 
     (lactate,) = [each for each in facts if each.name == "lactate"]
@@ -136,10 +135,10 @@ SETTINGS = {"search": 1, "beside": ()}
 
 @pytest.fixture(scope="module")
 def rows():
-    table = patients(300, 0.25).assign(sex=np.where(np.arange(300) % 3 == 0, "f", "m"))
-    table["day"] = pd.date_range("2025-01-01", periods=300, freq="D").strftime(
-        "%Y-%m-%d"
-    )
+    table = patients(300, 0.25)
+    table["sex"] = np.where(np.arange(300) % 3 == 0, "f", "m")
+    days = pd.date_range("2025-01-01", periods=300, freq="D")
+    table["day"] = days.strftime("%Y-%m-%d")
     features = {name: {"type": kind} for name, kind in KINDS.items()}
     return read_cohort(
         table,
@@ -165,9 +164,11 @@ def test_split_by_time_groups(rows):
     grouped_past, grouped_later, _ = split_by_time(rows, groups)
     undated_past, undated_later, _ = split_by_time(replace(rows, time=time))
 
-    assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
+    cut_day = np.datetime64(cut)
+    assert rows.time[past].max() < cut_day <= rows.time[later].min()
     assert len(past) == 210
-    assert len(past) + len(later) == len(undated_past) + len(undated_later) == 300
+    assert len(past) + len(later) == 300
+    assert len(undated_past) + len(undated_later) == 300
     assert not set(groups[grouped_past]) & set(groups[grouped_later])
     assert set(range(295, 300)) <= set(undated_past)
 
@@ -177,8 +178,9 @@ def test_temporal_validation_recorded(dated, rows):
 
     Too few later cases are a stated reason.
     """
-    fever = np.where(np.arange(300) < 210, rows.values["fever"], 30.0)
-    label = np.where(np.arange(300) < 210, rows.label, "no")
+    is_earlier = np.arange(300) < 210
+    fever = np.where(is_earlier, rows.values["fever"], 30.0)
+    label = np.where(is_earlier, rows.label, "no")
     changed = (
         replace(rows, values={**rows.values, "fever": fever}),
         replace(rows, label=label.astype(object)),
@@ -203,10 +205,12 @@ def test_temporal_validation_recorded(dated, rows):
 
 
 def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):
-    night = patients(80, seed=7).assign(day="2026-01-31", sex=["f", None] + ["m"] * 78)
+    sexes = ["f", None] + ["m"] * 78
+    night = patients(80, seed=7).assign(day="2026-01-31", sex=sexes)
     run = score(dated, night, tmp_path / "run", date="2026-01-31")
     page = (run.directory / "report.html").read_text()
-    levels = {row["level"]: row["n"] for row in run.document["subgroups"]}
+    subgroups = run.document["subgroups"]
+    levels = {row["level"]: row["n"] for row in subgroups}
 
     assert levels == {"f": None, "m": 78, None: None}
     assert (
@@ -238,10 +242,10 @@ def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
     """Three illnesses and patients without one; each column tells of one illness."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(["none", "A", "B", "C+"], n, p=[0.7, 0.12, 0.1, 0.08])
-    columns = {
-        f"of_{name}": rng.normal(1.7 * (kind == name), 1.0) for name in ("A", "B", "C+")
-    }
-    return pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind} | columns)
+    table = pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind})
+    for name in ("A", "B", "C+"):
+        table[f"of_{name}"] = rng.normal(1.7 * (kind == name), 1.0)
+    return table
 
 
 def model_of(folder, recipe: str, positive: str | list[str] | None):
@@ -252,7 +256,8 @@ def model_of(folder, recipe: str, positive: str | list[str] | None):
         positive=positive,
         need_label=True,
     )
-    return load_model(save_model(train(past, recipe, **QUICK), folder / "model"))
+    model = train(past, recipe, **QUICK)
+    return load_model(save_model(model, folder / "model"))
 
 
 def test_class_log_odds_are_those_of_the_probabilities():
@@ -265,9 +270,12 @@ def test_class_log_odds_are_those_of_the_probabilities():
 
     sure = (p > 1e-6) & (p < 1 - 1e-6)
     assert sure.sum() > 10
-    np.testing.assert_allclose(found[sure], np.log(p[sure] / (1 - p[sure])), rtol=1e-6)
+    expected = logit(p[sure])
+    np.testing.assert_allclose(found[sure], expected, rtol=1e-6)
     assert np.isfinite(found).all()
-    np.testing.assert_array_equal(class_log_odds(logs[:, :2]), logs[:, 1] - logs[:, 0])
+    of_two = logs[:, :2]
+    difference = logs[:, 1] - logs[:, 0]
+    np.testing.assert_array_equal(class_log_odds(of_two), difference)
 
 
 def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
@@ -279,7 +287,8 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
     forest = RandomForest(n_estimators=50).fit(x, y)
     none = forest.predict_proba(x)[:, 3] == 0
     assert none.sum() > 20
-    assert len(np.unique(forest.decision_function(x)[none, 3])) == 1
+    decisions = forest.decision_function(x)[none, 3]
+    assert len(np.unique(decisions)) == 1
 
 
 @pytest.mark.parametrize(
@@ -300,7 +309,9 @@ def test_positive_value_is_a_class(tmp_path, recipe):
     assert set(model.facts.validation.calibration) == {"A", "C+"}
     for name, other in (("A", "C+"), ("C+", "A")):
         own = scores[f"score_{name}"]
-        assert own[tonight.kind == name].median() > own[tonight.kind == other].median()
+        is_own = tonight.kind == name
+        is_other = tonight.kind == other
+        assert own[is_own].median() > own[is_other].median()
     assert (
         accuracy_score(tonight.kind, scores["predicted"])
         > (tonight.kind == "none").mean()
@@ -338,7 +349,8 @@ def test_joined_classes_labelled_night(tmp_path, recipe):
     run = score(model, str(tonight), tmp_path / "run", label="kind")
     assert model.watched == ["A+C+"]
     seen = run.document["evaluation"]["A+C+"]
-    assert seen["n_positive"] == ward(seed=1).kind.isin(["A", "C+"]).sum()
+    n_positive = ward(seed=1).kind.isin(["A", "C+"]).sum()
+    assert seen["n_positive"] == n_positive
 
 
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])
@@ -347,7 +359,8 @@ def test_recipe_refuses_two_classes(tmp_path, recipe):
 
     Under others the rare are watched where none is named.
     """
-    assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
+    model = model_of(tmp_path, "logistic", None)
+    assert set(model.watched) == {"B", "C+"}
     with pytest.raises(
         UsageError,
         match=r"A, B are to be watched.*`positive` A\+B, or take a recipe .*auto",
@@ -361,8 +374,11 @@ def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
     """
     rng = np.random.default_rng(0)
     late = np.arange(600) > 420
-    shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
-    kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
+    kind = []
+    for is_late in late:
+        shares = [0.5, 0.06, 0.44] if is_late else [0.75, 0.2, 0.05]
+        kind.append(rng.choice(["none", "A", "B"], p=shares))
+    kind = np.array(kind)
     table = pd.DataFrame(
         {
             "kind": kind,
@@ -373,8 +389,12 @@ def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
     table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(
         np.arange(600), unit="D"
     )
-    past = read_cohort(table, Contract(time="day"), label="kind", need_label=True)
+    contract = Contract(time="day")
+    past = read_cohort(table, contract, label="kind", need_label=True)
     model = train(past, "logistic", **QUICK)
 
-    assert (kind[~late] == "B").mean() < 0.5 / 3 < (kind[~late] == "A").mean()
-    assert model.watched == list(model.facts.validation.forward.classes) == ["A"]
+    is_b = kind == "B"
+    is_a = kind == "A"
+    assert is_b[~late].mean() < 0.5 / 3 < is_a[~late].mean()
+    assert model.watched == ["A"]
+    assert list(model.facts.validation.forward.classes) == ["A"]

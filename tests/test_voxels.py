@@ -49,14 +49,11 @@ def test_a_picture_reads_back_pixel_by_pixel(pixels):
 
 
 def test_the_largest_clusters_are_found_with_their_corners():
-    block = np.array(
-        [(x, y, z) for x in range(3) for y in range(2) for z in range(2)], float
-    )
+    block = np.argwhere(np.ones((3, 2, 2))).astype(float)
     diagonal = np.repeat([[10.0], [11.0], [12.0], [13.0]], 3, axis=1)
     places = np.concatenate([20.0 * np.eye(3), diagonal, block])
-    n_clusters, clusters = largest_clusters(
-        np.column_stack([places, np.arange(len(places))]), ONES
-    )
+    scored = np.column_stack([places, np.arange(len(places))])
+    n_clusters, clusters = largest_clusters(scored, ONES)
     far = np.array([(0.0, 0, 0, 0), (1e4, 1e4, 1e4, 0)])
 
     assert n_clusters == 5
@@ -77,10 +74,9 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
     rng = np.random.default_rng(seed)
     places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
     shuffled = rng.permutation(places) * spacing + origin
-    one = largest_clusters(np.column_stack([places, np.zeros(len(places))]), ONES)
-    other = largest_clusters(
-        np.column_stack([shuffled, np.zeros(len(places))]), ONES * spacing
-    )
+    unscored = np.zeros((len(places), 1))
+    one = largest_clusters(np.hstack([places, unscored]), ONES)
+    other = largest_clusters(np.hstack([shuffled, unscored]), ONES * spacing)
     assert one[0] == other[0]
     assert [cluster.voxels for cluster in one[1]] == [
         cluster.voxels for cluster in other[1]
@@ -91,9 +87,11 @@ def test_steps_and_slices_are_those_of_the_grid():
     places = np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)])
     step = np.array([1.5, 1.0, 3.0])
     planes = np.array([(0.0, 0, z) for z in [5, 5, 5, 1, 1, 9]])
-    assert grid_step(np.array([3.0, 1.5, 0.0, 9.0])) == 1.5
+    steps = np.array([3.0, 1.5, 0.0, 9.0])
+    index = grid_index(places, step)
+    assert grid_step(steps) == 1.5
     assert grid_step(np.array([4.0])) == 1.0
-    assert grid_index(places, step).tolist() == [[0, 0, 0], [1, 0, 2]]
+    assert index.tolist() == [[0, 0, 0], [1, 0, 2]]
     assert fullest_slices(planes, 2) == [1.0, 5.0]
 
 
@@ -106,10 +104,11 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     x, y, z = grid.reshape(3, -1)
     tables = []
     for number in range(n_patients):
-        lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
-        values = rng.normal(0, 0.3, (len(x), 2)) + np.where(
-            lesion[:, None], [1.0, 2.0], [0.0, 0.0]
-        )
+        from_middle_x = abs(x - side // 2)
+        from_middle_y = abs(y - side // 2)
+        lesion = (from_middle_x < 9) & (from_middle_y < 6) & (z == 1)
+        noise = rng.normal(0, 0.3, (len(x), 2))
+        values = noise + np.outer(lesion, [1.0, 2.0])
         t2, adc = values.T
         tables.append(
             pd.DataFrame(
@@ -135,7 +134,8 @@ def test_run_volumes_and_slices(tissue_model, tmp_path):
     flags = pd.read_parquet(run.directory / "scores.parquet")["flagged"]
     first = found["patients"][0]
     chosen = first["slices"][0]
-    here = (night["patient"] == first["group"]) & (night["z"] == chosen["at"])
+    is_group = night["patient"] == first["group"]
+    here = is_group & (night["z"] == chosen["at"])
     pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
 
     assert (
@@ -143,9 +143,11 @@ def test_run_volumes_and_slices(tissue_model, tmp_path):
         == run.document["counts"]["flagged"]
         > 0
     )
-    assert sum(c["voxels"] for c in first["clusters"]) <= first["flagged"]
+    in_clusters = sum(cluster["voxels"] for cluster in first["clusters"])
+    assert in_clusters <= first["flagged"]
     assert chosen["flagged"] == flags[here].sum()
-    assert (pixels == len(palette) - 1).sum() == chosen["flagged"]
+    is_marked = pixels == len(palette) - 1
+    assert is_marked.sum() == chosen["flagged"]
     assert pixels.shape == (64, 64)
     assert len(page.encode()) < 2_000_000
     assert "img-src data:; " in page
@@ -160,7 +162,8 @@ def test_wide_slice_drawn_coarser(tissue_model, tmp_path):
     run = score(
         tissue_model, written(wide, tmp_path / "night.parquet"), tmp_path / "run"
     )
-    chosen = run.document["voxels"]["patients"][0]["slices"][-1]
+    first, *_ = run.document["voxels"]["patients"]
+    chosen = first["slices"][-1]
     pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
     assert max(pixels.shape) <= 192
     assert (pixels == len(palette) - 1).any()
@@ -210,7 +213,8 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
         group.replace(group=name)
         for name, group in zip(names, run.groups, strict=False)
     ]
-    lines = worklist(run.replace(groups=groups), 3)["parts"][0].lines
+    part, *_ = worklist(run.replace(groups=groups), 3)["parts"]
+    lines = part.lines
     assert [line.volume.flagged for line in lines] == [1, 2]
 
 
@@ -249,7 +253,8 @@ def test_slices_axial_orientation(tmp_path, codes):
         if codes != "RAS"
         else np.eye(4)
     )
-    folder = folder_of(patients, tmp_path / "images", np.diag([2.0, 2, 3, 1]) @ affine)
+    two_by_three = np.diag([2.0, 2, 3, 1])
+    folder = folder_of(patients, tmp_path / "images", two_by_three @ affine)
     model = train(
         read_cohort(folder, label="lesion"),
         "logistic",

@@ -29,7 +29,8 @@ def recipes() -> None:
                 for name, value in QUICK.items()
                 if name in recipe.parameters
             }
-            build(recipe.name, **quick).fit(x, y).decision_function(x)
+            machine = build(recipe.name, **quick)
+            machine.fit(x, y).decision_function(x)
 
 
 def forms() -> None:
@@ -39,9 +40,11 @@ def forms() -> None:
     TwoClassSVM(Gaussian(0.3)).fit(*two_clouds(3000))
     x, y = rows_and_labels(100)
     exact = Gaussian(0.4)(x, x)
-    for kernel in (exact, exact.astype(np.float32), KernelRows(x, Gaussian(0.4))):
+    by_rows = KernelRows(x, Gaussian(0.4))
+    for kernel in (exact, exact.astype(np.float32), by_rows):
         for kind in ("one_class", "two_class", "no_equality"):
-            smo.solve(problem_of(kind, kernel, x, y), 1e-3)
+            problem = problem_of(kind, kernel, x, y)
+            smo.solve(problem, 1e-3)
 
 
 if __name__ == "__main__":

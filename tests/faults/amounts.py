@@ -20,7 +20,8 @@ def attempts(attack: str, quick: int, long: int) -> Iterator[int]:
 
     `FAULTS_SCALE` multiplies the long number.
     """
-    n = round(long * float(os.environ.get("FAULTS_SCALE", "1"))) if LONG else quick
+    scale = float(os.environ.get("FAULTS_SCALE", "1"))
+    n = round(long * scale) if LONG else quick
     for at in range(noted()[attack], n):
         yield at
         counted(attack)
@@ -31,14 +32,17 @@ def counted(attack: str, n: int = 1) -> None:
     log = os.environ.get("FAULTS_LOG")
     if log:
         with Path(log).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"attack": attack, "tried": n}) + "\n")
+            note = json.dumps({"attack": attack, "tried": n})
+            file.write(note + "\n")
 
 
 def noted() -> Counter[str]:
     """How often each attack was tried so far."""
     log = Path(os.environ.get("FAULTS_LOG", os.devnull))
     tried = Counter[str]()
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+    if not log.exists():
+        return tried
+    for line in log.read_text(encoding="utf-8").splitlines():
         note = json.loads(line)
         tried[note["attack"]] += note["tried"]
     return tried

@@ -32,7 +32,14 @@ def squared(x, z):
     return np.square(gaps).sum(axis=2)
 
 
-def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0):
+def quadratic_program(
+    quadratic,
+    linear,
+    upper,
+    rows=None,
+    total=0.0,
+    lower=0.0,
+):
     """min 1/2 a'Qa + p'a, lower <= a <= upper, each of rows @ a = total, by an interior
     point method.
     """

@@ -110,7 +110,15 @@ def class_decay(decisions, rates):
 class Pass:
     """One C-SVC under the kernel c(x) c(z) K(x, z), c a function of rows."""
 
-    def __init__(self, kernel, gamma, x, signs, upper, factor=None):
+    def __init__(
+        self,
+        kernel,
+        gamma,
+        x,
+        signs,
+        upper,
+        factor=None,
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.x = x
@@ -146,7 +154,16 @@ def signs_of(y):
     return np.where(np.asarray(y) == 1, 1.0, -1.0)
 
 
-def _passes(kernel, next_factor, x, y, z, C, gamma, passes=1):
+def _passes(
+    kernel,
+    next_factor,
+    x,
+    y,
+    z,
+    C,
+    gamma,
+    passes=1,
+):
     signs = signs_of(y)
     current = Pass(kernel, gamma, x, signs, C)
     for _ in range(passes):
@@ -188,7 +205,14 @@ def wu_amari(x, y, z, M=3, **given):
     return _passes(laplacian, factor, x, y, z, **given)
 
 
-def act(x, y, z, distance="feature", norm=2, **given):
+def act(
+    x,
+    y,
+    z,
+    distance="feature",
+    norm=2,
+    **given,
+):
     """Wu and Chang eq. 13-17; norm is of all input-space distances."""
 
     def input_space(a, b):
@@ -247,7 +271,14 @@ def liu_he(x, y, z, **given):
     return _passes(gaussian, factor, x, y, z, **given)
 
 
-def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
+def one_class_conformal(
+    x,
+    z,
+    nu,
+    gamma,
+    passes=1,
+    n=None,
+):
     """Cohen 2004; c has root mean square 1 over the training rows, which changes
     numerics only.
     """
@@ -290,7 +321,15 @@ def each_alone(method, x, codes, z, **given):
     )
 
 
-def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
+def wu_amari_all_vectors(
+    x,
+    codes,
+    z,
+    C,
+    gamma,
+    M=3,
+    kernel=laplacian,
+):
     """As each_alone(wu_amari), no support vector dropped."""
     columns = []
     for first in _machines(kernel, gamma, x, codes, C):
@@ -304,7 +343,15 @@ def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
     return np.column_stack(columns)
 
 
-def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
+def shao(
+    x,
+    codes,
+    z,
+    C,
+    gamma,
+    Q=None,
+    empty="zero",
+):
     """Eq. 16-19 (Q None) or eq. 21; one c for all second-stage machines."""
     machines = _machines(gaussian, gamma, x, codes, C)
     weights = class_weights(codes, len(machines))
@@ -361,7 +408,16 @@ def simplified(x, codes, z, C, gamma):
     return gaussian(z, x, gamma) @ (alphas[:, None] * targets)
 
 
-def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
+def e_smote_interpolated(
+    x,
+    y,
+    z,
+    C,
+    gamma,
+    parents,
+    neighbours,
+    gaps,
+):
     """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g
     Phi(x_j).
     """
@@ -389,7 +445,15 @@ def nearest_in_feature_space(x, y, gamma, k=5):
     return positive[order[:, :k]]
 
 
-def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
+def sv_pruning(
+    x,
+    y,
+    z,
+    C,
+    gamma,
+    n_remove,
+    rule="max",
+):
     """Chen 2005: the decision at z, and the rows removed in their order.
 
     Of candidates that tie, the one with the largest alpha goes.
