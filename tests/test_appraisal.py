@@ -2,7 +2,6 @@
 chances, time.
 """
 
-import json
 import re
 from types import SimpleNamespace
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
+from written_files import read_json, scores_in
 
 from screening import MinSensitivity
 from screening.metrics.calibration import (
@@ -493,13 +493,13 @@ def test_chance_monotone_in_every_file(judged, tmp_path):
         "2026-03-01",
     )
     names = ["chance", "chance_low", "chance_high"]
-    scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
+    scores = scores_in(tmp_path).set_index("id")
     listed = (
         pd.read_csv(tmp_path / "flagged.csv", dtype=str)
         .set_index("id")[names]
         .astype(float)
     )
-    document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    document = read_json(tmp_path / "run.json")
     case = document["cases"][0]
     words = (
         "explain",
@@ -546,7 +546,7 @@ def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
         "--date",
         "2026-03-01",
     )
-    assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
+    assert "chance" not in scores_in(tmp_path).columns
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns
 
 

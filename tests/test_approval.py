@@ -3,7 +3,6 @@ one rule.
 """
 
 import datetime
-import json
 import shutil
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from written_files import page_in, read_json
 
 from screening import (
     MaxFlagRate,
@@ -52,7 +52,7 @@ def night_of(
 ) -> dict:
     known = ["--out", folder / out, "--date", f"2026-03-0{day}", "--strict", *words]
     screen("score", folder / model, folder / "night.csv", *known, code=code)
-    return json.loads((folder / out / "run.json").read_text(encoding="utf-8"))
+    return read_json(folder / out / "run.json")
 
 
 def codes(document: dict) -> set[str]:
@@ -63,9 +63,7 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     """The head of a page says draft, until it says who approved the model and when."""
     night = night_of(folder, "good", "draft")
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
-    assert "draft, not approved for use" in (
-        folder / "draft" / "report.html"
-    ).read_text(encoding="utf-8")
+    assert "draft, not approved for use" in page_in(folder / "draft")
     told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber", *KNOWN_BEFORE)
     page = render_model(load_model(folder / "good").sealed)
     assert told["approval"]["by"] == "Dr. <A> Weber"

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import changed, nosocomial_run
 from scipy.stats import binom
+from written_files import names_in, page_in, read_json
 
 from screening.report import format as fmt
 from screening.report import render_run
@@ -295,8 +296,8 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(
         "--json",
     )
     answer = screen(*night)
-    kept = json.loads((out / "run.json").read_text(encoding="utf-8"))["attention"]
-    page = (out / "report.html").read_text(encoding="utf-8")
+    kept = read_json(out / "run.json")["attention"]
+    page = page_in(out)
     drawn = as_json("report", out, "--out", tmp_path / "again.html")
     came = ("status", "--ledger", book, "--night", "2026-03-30")
     (pulse,) = as_json(*came)["series"]
@@ -315,12 +316,8 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(
 
 @pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])
 def test_the_page_of_a_model_says_what_its_document_says(judged, name):
-    kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))[
-        "attention"
-    ]
-    assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(
-        kept
-    )
+    kept = read_json(judged / name / "model.json")["attention"]
+    assert told_on(page_in(judged / name)) == said(kept)
 
 
 def test_strict_exit_code(judged, tmp_path):
@@ -335,7 +332,7 @@ def test_strict_exit_code(judged, tmp_path):
     )
     answer = screen(*words, "--strict", code=5)
     names = {"flagged.csv", "report.html", "run.json", "scores.parquet"}
-    assert {path.name for path in (tmp_path / "run").iterdir()} == names
+    assert names_in(tmp_path / "run") == names
     (why,) = answer.stderr.splitlines()
     reasons = json.loads(answer.stdout)["attention"]
     assert "a category never seen in training" in why

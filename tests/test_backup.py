@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import as_json, screen
+from written_files import names_in
 
 from screening import open_ledger
 from screening.errors import Locked, ModelError, UsageError
@@ -72,7 +73,7 @@ def test_backup_by_command(place, tmp_path):
 
     answer = as_json("ledger", "backup", place, "--to", folder, "--keep", 2)
 
-    names = {path.name for path in folder.iterdir()}
+    names = names_in(folder)
     assert names == {*others, ahead, Path(answer["backup"]).name}
     back = as_json("ledger", "restore", place, "--from", answer["backup"])
     assert back["head"] == answer["head"]
@@ -113,7 +114,7 @@ def test_damaged_backup_is_refused(tmp_path):
         restore(path, place)
 
     assert (tmp_path / "l.db").read_bytes() == before
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["backups", "l.db"]
+    assert sorted(names_in(tmp_path)) == ["backups", "l.db"]
 
 
 def test_bad_dump_is_put_right(new_place, tmp_path):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
+from written_files import page_in, read_json
 
 from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
@@ -120,7 +121,7 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(
         page = (folder / "report.html").read_bytes()
         screen("report", folder)
         assert (folder / "report.html").read_bytes() == page
-    command = json.loads((model / "model.json").read_bytes())["training"]["command"]
+    command = read_json(model / "model.json")["training"]["command"]
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
     assert str(desk) not in command
@@ -269,7 +270,7 @@ def test_train_without_contract(desk, tmp_path):
     assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {
         *notes
     }
-    contract = json.loads((tmp_path / "model" / "model.json").read_bytes())["contract"]
+    contract = read_json(tmp_path / "model" / "model.json")["contract"]
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
 
 
@@ -322,9 +323,7 @@ def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
     """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from
     the run directory.
     """
-    links = re.findall(
-        r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8")
-    )
+    links = re.findall(r'<a href="([^"#]+)#(\w+)"', page_in(run))
 
     assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
     for place, anchor in links:

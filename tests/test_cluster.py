@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from flow_cohorts import patients, written
 from workers import InThisProcess, Stopped, die, die_once, listeners
+from written_files import names_in
 
 from screening import cluster as clusters
 from screening import load_model, save_model, score, train
@@ -98,7 +99,7 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     assert content(run) == expected
     assert content(other) == content(alone(in_memory, frame, tmp_path / "alone"))
     assert len(workers.pieces) == 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(names_in(tmp_path)) == [
         "alone",
         "by",
         "memory",
@@ -228,7 +229,7 @@ def test_what_is_no_cluster_is_refused_before_anything_is_written(
     hidden = {"local:2": {"distributed": None}}.get(where, {})
     with patch.dict("sys.modules", hidden), pytest.raises(UsageError, match=words):
         score(model, night, tmp_path / "run", cluster=where)
-    assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
+    assert names_in(tmp_path) == {"night.csv"}
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from hypothesis.extra.numpy import arrays
 from patient_visits import named
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import roc_auc_score
+from written_files import names_in, page_in
 
 from screening import (
     Threshold,
@@ -187,7 +188,7 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
     files = {"comparison.json", "scores.parquet", "report.html"}
 
     assert set(answer["cohorts"]["one"]) == {"svm", "logistic"}
-    written = {path.name for path in (tmp_path / "out").iterdir()}
+    written = names_in(tmp_path / "out")
     assert written == files
     assert not (tmp_path / ".out.fits").exists()
     screen("report", tmp_path / "out", "--out", tmp_path / "again.html")
@@ -367,7 +368,7 @@ def test_the_page_shows_figures_differences_and_words(model, tmp_path):
     """A night's says in one sentence what training compared."""
     night = score(model, night_of_patients(60, seed=5), tmp_path / "run")
     shown = section(render_model(model.document))
-    tonight = section((night.directory / "report.html").read_text(encoding="utf-8"))
+    tonight = section(page_in(night.directory))
 
     for words in (
         "<bdi>svm_weighted</bdi>",

@@ -16,6 +16,7 @@ from database_places import in_database, in_duckdb, in_sqlite, said_to
 from flow_cohorts import night_of_patients, patients, written
 from ledger_places import schema
 from typer.testing import CliRunner
+from written_files import names_in, read_json
 
 from screening import Database, load_model, read_cohort, score
 from screening.cli import app
@@ -82,7 +83,7 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(
     )
     place = [kept(night), "--query", query]
     screen("score", logistic_model, *place, "--out", tmp_path / "run")
-    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    document = read_json(tmp_path / "run" / "run.json")
     (file,) = document["input"]["files"]
     name = document["cases"][0]["id"]
     told = screen(
@@ -167,12 +168,12 @@ def test_a_query_or_view_of_a_file_reaches_nothing_beyond_it(put, query, tmp_pat
             connection.sql(
                 f"CREATE VIEW stolen AS SELECT * FROM '{tmp_path}/secret.csv'"
             )
-    before = {path.name for path in tmp_path.iterdir()}
+    before = names_in(tmp_path)
 
     with pytest.raises(UsageError, match=r"^q\.sql"):
         read_cohort(Database(url, query=query_file))
 
-    assert {path.name for path in tmp_path.iterdir()} == before
+    assert names_in(tmp_path) == before
 
 
 def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(
@@ -210,7 +211,7 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(
     )
 
     assert "stopped answering behind row" in ended.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.sql"]
+    assert sorted(names_in(tmp_path)) == ["q.sql"]
 
 
 @pytest.mark.parametrize(

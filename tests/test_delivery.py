@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients, written
+from written_files import page_in, read_json
 
 from screening import score
 from screening.errors import CohortError
@@ -263,8 +264,8 @@ def test_delivery_half_a_ward(site):
     table = written(beds(6).iloc[::2], site / "half.csv")
     answer = json.loads(scored(site, table).stdout)
     attention = answer["attention"]
-    page = (site / "run7" / "report.html").read_text()
-    before = json.loads((site / "run5/run.json").read_text())
+    page = page_in(site / "run7")
+    before = read_json(site / "run5/run.json")
     whole = Delivery(**before["delivery"])
 
     usual = [
@@ -287,7 +288,7 @@ def test_night_cut_in_its_last_cell_is_named(site):
     table.write_bytes(table.read_bytes().rstrip()[:-2])
     refused = scored(site, table, "--strict", code=5)
     answer = json.loads(refused.stdout)
-    document = json.loads((site / "run7" / "run.json").read_text())
+    document = read_json(site / "run7" / "run.json")
     alone = screen("score", site / "model", table, "--out", site / "alone", "--json")
 
     words = [
@@ -356,12 +357,12 @@ def test_ids_without_zeros_stop_a_night_without_ledger(site, model, tmp_path):
 def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):
     words = ("--accept-delivery", "holiday: nobody came or left")
     first = json.loads(scored(site, site / "5.csv", *words).stdout)
-    document = json.loads((site / "run7" / "run.json").read_text())
+    document = read_json(site / "run7" / "run.json")
     again = json.loads(scored(site, site / "5.csv").stdout)
 
     assert document["delivery"]["accepted"] == words[1]
     assert document["delivery"]["found"][0] == "table_of_another_night"
-    assert words[1] in (site / "run7" / "report.html").read_text()
+    assert words[1] in page_in(site / "run7")
     assert again["run_id"] == first["run_id"]
     assert again["attention"] == first["attention"]
     screen(
@@ -421,9 +422,8 @@ def test_delivery_after_twenty_nights(model, tmp_path):
     assert fever in {
         (one["code"], one["column"]) for one in runs[-2].document["unlike_training"]
     }
-    assert (
-        "not from this series’ own nights"
-        in (tmp_path / f"run{MIN_REFERENCE_NIGHTS}" / "report.html").read_text()
+    assert "not from this series’ own nights" in page_in(
+        tmp_path / f"run{MIN_REFERENCE_NIGHTS}"
     )
     assert "on this series' last 20 nights" not in str(runs[-2].attention)
 

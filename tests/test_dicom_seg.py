@@ -2,14 +2,13 @@
 lie, never elsewhere.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from commands import screen
 from image_folders import AFFINE, brains, folder_of, nibabel, table_of
+from written_files import page_in, read_json, scores_in
 
 from screening import read_cohort, score, train
 from screening.imaging.dicom_seg import LPS
@@ -118,7 +117,7 @@ def refused(run: Path, reference: Path, out: Path, words: str) -> str:
 @pytest.mark.parametrize("turned", [False, True], ids=["axial", "sagittal and flipped"])
 def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned):
     exported(run, series_of_all(tmp_path / "dicom", turned=turned), tmp_path / "out")
-    rows = pd.read_parquet(run / "scores.parquet")
+    rows = scores_in(run)
     for name in NIGHT:
         seg = highdicom.seg.segread(tmp_path / "out" / f"{name}_flags.dcm")
         own = rows[(rows["group"] == name) & rows["flagged"]]
@@ -145,8 +144,8 @@ def test_dicom_seg_several_classes(run, tmp_path):
     A patient's classes, each cluster's class and size, a colour a class, and numbers a
     class in NIfTI.
     """
-    document = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    rows = pd.read_parquet(run / "scores.parquet").query("flagged")
+    document = read_json(run / "run.json")
+    rows = scores_in(run).query("flagged")
 
     for group in document["groups"]:
         own = rows[rows["group"] == group["group"]]
@@ -161,12 +160,12 @@ def test_dicom_seg_several_classes(run, tmp_path):
             assert sorted(cluster["millimetres"]) == pytest.approx(
                 sorted(reach * sizes)
             )
-    page = (run / "report.html").read_text(encoding="utf-8")
+    page = page_in(run)
     assert "Largest clusters" in page
     assert all(colour in page for colour in colours.values())
 
     screen("export", run, "--to", "nifti", "--out", tmp_path / "maps")
-    assert json.loads((tmp_path / "maps" / "volumes.json").read_text())["classes"] == {
+    assert read_json(tmp_path / "maps" / "volumes.json")["classes"] == {
         "1": "1",
         "2": "2",
     }

@@ -1,6 +1,5 @@
 """Documents are pasted into a fresh shell, and what they name exists."""
 
-import json
 import re
 import secrets
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from docs_pages import ROOT, Block, commands_in, read_blocks
+from written_files import read_json
 
 README = ROOT / "README.md"
 PASTED = {
@@ -153,7 +153,7 @@ def test_readme_pasted(readme_shell, clone):
     """Its first night needs no attention, and its page and model are there."""
     paste_document(readme_shell, "README.md")
 
-    night = json.loads((clone / "runs/2026-01-14/run.json").read_text())
+    night = read_json(clone / "runs/2026-01-14/run.json")
     assert night["attention"] == []
     assert night["counts"]["scored"] == 240
     for page in ("trained/infection", "trained/quick", "runs/2026-01-14", "runs/again"):
@@ -194,7 +194,7 @@ def test_tutorial_and_howto_pasted(tmp_path, home, browser):
     paste_tutorial(shell, browser)
     shell.close()
     night = tmp_path / "nights/ward-7.infection/2026-01-15/run.json"
-    counts = json.loads(night.read_text())["counts"]
+    counts = read_json(night)["counts"]
     another = Shell(tmp_path, home, path)
     paste_document(another, "docs/howto.md")
     another.close()

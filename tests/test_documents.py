@@ -13,6 +13,7 @@ from commands import sampled, screen, verdict_file
 from faults.desk import QUICK, ROLES
 from flow_cohorts import night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
+from written_files import read_json
 
 from screening import load_model, open_ledger, save_model, score
 from screening.cli import COMMANDS, app
@@ -48,7 +49,7 @@ def volumes(tissue_model, tmp_path_factory):
 
 
 def stored(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)
 
 
 @pytest.mark.parametrize("kind", ["night", "volumes"])

@@ -15,6 +15,7 @@ from gated_tables import CONTRACT, count_in, gated, stored
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
+from written_files import page_in
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
@@ -454,7 +455,7 @@ def test_gates_stop_or_stand(tmp_path):
     night = patients(90, seed=5)
     night.loc[:6, "ward"] = "tent"
     run = score(load_model(model), night, tmp_path / "run", date="2026-01-31")
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = page_in(tmp_path / "run")
     columns = {entry["name"]: entry for entry in run.document["data"]}
     ward = columns["ward"]
     in_other_unit = in_fahrenheit(patients(40, seed=5))

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from written_files import scores_in
 
 from screening import MaxFlagRate, score, train
 from screening.metrics.calibration import fit_platt
@@ -101,7 +102,7 @@ def test_night_says_what_its_chances_expect(tmp_path):
     run = score(model, night, tmp_path / "run")
 
     expected = run.document["expected"]
-    rows = pd.read_parquet(run.directory / "scores.parquet")
+    rows = scores_in(run.directory)
     assert expected["rows"] == 80
     n_cases = rows.chance.sum()
     assert expected["cases"]["value"] == pytest.approx(n_cases, abs=1e-5)

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from commands import LOGISTIC, screen
 from flow_cohorts import patients, voxels, written
+from written_files import page_in, read_json, scores_in
 
 from screening import read_cohort, save_model, score
 from screening.contract.contract import Contract
@@ -51,7 +52,7 @@ def explained(folder, name, *words, code=0):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    return json.loads((folder / "run" / "run.json").read_text())
+    return read_json(folder / "run" / "run.json")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images)
     that scores highest.
     """
     case = run["cases"][1]
-    shown = json.loads((images / "run" / "run.json").read_text())
+    shown = read_json(images / "run" / "run.json")
     answer = explained(folder, case["id"], "--json")
     text = explained(folder, case["id"])
     first = shown["cases"][0]
@@ -101,11 +102,7 @@ def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images)
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     """Of each what is known of it, and the id of none is repeated."""
     listed = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"]
-    lowest = (
-        pd.read_parquet(folder / "run" / "scores.parquet")
-        .nsmallest(1, "score")["id"]
-        .iloc[0]
-    )
+    lowest = scores_in(folder / "run").nsmallest(1, "score")["id"].iloc[0]
     names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
     half = explained(folder, names[0], "--model", folder / "model", code=2)
     given = ("--model", folder / "model", "--cohort", folder / "past.csv")
@@ -269,12 +266,12 @@ def test_display_not_in_training():
 
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     desk, _ = night
-    run = json.loads((desk / "run" / "run.json").read_text())
+    run = read_json(desk / "run" / "run.json")
     table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[
         ["ward", "bed", "name"]
     ]
     flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
-    page = (desk / "run" / "report.html").read_text(encoding="utf-8")
+    page = page_in(desk / "run")
     audit = page[page.index('<section class="list drawn"') :]
 
     assert run["cases"]
@@ -290,6 +287,6 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
 def test_no_log_holds_them_and_the_scores_those_of_the_flagged(night):
     desk, told = night
     assert "Surname" not in told
-    scores = pd.read_parquet(desk / "run" / "scores.parquet")
+    scores = scores_in(desk / "run")
     assert scores["display_name"].notna().equals(scores["flagged"])
     assert not scores["flagged"].all()

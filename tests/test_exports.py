@@ -3,7 +3,6 @@ nothing a sheet runs.
 """
 
 import csv
-import json
 import shlex
 import shutil
 from dataclasses import replace
@@ -20,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_places import schema
 from typer.testing import CliRunner
+from written_files import read_json, scores_in
 
 from screening import MaxFlagRate, read_cohort, score, train
 from screening.cli import app
@@ -76,7 +76,7 @@ def exported(run, out: Path, to: str, *words: object) -> Path:
 
 
 def flagged_of(run) -> pd.DataFrame:
-    scores = pd.read_parquet(run / "scores.parquet")
+    scores = scores_in(run)
     return scores[scores["flagged"]].sort_values(
         "score", ascending=False, kind="stable"
     )
@@ -199,7 +199,7 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
     run = tmp_path / "run"
     score(model, patients(100, seed=5), run, date="2026-03-01")
     bundle = exported(run, tmp_path / "a.json", "fhir")
-    entries = json.loads(bundle.read_bytes())["entry"]
+    entries = read_json(bundle)["entry"]
     told = [
         entry["resource"]["prediction"][0]["probabilityDecimal"]
         for entry in entries

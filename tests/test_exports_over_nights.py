@@ -3,13 +3,13 @@ OMOP and CSV.
 """
 
 import csv
-import json
 
 import pandas as pd
 import pytest
 from fhir_server import FhirServer
 from flow_cohorts import patients
 from typer.testing import CliRunner
+from written_files import read_json
 
 from screening import MaxFlagRate, score
 from screening.cli import app
@@ -112,7 +112,7 @@ def statuses(server, kind, patient):
 def kinds_of(file, patient):
     """Return the types of a patient's resources in a bundle."""
     kinds = []
-    for entry in json.loads(file.read_text())["entry"]:
+    for entry in read_json(file)["entry"]:
         resource = entry["resource"]
         subject = resource.get("subject") or resource.get("for")
         if subject and subject["identifier"]["value"] == patient:
@@ -260,7 +260,7 @@ def test_fhir_security_and_device(ward):
     assert model["digest"] in [version["value"] for version in device["version"]]
     flags = server.newest("Flag").values()
     assert {flag["author"]["reference"] for flag in flags} == {place}
-    entries = json.loads((ward.folder / "1.json").read_text())["entry"]
+    entries = read_json(ward.folder / "1.json")["entry"]
     for entry in entries:
         assert "urn%3Auuid" in entry["request"]["url"]
 

@@ -2,13 +2,12 @@
 its own rows.
 """
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients, voxels, written
+from written_files import page_in, read_json
 
 from screening import load_model, read_cohort, train, validate
 from screening.errors import CohortError, UsageError
@@ -233,12 +232,10 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
         "--out",
         tmp_path / "rare",
     )
-    page = (out / "report.html").read_text()
+    page = page_in(out)
     again = screen("report", out, "--out", tmp_path / "again.html")
 
-    stored = ExternalValidation.from_dict(
-        json.loads((out / "validation.json").read_text())
-    )
+    stored = ExternalValidation.from_dict(read_json(out / "validation.json"))
     assert stored.figures == found.figures
     assert (
         told["classes"]["yes"]["promise"]["threshold"]
@@ -249,7 +246,4 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert "A threshold for this place" in page
     assert "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
-    assert (
-        "the stated share of cases, 5.0%"
-        in (tmp_path / "rare" / "report.html").read_text()
-    )
+    assert "the stated share of cases, 5.0%" in page_in(tmp_path / "rare")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import night_of_patients, patients, written
+from written_files import page_in
 
 from screening import MaxFlagRate, read_cohort, score, train
 from screening.ledger.database import open_ledger
@@ -91,7 +92,7 @@ def page(tmp_path_factory):
             written_at = datetime.datetime.fromisoformat(f"{date} 05:12").timestamp()
             os.utime(delivered, (written_at, written_at))
             run = score(model, delivered, folder / date, date=date, ledger=ledger)
-    return (run.directory / "report.html").read_text(encoding="utf-8")
+    return page_in(run.directory)
 
 
 @pytest.mark.parametrize("number", STATEMENTS)

@@ -21,6 +21,7 @@ from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
 from flow_cohorts import columns_of, night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
+from written_files import scores_in
 
 from screening.cli import app
 from screening.files import digest_of
@@ -184,7 +185,7 @@ def test_forget_every_byte(site):
     def tables() -> list[pd.DataFrame]:
         run = site / "runs/1"
         return [
-            pd.read_parquet(run / "scores.parquet"),
+            scores_in(run),
             pd.read_csv(run / "flagged.csv", dtype=str),
         ]
 
@@ -1063,7 +1064,7 @@ def test_forget_voxels(tmp_path):
     assert after["counts"] == before["counts"]
     assert after["groups_total"] == 4
     assert len(after["groups"]) == 3
-    assert len(pd.read_parquet(run / "scores.parquet")) == 180
+    assert len(scores_in(run)) == 180
     assert "P00" not in set(load_model(model).validation["group"])
 
 

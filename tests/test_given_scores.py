@@ -9,6 +9,7 @@ from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
+from written_files import scores_in
 
 from screening import MaxFlagRate, compare, load_model, load_recipe, score, train
 from screening.contract.contract import Contract, Feature
@@ -100,7 +101,7 @@ def test_given_score_is_the_score_of_a_night(tmp_path):
 
     run = score(load_model(saved), night, tmp_path / "run")
 
-    scores = pd.read_parquet(run.directory / "scores.parquet")
+    scores = scores_in(run.directory)
     assert scores.set_index("id").score.to_dict() == night.set_index("id").ews.to_dict()
 
 
@@ -349,7 +350,7 @@ def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
         low = method["differences"]["auroc"]["low"]
         high = method["differences"]["auroc"]["high"]
         assert low < method["differences"]["auroc"]["value"] < high
-    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    scores = scores_in(tmp_path / "run").set_index("id")
     threshold = model.operating_points[0]["threshold"]
     is_flagged = scores["score"] >= threshold
     assert set(scores["score"]) <= set(range(7)) and is_flagged.any()
@@ -507,5 +508,5 @@ def test_points_of_a_category_that_training_lacks_count(tmp_path):
     save_model(model, tmp_path / "model")
     run = score(load_model(tmp_path / "model"), night, tmp_path / "run")
 
-    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id").score
+    scores = scores_in(run.directory).set_index("id").score
     assert scores["q2"] - scores["q1"] == 3

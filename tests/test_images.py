@@ -27,6 +27,7 @@ from image_folders import (
     save,
     table_of,
 )
+from written_files import scores_in
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
@@ -221,7 +222,7 @@ def test_images_refused(model, tmp_path, words):
 def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
     out = tmp_path / "maps"
     screen("export", run.directory, "--to", "nifti", "--out", out)
-    rows = pd.read_parquet(run.directory / "scores.parquet")
+    rows = scores_in(run.directory)
 
     for name, volumes in NIGHT.items():
         flags = nibabel.load(out / f"{name}_{'flags'}.nii.gz")
@@ -344,9 +345,7 @@ def test_images_equal_table(tmp_path):
     assert images.names == ["flair", "t1", *around_them]
     pd.testing.assert_frame_equal(images.features, table.features)
     assert model.contract.neighbourhood == 3
-    scores = [
-        pd.read_parquet(each.directory / "scores.parquet") for each in (one, other)
-    ]
+    scores = [scores_in(each.directory) for each in (one, other)]
     pd.testing.assert_frame_equal(*scores)
 
 

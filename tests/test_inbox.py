@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file
 from flow_cohorts import night_of_patients, written
+from written_files import names_in, page_in
 
 from screening.schemas.figures import MaxFlagRate
 from screening.site import inbox
@@ -61,7 +62,7 @@ def saved(
 
 
 def test_file_of_page_names_series_and_night(site):
-    page = (site / "runs" / "ward-a" / NIGHT / "report.html").read_text()
+    page = page_in(site / "runs" / "ward-a" / NIGHT)
     run_id = read_document(site / "runs" / "ward-a" / NIGHT, "run")["run_id"]
 
     assert f'data-file="verdicts-ward-a-{NIGHT}-{run_id}.json"' in page
@@ -85,10 +86,8 @@ def test_inbox_read_by_command(site):
     refused = [line["refused"] for line in answer["files"] if line["refused"]]
     assert len(refused) == 2
     assert "Smith" not in json.dumps(answer)
-    assert sorted(path.name for path in (site / "inbox" / "done").iterdir()) == [
-        PAGE_FILE
-    ]
-    kept = sorted(path.name for path in (site / "inbox" / "refused").iterdir())
+    assert sorted(names_in(site / "inbox" / "done")) == [PAGE_FILE]
+    kept = sorted(names_in(site / "inbox" / "refused"))
     assert kept == ["Mrs Smith.json", "Mrs Smith.txt", "other.json", "other.txt"]
     reason = (site / "inbox" / "refused" / "Mrs Smith.txt").read_text()
     assert "nobody" not in reason
@@ -121,7 +120,7 @@ def test_same_name_twice(site):
         saved(site, [case], "verdicts-x.json")
         screen("review", "--site", "NIGHT.toml")
 
-    names = sorted(path.name for path in (site / "inbox" / "done").iterdir())
+    names = sorted(names_in(site / "inbox" / "done"))
     assert names == ["verdicts-x.2.json", "verdicts-x.json"]
 
 
@@ -202,12 +201,12 @@ def test_missing_inbox_ends_no_night(site):
 def test_other_directories_are_no_inbox(site):
     """A run or model directory is left as it is."""
     for place in (site / "runs" / "ward-a" / NIGHT, site / "m"):
-        before = sorted(path.name for path in place.iterdir())
+        before = sorted(names_in(place))
 
         answer = screen("review", "--site", "NIGHT.toml", place, code=2)
 
         assert "no folder of verdicts" in answer.stderr
-        assert sorted(path.name for path in place.iterdir()) == before
+        assert sorted(names_in(place)) == before
 
 
 def test_link_is_not_followed(site, tmp_path):

@@ -10,6 +10,7 @@ from commands import LOGISTIC, WHO, screen
 from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import page_in, read_json
 
 from screening import load_recipe, read_cohort, train
 from screening.contract.contract import Contract
@@ -156,10 +157,8 @@ def test_table_without_ids(tmp_path):
     screen("score", tmp_path / "model", night, "--out", tmp_path / "run")
     documents = [json.loads(answer.stdout)]
     for folder in ("model", "run"):
-        documents.append(
-            json.loads((tmp_path / folder / f"{folder}.json").read_bytes())
-        )
-        page = (tmp_path / folder / "report.html").read_text("utf-8")
+        documents.append(read_json(tmp_path / folder / f"{folder}.json"))
+        page = page_in(tmp_path / folder)
         assert "the ids on this page are row numbers" in page
     for document in documents:
         assert "ids_are_row_numbers" in [
@@ -175,7 +174,7 @@ def test_train_notes(tmp_path):
         "train", past, *WHO, *LOGISTIC, "--out", tmp_path / "model", "--json"
     )
     notes = json.loads(answer.stdout)["notes"]
-    page = (tmp_path / "model" / "report.html").read_text("utf-8")
+    page = page_in(tmp_path / "model")
     for said in (
         "dropped, one value only: note",
         "inferred category: ward",
@@ -236,7 +235,7 @@ def test_train_says_doubts_at_head(tmp_path):
 
     answer = screen("train", past, *LOGISTIC, "--out", tmp_path / "model")
 
-    document = json.loads((tmp_path / "model" / "model.json").read_bytes())
+    document = read_json(tmp_path / "model" / "model.json")
     guesses = [
         reason for reason in document["attention"] if reason["code"] == "guessed"
     ]

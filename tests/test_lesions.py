@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
+from written_files import scores_in
 
 from screening import GMean, MinSensitivity, read_cohort, score, train, validate
 from screening.data.stream import whole_groups
@@ -129,7 +130,7 @@ def test_lesion_setting_chosen():
 
 def test_flags_are_whole_clusters_and_one_rule_of_score_and_threshold(model, tmp_path):
     run = score(model, table_of(NIGHT), tmp_path / "run", batch_rows=50)
-    rows = pd.read_parquet(run.directory / "scores.parquet")
+    rows = scores_in(run.directory)
     facts = model.lesions
     threshold = model.thresholds[0]
 
@@ -151,7 +152,7 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
         score(again, folder_of(NIGHT, tmp_path / "night"), tmp_path / "a"),
         score(model, table_of(NIGHT), tmp_path / "b", batch_rows=33),
     )
-    images, table = (pd.read_parquet(run.directory / "scores.parquet") for run in runs)
+    images, table = (scores_in(run.directory) for run in runs)
 
     pd.testing.assert_frame_equal(images, table)
     in_memory = model.score_frame(table_of(NIGHT))

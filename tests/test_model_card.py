@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients
+from written_files import read_json
 
 from screening import MaxFlagRate, load_model, train
 from screening.contract.contract import Contract
@@ -123,7 +124,7 @@ def test_hl7_document_carries_the_card(model, tmp_path):
     for name in ("card.xml", "card.json"):
         screen("export", model, "--to", "model-card", "--out", tmp_path / name)
 
-    document = json.loads((tmp_path / "card.json").read_text())
+    document = read_json(tmp_path / "card.json")
     resources.DocumentReference.model_validate(document)
     attachment = document["content"][0]["attachment"]
     card = base64.b64decode(attachment["data"])

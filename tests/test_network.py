@@ -22,6 +22,7 @@ from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_files import names_in, page_in, read_json
 
 from screening import open_ledger
 from screening.cli.logs import KEYS
@@ -122,7 +123,7 @@ def test_first_night_of_a_site(site, first):
         ("sh", True),
         ("false", False),
     ]
-    assert json.loads((site / "told.json").read_text())["exit_code"] == 2
+    assert read_json(site / "told.json")["exit_code"] == 2
 
 
 def test_overview_links(site, first):
@@ -409,7 +410,7 @@ def test_cluster_unreachable(tmp_path):
     """Without the cluster nothing is begun."""
     (tmp_path / "NIGHT.toml").write_text(SITE)
     screen("run", tmp_path / "NIGHT.toml", "--cluster", "local:none", code=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["NIGHT.toml"]
+    assert names_in(tmp_path) == {"NIGHT.toml"}
 
 
 @given(st.lists(st.sampled_from([*WORST_FIRST, 137, -9]), min_size=1))
@@ -478,7 +479,7 @@ def test_hook_reads_answer_of_schema(again):
     table(again, "b", 3, seed=3)
     screen("run", "NIGHT.toml", "--date", NIGHT)
     schema = json.loads(screen("schema", "run", "--printed").stdout)
-    read = json.loads(Path("told.json").read_text())
+    read = read_json(Path("told.json"))
 
     assert set(schema["required"]) <= set(read) <= set(schema["properties"])
 
@@ -695,8 +696,8 @@ def test_drift_over_nights_is_on_the_page(again, monkeypatch):
     assert of_ward.words in page
     assert of_site.words in page
     assert elsewhere.words not in page
-    assert (folder / "report.html").read_text() == page
-    document = json.loads((folder / "run.json").read_text())
+    assert page_in(folder) == page
+    document = read_json(folder / "run.json")
     assert [reason["code"] for reason in document["over_nights"]] == [
         "scores_drift",
         "column_drifts",

@@ -17,11 +17,11 @@ import tomllib
 from pathlib import Path
 from unittest.mock import MagicMock
 
-import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, screen
 from docs_pages import read_blocks
 from flow_cohorts import patients, written
+from written_files import read_json, scores_in
 
 from screening import MaxFlagRate, save_model
 from screening.contract.contract import Contract
@@ -399,15 +399,15 @@ def test_compose_file_declares_what_it_uses():
 def test_runbook_pasted_after_the_night(night):
     """On the host of the night, each block by its user, every command does its work."""
     saved, moved = sorted((night / "ledger").glob("screening-*.db"))
-    back = json.loads((night / "sepsis.back" / "model.json").read_text())
+    back = read_json(night / "sepsis.back" / "model.json")
     run = night / "runs" / "ward-7.sepsis" / NIGHT
-    changed = json.loads((run / "run.json").read_text())["model"]["id"]
+    changed = read_json(run / "run.json")["model"]["id"]
 
     assert saved.read_bytes()[:15] == b"SQLite format 3"
     assert moved.read_bytes()[:15] == b"SQLite format 3"
     assert back["approval"] is not None
     assert changed
-    assert "00700003" not in set(pd.read_parquet(run / "scores.parquet")["id"])
+    assert "00700003" not in set(scores_in(run)["id"])
     # What root typed left nothing that the user of the night cannot write.
     assert (night / "of_others").read_text() == ""
 

@@ -1,13 +1,12 @@
 """Several scores of a stay: one row of each is judged, and scored at night."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_files import read_json, scores_in
 
 from screening import (
     MaxFlagRate,
@@ -101,7 +100,7 @@ def test_one_row_of_each_stay_is_judged_and_scored(take, higher, tmp_path):
     assert model.document["validation"]["n_rows"] == 150
     sign = 1 if higher == "worse" else -1
     rows = expected(night, take, higher)
-    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    scores = scores_in(run.directory).set_index("id")
     assert (sign * scores.score).to_dict() == rows.ews.to_dict()
     counts = run.document["counts"]
     assert counts["read"] == 40
@@ -172,7 +171,7 @@ def test_points_take_the_row_of_the_highest_sum(tmp_path):
 
     points = 2 * (night.ews >= 5) + (night.ews >= 8) + (night.crp >= 60)
     highest = points.groupby(night.stay).max()
-    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    scores = scores_in(run.directory).set_index("id")
     assert scores.score.to_dict() == highest.to_dict()
 
 
@@ -237,7 +236,7 @@ def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
 
     run = score(model, night, tmp_path / "run")
 
-    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    scores = scores_in(run.directory).set_index("id")
     others = night.drop(index=first)
     of_stay = others.ews[others.stay == "s003"]
     assert scores.score["s003"] == of_stay.max()
@@ -291,5 +290,5 @@ def test_hourly_table_on_the_command_line(tmp_path):
     note = (
         "40 of 240 rows are used: of each stay the row with the most suspicious score"
     )
-    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    document = read_json(tmp_path / "run" / "run.json")
     assert note in checked["notes"] and note in document["input"]["notes"]

@@ -1,7 +1,6 @@
 """A cell that no patient can have decides nobody's fate: bounds, lists and exports."""
 
 import csv
-import json
 import stat
 
 import numpy as np
@@ -11,6 +10,7 @@ from commands import screen
 from flow_cohorts import night_of_patients, patients, voxels, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from written_files import page_in, read_json
 
 from screening import open_ledger, read_cohort, save_model, score
 from screening.contract.contract import Contract
@@ -134,7 +134,7 @@ def test_odd_rows_listed(run):
     """Page, counts, attention and flagged.csv name every such row."""
     document = run.document
     night = night_with_odd_cells()
-    page = (run.directory / "report.html").read_text()
+    page = page_in(run.directory)
     with (run.directory / "flagged.csv").open() as file:
         listed = {line["id"]: line for line in csv.DictReader(file)}
 
@@ -157,7 +157,7 @@ def test_sound_night_lists_nothing(model, tmp_path):
     run = score(model, night_of_patients(60, seed=7), tmp_path / "run")
 
     assert run.document["check_values"] is None
-    assert "Check these values" not in (run.directory / "report.html").read_text()
+    assert "Check these values" not in page_in(run.directory)
 
 
 def test_check_lists_odd_rows(model, tmp_path):
@@ -184,7 +184,7 @@ def test_one_odd_text_is_missing(model, tmp_path, text):
     missing = model.score_frame(written(empty, tmp_path / "empty.csv"))
 
     (value,) = run.document["check_values"]["values"]
-    page = (run.directory / "report.html").read_text()
+    page = page_in(run.directory)
     assert value["column"] == "fever"
     assert value["value"] is None
     assert value["id"] == night["patient"][4]
@@ -284,7 +284,7 @@ def test_exports_not_ordinary(run, tmp_path):
     flagged = read_flagged(run.directory)
     night = night_with_odd_cells()
     fhir.write(flagged, out=tmp_path / "night.json")
-    entries = json.loads((tmp_path / "night.json").read_text())["entry"]
+    entries = read_json(tmp_path / "night.json")["entry"]
     by_patient = {}
     for entry in entries:
         resource = entry["resource"]

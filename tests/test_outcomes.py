@@ -12,6 +12,7 @@ from flow_cohorts import night_of_patients, patients
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
+from written_files import scores_in
 
 from screening import MaxFlagRate, train
 from screening.contract.contract import Contract, OutcomeDefinition
@@ -287,7 +288,7 @@ def enter(folder, text, *options):
 
 
 def flags_of(folder):
-    table = pd.read_parquet(folder / "run3" / "scores.parquet")
+    table = scores_in(folder / "run3")
     return table.set_index("id").flagged
 
 
@@ -522,7 +523,7 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
         *("outcomes", tmp_path / "events.csv", *place, "--as-of", "2026-04-01")
     )
 
-    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    scores = scores_in(tmp_path / "run").set_index("id")
     wards = night.set_index("patient").ward
     assert scores.subgroup_ward.to_dict() == wards.to_dict()
     figures = entered["figures"]
@@ -590,7 +591,7 @@ def test_events_of_several_classes(tmp_path):
     assert entered["other"] == 1
     assert figures["cases"] == len(lines) - 1
     assert figures["auroc"]["value"] is None
-    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    scores = scores_in(tmp_path / "run").set_index("id")
     thresholds = {
         point["class"]: point["threshold"] for point in model.operating_points
     }
@@ -671,7 +672,7 @@ def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):
     assert late["figures"]["cases"] == n_cases
     assert taken_back["figures"]["cases"] == n_cases - n_cases // len(ill)
     assert shown == status == taken_back["figures"]
-    flagged = pd.read_parquet(tmp_path / "run3" / "scores.parquet")
+    flagged = scores_in(tmp_path / "run3")
     flagged = set(flagged["id"][flagged["flagged"]])
     assert taken_back["figures"]["lead"]["detected"] == len(
         flagged & set(ill) - {ill[1]}

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import pytest
 from pydantic import ValidationError
+from written_files import read_json
 
 from screening.report.history import render_history
 from screening.report.page import PAGES, render_case, render_overview, sample_of
@@ -209,7 +210,7 @@ def test_every_figure_of_a_page_is_that_field_of_its_document(kind):
     """`python tests/test_page_figures.py` writes the table anew, to be read before it
     is believed.
     """
-    assert figures_of(kind) == json.loads(FIGURES.read_text(encoding="utf-8"))[kind]
+    assert figures_of(kind) == read_json(FIGURES)[kind]
 
 
 if __name__ == "__main__":

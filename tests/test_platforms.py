@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from written_files import names_in
 
 import screening
 from screening.cli import boundary, logs
@@ -126,7 +127,7 @@ def test_publish_macos(macos, tmp_path):
             (folder / "run.json").write_text(content)
 
     assert (target / "run.json").read_text() == "second"
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert names_in(tmp_path) == {"run"}
 
 
 def test_site_series_of_one_folder(tmp_path):

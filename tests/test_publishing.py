@@ -12,6 +12,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import names_in
 
 from screening.errors import Locked, UsageError
 from screening.store.pages import LATEST, PageFolder, Readers, parse_readers
@@ -19,7 +20,7 @@ from screening.store.publishing import hold, publish, write_whole
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return names_in(folder)
 
 
 @pytest.mark.parametrize("before", [True, False])

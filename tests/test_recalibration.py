@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from scipy.special import expit
+from written_files import scores_in
 
 from screening import MinSensitivity, load_model, open_ledger, score, train, validate
 from screening.errors import UsageError
@@ -81,9 +82,7 @@ def test_ranking_stays_and_origin_is_stated(model, tmp_path):
     new = place(50, 3, name="d")
     first = score(model, new, tmp_path / "first")
     second = score(after, new, tmp_path / "second")
-    tables = [
-        pd.read_parquet(run.directory / "scores.parquet") for run in (first, second)
-    ]
+    tables = [scores_in(run.directory) for run in (first, second)]
     assert tables[0].score.tolist() == tables[1].score.tolist()
     assert tables[0].chance.lt(tables[1].chance).all()
     facts = after.facts

@@ -4,9 +4,9 @@ risen.
 
 import shutil
 
-import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels
+from written_files import page_in, scores_in
 
 from screening import MaxFlagRate, score
 from screening.ledger.database import open_ledger
@@ -45,7 +45,7 @@ def case_of(document, number=0):
 
 
 def p_of(folder, day, number=0):
-    rows = pd.read_parquet(folder / f"{day}" / "scores.parquet").set_index("id")
+    rows = scores_in(folder / f"{day}").set_index("id")
     return rows["p_value"][patients(40, seed=7)["patient"][number]]
 
 
@@ -61,7 +61,7 @@ def test_p_values_of_last_nights(model, tmp_path):
     assert case["lately"] == [False, True, True]
     assert case["p_lately"] == [p_of(tmp_path, day) for day in (1, 2, 3)]
     assert case["p_lately"][2] <= case["p_lately"][1] / 2
-    page = (tmp_path / "3" / "report.html").read_text(encoding="utf-8")
+    page = page_in(tmp_path / "3")
     assert "<b>1</b> risen" in page
     assert page.count("2 nights, risen</small>") == 1
     assert "score risen since the last night" in page
@@ -88,7 +88,7 @@ def test_p_values_unknown(model, tmp_path, fate, monkeypatch):
 
     assert case["lately"][0] is True
     assert case["p_lately"][0] is None
-    page = (tmp_path / "3" / "report.html").read_text(encoding="utf-8")
+    page = page_in(tmp_path / "3")
     assert "</b> risen" not in page
     assert "of the last" in page
 
@@ -105,7 +105,7 @@ def test_p_values_of_groups(tissue_model, tmp_path):
                 ledger=ledger,
                 accept_delivery="the same images",
             )
-    rows = pd.read_parquet(tmp_path / "1" / "scores.parquet")
+    rows = scores_in(tmp_path / "1")
     lowest = rows.groupby("group")["p_value"].min()
 
     for group in run.document["groups"]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from written_files import scores_in
 
 from screening import load_model, score
 from screening.store.serialization import read_document
@@ -35,8 +36,8 @@ def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
     (night,) = (path for path in folder.iterdir() if path.is_file())
     score(load_model(folder / "model"), night, tmp_path / "run", jobs=1)
 
-    then = pd.read_parquet(folder / LAST_NIGHT / "scores.parquet")
-    now = pd.read_parquet(tmp_path / "run" / "scores.parquet")
+    then = scores_in(folder / LAST_NIGHT)
+    now = scores_in(tmp_path / "run")
     np.testing.assert_allclose(now["score"], then["score"], rtol=1e-6)
     assert now["flagged"].tolist() == then["flagged"].tolist()
 

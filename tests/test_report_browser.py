@@ -26,6 +26,7 @@ from report_fixture import (
     voxel_run,
     with_lines,
 )
+from written_files import read_json
 
 from screening import compare, history, open_ledger, read_cohort, train
 from screening.report import render_model, render_run
@@ -214,7 +215,7 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
     download.value.save_as(tmp_path / "v.json")
 
     # The second was put back to "no verdict", which stands last.
-    (saved,) = json.loads((tmp_path / "v.json").read_text())["verdicts"]
+    (saved,) = read_json(tmp_path / "v.json")["verdicts"]
     assert saved["id"] == run["cases"][0]["id"]
     assert saved["verdict"] == "ruled out"
     assert datetime.datetime.fromisoformat(saved["given"]).tzinfo is not None
@@ -522,7 +523,7 @@ def test_verdicts_hostile_ids(opened, ward, tmp_path):
     with view.expect_download() as download:
         view.keyboard.press("Control+s")
     download.value.save_as(tmp_path / "v.json")
-    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    content = read_json(tmp_path / "v.json")
     saved = {one["id"] for one in content["verdicts"]}
     run = ward["run"].parent
 

@@ -15,6 +15,7 @@ from flow_cohorts import night_of_patients, patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, of_ward
+from written_files import scores_in
 
 from screening import history, load_model, open_ledger, read_cohort, train
 from screening.errors import UsageError
@@ -123,7 +124,7 @@ def test_outcomes_go_before_verdicts(ward, tmp_path):
     screen("ledger", "moved", folder / "l.db", "--reason", "a test of its own")
     first = patients(60, seed=1)
     second = patients(60, seed=2)
-    flagged = pd.read_parquet(folder / "2026-03-01" / "scores.parquet")
+    flagged = scores_in(folder / "2026-03-01")
     flagged = set(flagged["id"][flagged["flagged"]])
     ill = set(first["patient"][first["ill"] == "yes"])
     # Of the flagged one who has it is treated, so that the event does not come.

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from commands import KNOWN_BEFORE, LOGISTIC, as_json, sampled, screen, verdict_file
 from flow_cohorts import patients, voxels, written
+from written_files import names_in, page_in
 
 from screening import read_cohort, train
 from screening import score as score_night
@@ -74,7 +75,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     told = as_json("review", ward / "run1", verdict_file(ward / "run1", given))
     second = score(model, ward, 2)
     counts = second["counts"]
-    page = (ward / "run2" / "report.html").read_text()
+    page = page_in(ward / "run2")
     before = {case["id"] for case in first["cases"]}
     now = {case["id"] for case in second["cases"]}
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
@@ -257,7 +258,7 @@ def test_threshold_recorded(model, ward):
     assert after.document["machine"] == before.document["machine"]
     assert change["model_before"] == before.digest
     assert change["model_after"] == after.digest
-    assert reason in (ward / "m" / "report.html").read_text()
+    assert reason in page_in(ward / "m")
     score(ward / "m", ward, 2)
     words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", "r3"]
     assert "is scored with model" in screen(*words, code=2).stderr
@@ -277,7 +278,7 @@ def test_challenger_promoted(model, ward):
         "beside"
     ]
 
-    assert sorted(path.name for path in (ward / "s1").iterdir()) == [
+    assert sorted(names_in(ward / "s1")) == [
         "run.json",
         "scores.parquet",
     ]

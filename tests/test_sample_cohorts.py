@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from written_files import names_in
 
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
@@ -42,9 +43,7 @@ def test_the_folder_holds_the_tables_that_the_script_makes(tmp_path):
         check=True,
         env=environment,
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        NOSOCOMIAL + PROSTATE
-    )
+    assert sorted(names_in(tmp_path)) == sorted(NOSOCOMIAL + PROSTATE)
     for name in NOSOCOMIAL:
         assert (SAMPLES / name).read_bytes() == (tmp_path / name).read_bytes()
     for name in PROSTATE:  # not bytes: a Parquet file names the pyarrow that wrote it

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
+from written_files import page_in, scores_in
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
@@ -30,7 +31,7 @@ def run(model, night, tmp_path):
 
 
 def table(run):
-    return pd.read_parquet(run.directory / "scores.parquet")
+    return scores_in(run.directory)
 
 
 def test_scores_have_the_promised_columns_and_no_label(run):
@@ -108,10 +109,7 @@ def test_score_labels_not_written(model, tmp_path):
         for name, rows in tables.items()
     }
     whole, half, run, none = (each.document for each in runs.values())
-    pages = [
-        (runs[name].directory / "report.html").read_text()
-        for name in ("untold", "whole")
-    ]
+    pages = [page_in(runs[name].directory) for name in ("untold", "whole")]
     judged = whole["evaluation"]["yes"]
 
     assert judged["n_positive"] + judged["n_negative"] == 90

@@ -5,6 +5,7 @@ is made.
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
+from written_files import names_in, page_in
 
 from screening.errors import UsageError
 from screening.model_selection import train as training
@@ -58,7 +59,7 @@ def broken(tmp_path):
 
 
 def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, model):
-    assert "<p>St Elsewhere</p>" in (model / "report.html").read_text(encoding="utf-8")
+    assert "<p>St Elsewhere</p>" in page_in(model)
     assert (model / "model.json").read_bytes() == (
         place / "plain" / "model.json"
     ).read_bytes()
@@ -88,9 +89,7 @@ def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, mo
 def test_every_page_is_the_sites(place, monkeypatch, words, page):
     monkeypatch.chdir(place)
     screen(*words, "--templates", "own")
-    assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(
-        encoding="utf-8"
-    )
+    assert "<p>St Elsewhere</p>" in page_in(place / page)
 
 
 def test_broken_template_is_refused_before_any_work(
@@ -114,7 +113,7 @@ def test_broken_template_is_refused_before_any_work(
     (broken / "page.html.j2").unlink()
     (broken / "tonight.html.j2").write_text("<p>\n{{ run.hospital }}")
     assert "tonight.html.j2 line 2: " in screen(*night, code=2).stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["broken"]
+    assert names_in(tmp_path) == {"broken"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ an old format.
 """
 
 import io
-import json
 import stat
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import read_json
 
 from screening import (
     build,
@@ -181,7 +181,7 @@ def test_selftest_other_scores(model, saved, tmp_path):
         arrays | {"selftest/score": arrays["selftest/score"] + 0.01}
     )
     save_model(forged, tmp_path / "m")
-    document = json.loads((saved / "model.json").read_bytes())
+    document = read_json(saved / "model.json")
     document["format_version"] = 2
     (tmp_path / "model.json").write_bytes(canonical(document))
 

@@ -20,6 +20,7 @@ from numpydoc.validate import validate
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from written_files import names_in
 
 import screening
 from screening import (
@@ -135,7 +136,7 @@ def test_python_notebook():
         for name in line.split(", ")
     }
     assert len(names) <= 10, "names that a first hour needs"
-    assert drawn.keys() == {path.name for path in script["FOLDER"].iterdir()}
+    assert drawn.keys() == names_in(script["FOLDER"])
     assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 
 

@@ -10,6 +10,7 @@ import pytest
 from flow_cohorts import patients
 from scipy.special import log_softmax, logit
 from sklearn.metrics import accuracy_score
+from written_files import page_in
 
 from screening import load_model, read_cohort, save_model, score, train
 from screening.contract.contract import Contract
@@ -208,7 +209,7 @@ def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):
     sexes = ["f", None] + ["m"] * 78
     night = patients(80, seed=7).assign(day="2026-01-31", sex=sexes)
     run = score(dated, night, tmp_path / "run", date="2026-01-31")
-    page = (run.directory / "report.html").read_text()
+    page = page_in(run.directory)
     subgroups = run.document["subgroups"]
     levels = {row["level"]: row["n"] for row in subgroups}
 

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from image_folders import folder_of, nibabel
 from PIL import Image
 from report_fixture import voxel_run
+from written_files import page_in, scores_in
 
 from screening import read_cohort, score, train
 from screening.imaging.neighbourhood import grid_index, grid_step
@@ -129,9 +130,9 @@ def test_run_volumes_and_slices(tissue_model, tmp_path):
         tmp_path / "run",
         batch_rows=5000,
     )
-    page = (run.directory / "report.html").read_text()
+    page = page_in(run.directory)
     found = run.document["voxels"]
-    flags = pd.read_parquet(run.directory / "scores.parquet")["flagged"]
+    flags = scores_in(run.directory)["flagged"]
     first = found["patients"][0]
     chosen = first["slices"][0]
     is_group = night["patient"] == first["group"]
@@ -277,7 +278,7 @@ def test_slices_axial_orientation(tmp_path, codes):
     # at the right.
     assert sorted(set(rows)) == [0, 1]
     assert sorted(set(columns)) == [0, 1]
-    page = (run.directory / "report.html").read_text()
+    page = page_in(run.directory)
     assert "axial slice 7 from below" in page
     assert ">R</b>" in page
     assert ">L</b>" in page

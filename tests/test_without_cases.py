@@ -12,6 +12,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from written_files import page_in
 
 from screening import MaxFlagRate, MinSensitivity, Screen, load_model, train
 from screening.data.labels import reads_like_case
@@ -568,8 +569,8 @@ def test_commands_say_what_is_unknown(ward):
     again = screen(
         "train", ward / "past.csv", *NAMES, *QUICK, *RULE, "--out", ward / "again"
     )
-    model_page = (ward / "m" / "report.html").read_text(encoding="utf-8")
-    night_page = (ward / "2026-03-01" / "report.html").read_text(encoding="utf-8")
+    model_page = page_in(ward / "m")
+    night_page = page_in(ward / "2026-03-01")
 
     assert f"sensitivity   {NO_CASE_SEEN}" in again.stdout
     assert "of rows like those of training" in again.stdout

@@ -28,6 +28,7 @@ from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.models import OptionInfo
+from written_files import names_in, read_json
 
 from faults.amounts import counted
 from faults.desk import content, copied
@@ -209,7 +210,7 @@ def test_sweep_after_dead_process(tmp_path):
     ):
         (tmp_path / name).touch()
     published(tmp_path / "run")
-    assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
+    assert names_in(tmp_path) == {"run", ".theirs.lock"}
 
 
 def test_with_umask_0_nothing_is_open_to_others(tmp_path):
@@ -253,7 +254,7 @@ def test_mount_points_and_devices_are_never_replaced(place):
 )
 def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
     folder = Path(shutil.copytree(desk / "run", tmp_path / "run"))
-    sealed = canonical(json.loads((folder / "run.json").read_bytes()))
+    sealed = canonical(read_json(folder / "run.json"))
     (folder / "run.json").write_bytes(sealed.replace(old, new, 1))
     with pytest.raises(ModelError, match="damaged"):
         read_document(folder, "run")
@@ -275,7 +276,7 @@ def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
 
 
 def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
-    verdicts = json.loads((desk / "verdicts.json").read_text())
+    verdicts = read_json(desk / "verdicts.json")
     verdicts["verdicts"][0]["note"] = "\ud83d"
     (tmp_path / "v.json").write_text(json.dumps(verdicts))
     screen(

@@ -11,6 +11,7 @@ import shutil
 import pytest
 from commands import screen
 from typer.testing import CliRunner
+from written_files import page_in
 
 from faults.amounts import LONG, attempts
 from faults.desk import ROLES, content, copied, leftovers, train
@@ -88,14 +89,12 @@ def assert_whole(folder, desk) -> None:
     """
     load_model(folder / "model")
     run = read_document(folder / "run", "run")
-    assert (folder / "run" / "report.html").read_text(encoding="utf-8") == render_run(
-        run
-    )
+    assert page_in(folder / "run") == render_run(run)
     if run["date"] == "2026-03-01":
         assert content(folder / "run") == content(desk / "run")
     if (folder / "compared").exists():
         compared = read_document(folder / "compared", "comparison")
-        page = (folder / "compared" / "report.html").read_text(encoding="utf-8")
+        page = page_in(folder / "compared")
         assert page == render_comparison(compared)
     with open_ledger(folder / "screening.db") as book:
         history(book, verify=True)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from commands import screen
 from typer.testing import CliRunner
+from written_files import read_json
 
 from faults.amounts import attempts
 from faults.desk import copied
@@ -95,21 +96,19 @@ def toml_at(path):
 
 
 def json_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
+    return read_json(path), lambda changed: path.write_bytes(
         json.dumps(changed).encode()
     )
 
 
 def run_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
-        written(changed)[1]
-    )
+    return read_json(path), lambda changed: path.write_bytes(written(changed)[1])
 
 
 def model_at(path):
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
     digests = {key: digest_of(path.parent / name) for key, name in tables.items()}
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
+    return read_json(path), lambda changed: path.write_bytes(
         written(changed | digests)[1]
     )
 
