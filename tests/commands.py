@@ -63,10 +63,10 @@ def commands_of(page: str) -> list[str]:
 
 def typed(line: str):
     """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
-    words = (
-        [word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line)
-    )
-    return screen(*(word for expanded in words for word in expanded))
+    expanded = []
+    for word in shlex.split(line):
+        expanded += sorted(glob(word)) if "*" in word else [word]
+    return screen(*expanded)
 
 
 def verdict_file(run: Path, verdicts: list, **more: object) -> Path:

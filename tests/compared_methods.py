@@ -49,9 +49,8 @@ QUICK = {
 
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    code = {2: (np.arange(n_rows) % 5 == 0).astype(int), 3: np.arange(n_rows) % 5 % 3}[
-        classes
-    ]
+    code = np.arange(n_rows) % 5
+    code = (code == 0).astype(int) if classes == 2 else code % 3
     return pd.DataFrame(
         {
             "number": [f"p{i}" for i in range(n_rows)],

@@ -55,7 +55,8 @@ def read_blocks(path: Path) -> list[Block]:
     fence = None
     lines: list[str] = []
     name = path.relative_to(ROOT).as_posix()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    lines_of_page = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines_of_page, 1):
         match = FENCE.match(line)
         if fence is None and match:
             fence = match
@@ -63,7 +64,8 @@ def read_blocks(path: Path) -> list[Block]:
             start = number + 1
         elif fence is not None and line == "```":
             marks = fence[2].split()
-            blocks.append(Block(f"{name}:{start}", fence[1] or "", marks, lines))
+            block = Block(f"{name}:{start}", fence[1] or "", marks, lines)
+            blocks.append(block)
             fence = None
             lines = []
         else:

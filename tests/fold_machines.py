@@ -31,19 +31,18 @@ class Folded:
 
     def sensitivity(self, threshold: float) -> float:
         centre = APART * self.weights[:SHIFTED].sum()
-        return float(
-            norm.sf(threshold, self.intercept + centre, np.linalg.norm(self.weights))
-        )
+        spread = np.linalg.norm(self.weights)
+        return float(norm.sf(threshold, self.intercept + centre, spread))
 
     def specificity(self, threshold: float) -> float:
-        return float(norm.cdf(threshold, self.intercept, np.linalg.norm(self.weights)))
+        spread = np.linalg.norm(self.weights)
+        return float(norm.cdf(threshold, self.intercept, spread))
 
     @property
     def auroc(self) -> float:
         w = self.weights
-        return float(
-            norm.cdf(APART * w[:SHIFTED].sum() / np.linalg.norm(w) / np.sqrt(2))
-        )
+        apart = APART * w[:SHIFTED].sum() / np.linalg.norm(w)
+        return float(norm.cdf(apart / np.sqrt(2)))
 
 
 def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -81,17 +80,17 @@ def folded(
             test = folds[r] == k
             ill = used[learned & y]
             well = used[learned & ~y]
-            middle = (ill.mean(axis=0) + well.mean(axis=0)) / 2
+            of_ill = ill.mean(axis=0)
+            of_well = well.mean(axis=0)
+            middle = (of_ill + of_well) / 2
             within = np.cov(ill.T) * len(ill) + np.cov(well.T) * len(well)
-            w = np.linalg.solve(
-                within / learned.sum(), ill.mean(axis=0) - well.mean(axis=0)
-            )
+            w = np.linalg.solve(within / learned.sum(), of_ill - of_well)
             scores[r, test] = (used[test] - middle) @ w
             weights.append(np.pad(w, (0, FEATURES - features)))
             intercepts.append(-middle @ w)
-    return Folded(
-        scores, y, folds[0], np.mean(weights, axis=0), float(np.mean(intercepts))
-    )
+    mean = np.mean(weights, axis=0)
+    intercept = float(np.mean(intercepts))
+    return Folded(scores, y, folds[0], mean, intercept)
 
 
 def held_out_by(study, recipe, **resources):

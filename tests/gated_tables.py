@@ -31,7 +31,8 @@ CONTRACT = Contract.from_dict(
 def stored(
     table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None
 ) -> Profile:
-    return profile(columns_of(table[list(contract.features)]), contract, groups)
+    features = table[list(contract.features)]
+    return profile(columns_of(features), contract, groups)
 
 
 def count_in(gates: Gates, features, groups=None, start=0, **more) -> None:

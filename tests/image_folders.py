@@ -114,7 +114,14 @@ def table_of(patients: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
     tables = []
     for name, volumes in patients.items():
         z, y, x = np.nonzero(volumes["mask"].T)
-        voxels = pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z})
+        voxels = pd.DataFrame(
+            {
+                "patient_id": name,
+                "x": x,
+                "y": y,
+                "z": z,
+            }
+        )
         for key, values in volumes.items():
             if key != "mask":
                 voxels[key] = values[x, y, z]

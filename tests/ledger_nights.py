@@ -57,12 +57,13 @@ def night(
     **figures,
 ) -> FlaggedNight:
     """A night, days counted from January on, on which single letters are flagged."""
-    date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
+    new_year = datetime.date(2025, 12, 31)
+    date = str(new_year + datetime.timedelta(days=day))
     facts = FACTS | {"key": f"key of {date}", "night": date} | figures
-    series = series_by(facts.get("series"), Question.from_dict(facts["question"]))
-    return FlaggedNight(
-        Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled)
-    )
+    question = Question.from_dict(facts["question"])
+    series = series_by(facts.get("series"), question)
+    entered = Night.from_dict(facts | {"series": series})
+    return FlaggedNight(entered, tuple(flagged), tuple(sampled))
 
 
 def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
@@ -70,7 +71,8 @@ def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
     with open_night(ledger, one.night, one.flagged, **how) as tonight:
         if not tonight.is_entered:
             tonight.enter(attention, one.sampled)
-        return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
+        cases = tonight.known(one.flagged)
+        return SimpleNamespace(**vars(tonight), cases=cases)
 
 
 def states(entered) -> dict[str, str]:
@@ -119,7 +121,8 @@ def simulate(
     are judged.
     """
     rng = np.random.default_rng(seed)
-    past = np.random.default_rng(1).normal(size=400) + 2.0 * (np.arange(400) % 20 < 3)
+    is_case = np.arange(400) % 20 < 3
+    past = np.random.default_rng(1).normal(size=400) + 2.0 * is_case
     edges = inner_edges(past)
     known = tuple(np.bincount(score_cells(past, edges)).tolist())
     truth: dict[str, set[str]] = {
@@ -136,11 +139,13 @@ def simulate(
             + np.array([2.0 * (name in ill) for name in names])
             + shift
         )
-        flagged = [
-            name for name, score in zip(names, scores, strict=True) if score >= 1.5
-        ]
+        flagged = []
+        for name, score in zip(names, scores, strict=True):
+            if score >= 1.5:
+                flagged.append(name)
         rest = sorted(set(names) - set(flagged))
-        sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
+        places = rng.choice(len(rest), 5, replace=False)
+        sampled = [rest[i] for i in places]
         cell = score_cells(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
         who = tuple(int(name[1:]) for name in names)
@@ -153,13 +158,11 @@ def simulate(
             "flagged": len(flagged),
             "capacity": 12,
         }
-        figures |= {"unflagged": {"cases": len(rest)}, "drift": drift.to_dict()}
+        figures["unflagged"] = {"cases": len(rest)}
+        figures["drift"] = drift.to_dict()
         date = f"2026-01-{number + 1:02d}"
-        enter(
-            ledger,
-            night(number + 1, flagged, sampled, key=date, **figures | more),
-            force=True,
-        )
+        one = night(number + 1, flagged, sampled, key=date, **figures | more)
+        enter(ledger, one, force=True)
         said = [
             Verdict(name, "confirmed" if name in ill else "ruled out")
             for name in [*flagged, *sampled]

@@ -36,7 +36,8 @@ def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
     """
     past = patients(160)
     tonight = night_of_patients(30, seed=7)
-    stays = past.assign(stay=past.index.astype(str), patient=past["patient"].str[:-1])
+    stays = past.assign(stay=past.index.astype(str))
+    stays["patient"] = past["patient"].str[:-1]
     one_row = {"label": "ill", "positive": "yes", "id": "patient"}
     several = {
         "label": "ward",

@@ -24,7 +24,9 @@ GOOD = "00123,61,A,yes,II"
 
 def written(folder, text, name="night.csv", encoding="utf-8"):
     path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    if isinstance(text, str):
+        text = text.encode(encoding)
+    path.write_bytes(text)
     return path
 
 

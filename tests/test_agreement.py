@@ -78,7 +78,13 @@ def test_moved_boundary_is_the_plain_machine_shifted():
 def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
-    machine = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes, width=1.0)
+    machine = built(
+        "one_class_conformal",
+        nu=nu,
+        gamma=0.05,
+        passes=passes,
+        width=1.0,
+    )
     ours = machine.fit(x).decision_function(z)
     theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
     assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
@@ -190,5 +196,12 @@ def test_recipe_is_its_equations(rows, name, independent, given, seed):
     z = unseen(x)
     machine = built(name, C=C, gamma=GAMMA, **given)
     ours = machine.fit(x, labels).decision_function(z)
-    theirs = independent(x, codes, z, C=C, gamma=GAMMA, **given)
+    theirs = independent(
+        x,
+        codes,
+        z,
+        C=C,
+        gamma=GAMMA,
+        **given,
+    )
     assert apart(ours, theirs) < 1e-4

@@ -34,11 +34,13 @@ from screening.store.model import Model
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("approval")
     table = patients()
-    chance = table.assign(ill=np.random.default_rng(5).permutation(table["ill"]))
+    shuffled = np.random.default_rng(5).permutation(table["ill"])
+    chance = table.assign(ill=shuffled)
     written(night_of_patients(40, seed=9), place / "night.csv")
     for name, past in (("good", table), ("poor", chance)):
         past = written(past, place / f"{name}.csv")
-        screen("train", past, *WHO, *LOGISTIC, "--beside", "svm", "--out", place / name)
+        options = (*LOGISTIC, "--beside", "svm")
+        screen("train", past, *WHO, *options, "--out", place / name)
     return place
 
 
@@ -203,7 +205,8 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
     is stored.
     """
     recipe, beside, label, group, positive = CASES[case]
-    contract = Contract.from_dict({"cohort": {"time": "day", "subgroup": ["sex"]}})
+    declared = {"time": "day", "subgroup": ["sex"]}
+    contract = Contract.from_dict({"cohort": declared})
     roles = {"label": label, "group": group, "positive": positive, "id": "row"}
     drop = [*{"who", "ill", "kind"} - {label, group}]
     cohort = read_cohort(ward(), contract, need_label=True, drop=drop, **roles)
@@ -220,9 +223,9 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
 
 
 def told(model: Model) -> dict[str, object]:
-    points = [
-        each.replace(chosen_by="", reason=None) for each in model.facts.operating_points
-    ]
+    points = []
+    for point in model.facts.operating_points:
+        points.append(point.replace(chosen_by="", reason=None))
     same = model.facts.replace(
         operating_points=points, arrays_sha256="", validation_sha256="", sha256=""
     )
@@ -256,9 +259,8 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
             attention=[*model.facts.attention, reason]
         ).to_dict(),
     )
-    approved = approve(
-        warned, "X", datetime.date(2026, 3, 1), "trial", list(model.contract.features)
-    )
+    names = list(model.contract.features)
+    approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial", names)
 
     for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
         with pytest.raises(ValueError, match="of another"):

@@ -23,7 +23,8 @@ from screening.ledger.trail import head
 def enter(place: str, night: str) -> None:
     """Enter something in a ledger."""
     with open_ledger(place, make=True) as book, book.writing() as connection:
-        append(connection, book.clock(), Reserved(series="w", night=night))
+        reserved = Reserved(series="w", night=night)
+        append(connection, book.clock(), reserved)
 
 
 def last(place: str) -> int:
@@ -59,7 +60,8 @@ def test_backup_by_command(place, tmp_path):
     """
     enter(place, "2026-03-01")
     folder = tmp_path / "backups"
-    first = Path(as_json("ledger", "backup", place, "--to", folder)["backup"])
+    answer = as_json("ledger", "backup", place, "--to", folder)
+    first = Path(answer["backup"])
     stem = first.stem.rpartition("-")[0]
     others = [
         "screening-notes.txt",
@@ -88,7 +90,8 @@ def test_backup_while_writing(tmp_path):
 
     def write():
         with open_ledger(place) as book, book.writing() as connection:
-            append(connection, book.clock(), Reserved(series="w", night="2026-03-02"))
+            reserved = Reserved(series="w", night="2026-03-02")
+            append(connection, book.clock(), reserved)
             entered.set()
             time.sleep(0.5)
 
@@ -208,7 +211,8 @@ def test_backup_usage(tmp_path, words, said):
     enter(str(place), "2026-03-01")
     action, *options = words
 
-    assert said in screen("ledger", action, place, *options, code=2).stderr
+    refused = screen("ledger", action, place, *options, code=2)
+    assert said in refused.stderr
 
 
 def test_backup_without_client(monkeypatch, tmp_path):

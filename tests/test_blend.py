@@ -135,7 +135,13 @@ def test_few_cases(n_cases):
     few["ill"] = np.where(is_case, "yes", "no")
     few.loc[few["ill"] == "yes", "fever"] += 2
     roles = {"label": "ill", "id": "patient"}
-    model = train(few, search=2, rule=MaxFlagRate(0.1), beside=(), **roles)
+    model = train(
+        few,
+        search=2,
+        rule=MaxFlagRate(0.1),
+        beside=(),
+        **roles,
+    )
     document = model.document
 
     weights = {

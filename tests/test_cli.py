@@ -41,7 +41,8 @@ QUICK = [
 
 def head(source: Path, target: Path, rows: int) -> None:
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
-    target.write_text("".join(lines[: rows + 1]), encoding="utf-8")
+    text = "".join(lines[: rows + 1])
+    target.write_text(text, encoding="utf-8")
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -73,7 +74,8 @@ def trained(desk, out, *more, code=0):
 def model(desk):
     """Its training ends with its figures, the verdict and the place of the page."""
     answer = trained(desk, desk / "model").stdout
-    names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
+    lines = [line for line in answer.splitlines() if line[0] != " "]
+    names = [line.split("  ")[0] for line in lines]
     assert names[-7:] == [
         "threshold",
         "AUROC",
@@ -158,7 +160,13 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(
     lines = (desk / "tonight.csv").read_text(encoding="utf-8").splitlines()
     names = lines[0].split(",")
     # One odd text in a column would be missing, and listed.
-    for row, column in ((3, "age"), (4, "age"), (5, "crp"), (6, "crp")):
+    odd_cells = (
+        (3, "age"),
+        (4, "age"),
+        (5, "crp"),
+        (6, "crp"),
+    )
+    for row, column in odd_cells:
         cells = lines[row].split(",")
         cells[names.index(column)] = "SECRET77"
         lines[row] = ",".join(cells)
@@ -221,7 +229,8 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
     """
     monkeypatch.chdir(model.parent)
     for path in model.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
+        damaged = path.read_bytes()[:-1]
+        (tmp_path / path.name).write_bytes(damaged)
     night = (desk / "tonight.csv", "--out", tmp_path / "r")
     for words in (["score", tmp_path, *night], ["report", tmp_path]):
         assert "damaged" in screen(*words, code=4).stderr
@@ -267,9 +276,8 @@ def test_train_without_contract(desk, tmp_path):
     )
     said = json.loads(init.stdout)
     notes = json.loads(trained.stdout)["notes"]
-    assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {
-        *notes
-    }
+    dropped = [f"dropped, {words}" for words in said["dropped"]]
+    assert {*said["notes"], *dropped} <= {*notes}
     contract = read_json(tmp_path / "model" / "model.json")["contract"]
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
 
@@ -349,8 +357,10 @@ def test_help_shows_one_example_that_the_command_understands(command):
     assert "{" not in usage and "}" not in usage
     assert f"Example: {example}" in " ".join(shown.split())
     assert words[:2] == ["screen", command]
-    assert {word for word in words if word.startswith("--")} <= set(shown.split())
-    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
+    options = {word for word in words if word.startswith("--")}
+    names = re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)
+    assert options <= set(shown.split())
+    assert len(names) == len(EXAMPLES)
     assert "..." not in listed
 
 
@@ -360,7 +370,8 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     command = [sys.executable, "-c", code, "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     docs = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands"]()
-    assert set(answer.stdout.split()) & set(HEAVY) == set()
+    imported = set(answer.stdout.split())
+    assert imported & set(HEAVY) == set()
     assert docs == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
 
@@ -386,7 +397,8 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
     """And a size is read with its unit."""
     (read,) = options.parameters_from([text]).values()
-    sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
+    texts = ("512M", "2G", "1.5 GB", "2097152")
+    sizes = [options.bytes_from(text) for text in texts]
     assert read == value
     assert type(read) is type(value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
@@ -430,9 +442,8 @@ def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
 def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(
     table, tmp_path, option, name, told
 ):
-    answer = screen(
-        "train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3
-    )
+    words = ("train", table, option, name, *LOGISTIC)
+    answer = screen(*words, "--out", tmp_path / "m", code=3)
     assert f"missing column '{name}'" in answer.stderr
     assert f"; did you mean {told}?" in answer.stderr
 

@@ -55,17 +55,21 @@ def by(workers, monkeypatch, model, night, out, **more):
 
 
 def alone(model, night, out, **more):
-    return score(model, night, out, date=NIGHT, batch_rows=16, **more)
+    return score(
+        model,
+        night,
+        out,
+        date=NIGHT,
+        batch_rows=16,
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
 def expected(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    return content(
-        alone(
-            model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"
-        )
-    )
+    night = written(patients(90, seed=7), folder / "night.csv")
+    return content(alone(model, night, folder / "run"))
 
 
 def content(run):
@@ -121,7 +125,8 @@ def test_workers_that_see_the_file_get_no_row(model, expected, monkeypatch, tmp_
     assert content(run) == content(alone(model, night, tmp_path / "alone"))
     assert run.document["counts"] == expected["counts"]
     assert len(workers.pieces) == 4
-    assert [name for name in rows["patient"] if name.encode() in travelled] == []
+    for name in rows["patient"]:
+        assert name.encode() not in travelled
 
 
 def test_a_killed_run_goes_on_from_its_finished_batches(
@@ -183,8 +188,9 @@ def test_cluster_model_same_bytes(cohort, tmp_path):
     killed = InThisProcess(lives=4)
     workers = InThisProcess()
     progress = []
+    places = {"cluster": killed, "kept": tmp_path}
     with pytest.raises(Stopped):
-        train(cohort, "svm_weighted", search=3, **quick, cluster=killed, kept=tmp_path)
+        train(cohort, "svm_weighted", search=3, **quick, **places)
 
     model = train(
         cohort,
@@ -204,11 +210,13 @@ def test_cluster_model_same_bytes(cohort, tmp_path):
 
     travelled = b"".join(workers.pieces)
     shares = [done / total for done, total in progress]
-    assert model.digest == train(cohort, "svm_weighted", search=3, **quick).digest
+    of_one_machine = train(cohort, "svm_weighted", search=3, **quick)
+    assert model.digest == of_one_machine.digest
     assert blend.digest == train(cohort, search=2, **quick).digest
     # Two of the three settings share a kernel and are fitted together, in each fold.
     assert len(killed.pieces) + len(workers.pieces) == 6
-    assert [name for name in cohort.id if name.encode() in travelled] == []
+    for name in cohort.id:
+        assert name.encode() not in travelled
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
@@ -289,8 +297,9 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
     assert list(in_parallel(die_once, marks, cluster=workers)) == [
         f"done: {mark}" for (mark,) in marks
     ]
+    nothing = [(tmp_path / "nothing",)]
     with pytest.raises(ModelError, match="cannot read"):
-        list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
+        list(in_parallel(load_model, nothing, cluster=workers))
     with pytest.raises(UsageError, match="does not see /nowhere/model"):
         workers.check([tmp_path, Path("/nowhere/model")])
     # Workers of dask may have no children, unless they are told: a night there ends as
@@ -312,7 +321,8 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
     """
     scheduler = SimpleNamespace(address="tcp://host:8786")
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
-    host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
+    address = workers.client.scheduler.address
+    host, port = address.removeprefix("tls://").split(":")
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -332,7 +342,8 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
 def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
-    pids = [os.getpid(), *workers.client.run(os.getpid).values()]
+    of_workers = workers.client.run(os.getpid)
+    pids = [os.getpid(), *of_workers.values()]
     sockets = listeners(pids)
     assert len(sockets) >= 3
     assert {address for address, _ in sockets} == {"0100007F"}

@@ -57,7 +57,8 @@ def test_contract_survives_toml_and_json(tmp_path_factory, contract, notes):
     """With the order of its features, though the keys of JSON are sorted."""
     path = tmp_path_factory.getbasetemp() / "contract.toml"
     path.write_bytes(contract.to_toml(notes).encode())
-    as_json = json.loads(json.dumps(contract.to_dict(), sort_keys=True))
+    text = json.dumps(contract.to_dict(), sort_keys=True)
+    as_json = json.loads(text)
     for read in (Contract.load(path), Contract.from_dict(as_json)):
         assert read == contract
         assert list(read.features) == list(contract.features)
@@ -147,7 +148,8 @@ def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
     with pytest.raises(CohortError) as refused:
         Contract.load(path)
 
-    (line,) = str(refused.value).splitlines()[1:] or [str(refused.value)]
+    first, *rest = str(refused.value).splitlines()
+    (line,) = rest or [first]
     assert "under [features.sex] stand `series`, `display`, `capacity`" in line
     assert "above the first [features...] table" in line
 
@@ -192,9 +194,8 @@ def test_every_key_has_a_meaning():
 def test_starter_contract_order(starter):
     """A starter contract has the roles on top then features and notes last."""
     lines = starter.splitlines()
-    top = lines[
-        : next(i for i, line in enumerate(lines) if line.startswith("[features."))
-    ]
+    is_feature = [line.startswith("[features.") for line in lines]
+    top = lines[: is_feature.index(True)]
     assert len(top) <= 30
     keys = [line.split(" = ")[0] for line in top]
     assert {"id", "label", "positive", "# capacity", "# display"} <= {*keys}

@@ -116,7 +116,11 @@ def test_an_unseen_category_sets_no_column(tmp_path):
     state = encoder.state()
     raw = encoder.transform(new) * state["scale"] + state["center"]
     of_ward = raw[:, places(encoder, "ward")]
-    expected = [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
+    expected = [
+        [1, 0, 0],
+        [0, 0, 0],
+        [1, 0, 0],
+    ]
     np.testing.assert_allclose(of_ward, expected, atol=1e-12)
 
 

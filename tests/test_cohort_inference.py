@@ -17,7 +17,8 @@ N = 60
 
 def cohort_of(folder, **columns):
     usable = np.random.default_rng(0).random(N)
-    return written(pd.DataFrame({"usable": usable, **columns}), folder / "past.csv")
+    table = pd.DataFrame({"usable": usable, **columns})
+    return written(table, folder / "past.csv")
 
 
 def kinds(contract):
@@ -53,7 +54,8 @@ TYPES = {
 def test_types_are_inferred_and_stated(tmp_path, values, types):
     cohort = read_cohort(cohort_of(tmp_path, x=values))
     assert kinds(cohort.contract) == types
-    assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
+    columns = [note.split(": ")[-1].split(", ")[-1] for note in cohort.notes[1:]]
+    assert "x" in columns
 
 
 DRAWN = np.random.default_rng(1)
@@ -108,11 +110,11 @@ def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name, valu
 )
 def test_inference_few_odd_cells(tmp_path, cell, words):
     """A few odd cells among numbers are declared and said and make no category."""
-    cohort = read_cohort(
-        cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell])
-    )
+    numbers = [f"{i}.5" for i in range(N - 1)]
+    cohort = read_cohort(cohort_of(tmp_path, x=[*numbers, cell]))
     assert kinds(cohort.contract) == {"x": "number"}
-    assert np.isnan(cohort.features["x"].iloc[-1]) or cohort.features["x"].iloc[-1] == 5
+    last = cohort.features["x"].iloc[-1]
+    assert np.isnan(last) or last == 5
     assert any(
         note.startswith("column 'x': ") and words in note for note in cohort.notes
     )
@@ -121,7 +123,8 @@ def test_inference_few_odd_cells(tmp_path, cell, words):
 @pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e400"])
 def test_infinite_number_refused_and_not_missing(tmp_path, cell):
     """A cell too large for any number is a fault of its row, not a missing value."""
-    path = cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell])
+    numbers = [f"{i}.5" for i in range(N - 1)]
+    path = cohort_of(tmp_path, x=[*numbers, cell])
 
     with pytest.raises(CohortError, match=f"column 'x', row {N}: an infinite number"):
         read_cohort(path)
@@ -199,8 +202,10 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     )
     lines = path.read_text().splitlines(keepends=True)
     (tmp_path / "parts").mkdir()
-    for name, rows in (("1.csv", lines[1:21]), ("2.csv", lines[21:])):
-        (tmp_path / "parts" / name).write_text("".join([lines[0], *rows]))
+    header, *rows = lines
+    parts = {"1.csv": rows[:20], "2.csv": rows[20:]}
+    for name, rows in parts.items():
+        (tmp_path / "parts" / name).write_text("".join([header, *rows]))
     assert starter_contract(tmp_path / "parts")[0] == starter_contract(path)[0]
 
 
@@ -209,7 +214,8 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
 )
 def test_inference_group_is_no_feature(tmp_path, name):
     """What several rows of a patient share groups them and is no feature."""
-    path = cohort_of(tmp_path, **{name: [f"P{i % 30}" for i in range(N)]})
+    patients = [f"P{i % 30}" for i in range(N)]
+    path = cohort_of(tmp_path, **{name: patients})
     contract, notes = starter_contract(path)
     assert read_cohort(path).names == ["usable"]
     assert contract.group == name
@@ -243,7 +249,8 @@ def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
 
 
 def with_codes(code, often=12):
-    return [*np.linspace(8, 17, N - often).round(2), *[code] * often]
+    usual = np.linspace(8, 17, N - often).round(2)
+    return [*usual, *[code] * often]
 
 
 FAR = {
@@ -275,13 +282,15 @@ def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
     assert contract.features["usable"].missing == "impute"
     assert x.seen[1] < 20
     assert x.seen[0] > 7
-    assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
+    x_read = read_cohort(path, contract=contract).features["x"]
+    assert np.isnan(x_read).sum() == 12
     note = "column 'x': -99 in 12 of 60 rows (repeated and far from all others)"
     assert any(line.startswith(note) for line in notes)
 
 
 def test_columns_of_one_finding_stand_in_one_note(tmp_path):
-    odd = {f"v{i}": ["NA", *(f"{row}.5" for row in range(1, N))] for i in range(40)}
+    numbers = [f"{row}.5" for row in range(1, N)]
+    odd = {f"v{i}": ["NA", *numbers] for i in range(40)}
     notes = starter_contract(cohort_of(tmp_path, **odd))[1]
     (said,) = (note for note in notes if "missing_values" in note)
     assert said.startswith("columns 'v0', 'v1', ")
@@ -309,7 +318,8 @@ def test_several_units_behind_numbers_are_no_feature(tmp_path):
     cohort = read_cohort(cohort_of(tmp_path, x=values))
 
     assert cohort.names == ["usable"]
-    assert any("several units" in note and note.endswith("x") for note in cohort.notes)
+    (units,) = [note for note in cohort.notes if "several units" in note]
+    assert units.endswith("x")
 
 
 READINGS = {
@@ -330,7 +340,8 @@ def test_reading_with_flag_or_unit(tmp_path, text, number):
     numbers = [f"{i}.5" for i in range(N - 3)]
     past = cohort_of(tmp_path, x=[*numbers, "1.5 mg/L", "1.5 H", "<1.5"])
     contract, _ = starter_contract(past)
-    later = cohort_of(tmp_path, x=[text, *["1.5"] * (N - 1)])
+    as_before = ["1.5"] * (N - 1)
+    later = cohort_of(tmp_path, x=[text, *as_before])
 
     assert contract.features["x"].missing_values == []
     assert read_cohort(later, contract).features["x"][0] == number
@@ -354,11 +365,13 @@ def stays(n_rows=600, seed=0):
 def test_inference_codes_and_patient(tmp_path):
     """Codes are categories and who repeats is the patient whatever names end in."""
     contract, _ = starter_contract(written(stays(), tmp_path / "stays.csv"))
-    later = written(stays(seed=1).assign(diag_1="V99"), tmp_path / "later.csv")
+    changed = stays(seed=1).assign(diag_1="V99")
+    later = written(changed, tmp_path / "later.csv")
     coded = ("admission_type_id", "discharge_disposition_id", "diag_1")
     assert contract.id == "encounter_id"
     assert contract.group == "patient_nbr"
-    assert kinds(contract) == dict.fromkeys(coded, "category") | {"days": "number"}
+    expected = dict.fromkeys(coded, "category") | {"days": "number"}
+    assert kinds(contract) == expected
     assert contract.features["admission_type_id"].categories
     assert (
         contract.features["diag_1"].categories is None
@@ -434,9 +447,9 @@ def test_inference_positive_stated(share):
     Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so
     that it is said.
     """
-    table = pd.DataFrame(
-        {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
-    )
+    radius = np.linspace(8, 20, 100)
+    target = np.repeat([1, 0], [share, 100 - share])
+    table = pd.DataFrame({"radius": radius, "target": target})
     contract, notes = starter_contract(table)
     remark = f"positive: 1, {share}% of rows (if the others are the cases, give `positive` 0)"
     assert contract.positive == ["1"]
@@ -451,9 +464,9 @@ def test_inference_coordinates(tmp_path):
     """
     grid = np.arange(N)
     rng = np.random.default_rng(1)
-    voxels, _ = starter_contract(
-        cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid)
-    )
+    sides = {"x": grid, "y": grid % 3, "z": grid}
+    path = cohort_of(tmp_path, patient_id=["a", "b"] * 30, **sides)
+    voxels, _ = starter_contract(path)
     scattered = {name: rng.random(N) for name in "xyz"} | {
         "ill": ["no", "no", "yes"] * 20
     }
@@ -508,10 +521,10 @@ def tables(draw) -> str:
     feature.
     """
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True))
-    columns = [
-        draw(st.lists(draw(st.sampled_from(KINDS)), min_size=COUNT, max_size=COUNT))
-        for _ in names
-    ]
+    columns = []
+    for _ in names:
+        kind = draw(st.sampled_from(KINDS))
+        columns.append(draw(st.lists(kind, min_size=COUNT, max_size=COUNT)))
     columns.append([f"{row}.5" for row in range(COUNT)])
     delimiter = draw(st.sampled_from(",;\t|"))
     rows = [[*names, "usable"], *map(list, zip(*columns, strict=True))]

@@ -39,9 +39,8 @@ def test_bad_cell_is_refused_by_column_and_row_with_a_remedy(
     tmp_path, name, cell, remedy
 ):
     """And never by its value."""
-    cells = dict(zip(HEADER.split(","), ["1", "50", "B", "no", "I"], strict=True)) | {
-        name: cell
-    }
+    sound = ["1", "50", "B", "no", "I"]
+    cells = dict(zip(HEADER.split(","), sound, strict=True)) | {name: cell}
     path = written(tmp_path, f"{HEADER}\n{GOOD}\n\n{','.join(cells.values())}\n")
     with pytest.raises(CohortError) as refused:
         read_cohort(path, CONTRACT)
@@ -79,7 +78,8 @@ def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path)
     path = written(tmp_path, "x,label\n1.5,yes\n2.5,\n3.5,no\n")
     with pytest.raises(CohortError, match="column 'label', row 2: no label"):
         read_cohort(path, label="label", need_label=True)
-    assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
+    labels = read_cohort(path, label="label").label
+    assert labels.tolist() == ["yes", "", "no"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,8 @@ def test_leave_out_offending_rows(tmp_path):
         "short",
         "6,53,A,t,III",
     ]
-    path = written(tmp_path, "\n".join([HEADER, *rows]) + "\n")
+    text = "\n".join([HEADER, *rows]) + "\n"
+    path = written(tmp_path, text)
     cohort = read_cohort(path, lenient)
     assert cohort.id.tolist() == ["00123", "6"]
     assert cohort.rows.tolist() == [1, 7]
@@ -241,7 +242,8 @@ def test_nothing_at_the_place_is_a_usage_error(tmp_path):
 
 def test_nested_columns(tmp_path):
     """Nested columns are refused by the contract and dropped without one."""
-    pq.write_table(pa.table({"x": [[1], [2]], "f": [0.5, 1.5]}), tmp_path / "a.parquet")
+    table = pa.table({"x": [[1], [2]], "f": [0.5, 1.5]})
+    pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(CohortError, match="nested"):
         read_cohort(tmp_path / "a.parquet", with_feature())
     assert read_cohort(tmp_path / "a.parquet").names == ["f"]
@@ -258,7 +260,8 @@ def test_parquet_text_not_utf8(tmp_path, column):
         "x": [1.5, 2.0, 3.0, 4.0],
         "ill": list("ynny"),
     }
-    pq.write_table(pa.table(table | {column: latin}), tmp_path / "a.parquet")
+    damaged = pa.table(table | {column: latin})
+    pq.write_table(damaged, tmp_path / "a.parquet")
     with pytest.raises(
         CohortError, match=rf"column '{column}', row 3: a text that is not UTF-8"
     ):
@@ -303,7 +306,8 @@ def test_positive_labels(tmp_path, labels, asked, positives):
     """Those asked for, else the affirming, else what is no denial, else the rarer."""
     cohort = labelled(tmp_path, labels)
     assert list(cohort.positives(asked)) == positives
-    assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
+    expected = [int(text in positives) for text in labels]
+    assert cohort.y(asked).tolist() == expected
 
 
 @pytest.mark.parametrize(

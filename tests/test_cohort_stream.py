@@ -48,9 +48,9 @@ def table(n_rows, seed=0):
 
 def same(one, other):
     pd.testing.assert_frame_equal(one.features, other.features, check_exact=True)
-    pd.testing.assert_frame_equal(
-        pd.DataFrame(one.raw), pd.DataFrame(other.raw), check_exact=True
-    )
+    raw = pd.DataFrame(one.raw)
+    other_raw = pd.DataFrame(other.raw)
+    pd.testing.assert_frame_equal(raw, other_raw, check_exact=True)
     assert one.id.tolist() == other.id.tolist()
     assert one.group.tolist() == other.group.tolist()
     assert one.rows.tolist() == other.rows.tolist()
@@ -81,12 +81,14 @@ def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(
     same(concatenate(batches), whole)
     assert max(batch.n_rows for batch in batches) <= batch_rows
     assert stream.refused == whole.refused
-    assert whole.n_rows + sum(whole.refused.values()) == stream.n_rows == 101
+    n_refused = sum(whole.refused.values())
+    assert whole.n_rows + n_refused == stream.n_rows == 101
 
 
 def test_stream_violations_at_end(tmp_path):
     """Violations come together at the end and no rows after the first."""
-    frame = table(50).assign(age="50", id=[str(i) for i in range(50)])
+    ids = [str(i) for i in range(50)]
+    frame = table(50).assign(age="50", id=ids)
     frame.loc[[14, 49], "age"] = "inf"
     frame.loc[30, "id"] = "3"
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -114,9 +116,9 @@ def test_stream_violations_at_end(tmp_path):
 def test_table_is_read_once_but_for_what_needs_all_of_it(
     monkeypatch, tmp_path, policy, flux, readings
 ):
-    table(50).assign(age="50", id=[str(i) for i in range(50)]).to_csv(
-        tmp_path / "a.csv", index=False
-    )
+    ids = [str(i) for i in range(50)]
+    frame = table(50).assign(age="50", id=ids)
+    frame.to_csv(tmp_path / "a.csv", index=False)
     features = FEATURES | {"flux": {"type": "number"} | flux}
     contract = Contract.from_dict(
         {"cohort": ROLES | {"on_violation": policy}, "features": features}
@@ -182,9 +184,8 @@ def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
 def test_stream_normalise_within_group(tmp_path):
     """Features are standardised within their group and raw values kept."""
     x = [1.0, 1e6, 3.0, 1e6 + 2, 7.0, 5.5, 5.5]
-    pd.DataFrame({"g": [*"ababcdd"], "x": x, "other": "-"}).to_csv(
-        tmp_path / "a.csv", index=False
-    )
+    frame = pd.DataFrame({"g": [*"ababcdd"], "x": x, "other": "-"})
+    frame.to_csv(tmp_path / "a.csv", index=False)
     features = {
         "x": {"type": "number", "normalise": "within_group", "plausible": [0, 2e6]}
     }
@@ -192,7 +193,8 @@ def test_stream_normalise_within_group(tmp_path):
     cohort = read_cohort(tmp_path / "a.csv", contract)
     # A group of one row, or of equal values, has no spread: zero says "as usual for
     # this group".
-    np.testing.assert_allclose(cohort.features["x"], [-1, -1, 1, 1, 0, 0, 0], atol=1e-9)
+    standardised = [-1, -1, 1, 1, 0, 0, 0]
+    np.testing.assert_allclose(cohort.features["x"], standardised, atol=1e-9)
     assert cohort.raw["x"].tolist() == x
 
 
@@ -203,15 +205,14 @@ def test_normalised_values_do_not_depend_on_a_groups_unit(
 ):
     folder = tmp_path_factory.getbasetemp()
     x = np.random.default_rng(1).normal(size=30)
-    contract = Contract.from_dict(
-        {"cohort": {"group": "g"}, "features": {"flux": FEATURES["flux"]}}
-    )
+    features = {"flux": FEATURES["flux"]}
+    contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
     seen = []
     for values in (x, x * scale + shift):
-        pd.DataFrame({"g": "a", "flux": values}).to_parquet(folder / "units.parquet")
-        seen.append(
-            read_cohort(folder / "units.parquet", contract).features["flux"].to_numpy()
-        )
+        path = folder / "units.parquet"
+        pd.DataFrame({"g": "a", "flux": values}).to_parquet(path)
+        features = read_cohort(path, contract).features
+        seen.append(features["flux"].to_numpy())
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
 
 
@@ -219,9 +220,11 @@ def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
     frame = table(60).assign(age="40")
     frame.loc[[30, 59], "flux"] = 5e4
     frame.to_csv(tmp_path / "all.csv", index=False)
-    frame[frame["id"] != "00000"].to_csv(tmp_path / "sound.csv", index=False)
+    without_first = frame[frame["id"] != "00000"]
+    without_first.to_csv(tmp_path / "sound.csv", index=False)
     every = read_cohort(tmp_path / f"{'all'}.csv", CONTRACT)
     sound = read_cohort(tmp_path / f"{'sound'}.csv", CONTRACT)
     assert every.refused
     assert not sound.refused
-    np.testing.assert_allclose(every.features["flux"], sound.features["flux"])
+    flux = sound.features["flux"]
+    np.testing.assert_allclose(every.features["flux"], flux)

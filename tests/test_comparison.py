@@ -328,7 +328,13 @@ def test_compare_several_classes(tissue, cohort, trained):
     A given threshold leaves the others the sensitivity it has.
     """
     classes = trained(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
-    svm = trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"])
+    svm = trained(
+        cohort,
+        "svm",
+        search=1,
+        rule=Threshold(-0.9),
+        beside=["logistic"],
+    )
     given = comparison_of(svm)
     comparison = comparison_of(classes)
 

@@ -368,7 +368,11 @@ def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> Scor
 
 
 def stays(
-    rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0
+    rng,
+    stay: int,
+    nights: int = 14,
+    beds: int = 40,
+    by: float = 0.0,
 ) -> list[ScoreCounts]:
     """Nights of a ward in which everybody stays so many nights with about the same
     score.
@@ -445,8 +449,7 @@ def test_drift_over_nights_is_said_from_where_chance_and_trifles_end(
     cells = np.append(usual, np.full(in_the_last, 19))
     drift = drift_over([counts_of(cells, (per_cell,) * 20)])
     assert (drift.reason is not None) == spoken
-    is_drift = drift.p <= 0.005 and drift.distance >= 0.05
-    assert spoken == (patients >= 20 and is_drift)
+    assert spoken == (patients >= 20 and drift.p <= 0.005 and drift.distance >= 0.05)
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():

@@ -45,10 +45,11 @@ def put(request, tmp_path):
 
 def nights_of(*dates: str) -> pd.DataFrame:
     """Patients of several nights in one table, with a column of the night."""
-    tables = [
-        night_of_patients(40, seed=seed).assign(day=datetime.date.fromisoformat(date))
-        for seed, date in enumerate(dates)
-    ]
+    tables = []
+    for seed, date in enumerate(dates):
+        night = night_of_patients(40, seed=seed)
+        night["day"] = datetime.date.fromisoformat(date)
+        tables.append(night)
     return pd.concat(tables)
 
 
@@ -68,7 +69,8 @@ def site(folder: Path, model: Path, url: str, *lines: str) -> None:
 
 def run(*options: str, code: int = 0) -> dict:
     """Return the answer of a run of the site in the current folder."""
-    return json.loads(screen("run", "NIGHT.toml", *options, "--json", code=code).stdout)
+    answer = screen("run", "NIGHT.toml", *options, "--json", code=code)
+    return json.loads(answer.stdout)
 
 
 def states(lines: list[dict]) -> list[tuple[str, str]]:
@@ -83,7 +85,8 @@ def test_query_night_bound(put, tmp_path):
     database = Database(url, query=query)
 
     assert database.has_nights()
-    assert read_cohort(database.of_night(NIGHTS[0]), id="patient").n_rows == 40
+    first = database.of_night(NIGHTS[0])
+    assert read_cohort(first, id="patient").n_rows == 40
     assert not exists(database.of_night("2001-01-01"))
     with pytest.raises(UsageError, match="asks for a night"):
         read_cohort(database, id="patient")
@@ -96,7 +99,8 @@ def test_query_night_in_braces(put, tmp_path):
     for number, place in enumerate((":night", "{date}", "'{date}'")):
         query = tmp_path / f"{number}.sql"
         query.write_text(QUERY.replace(":night AND", f"{place} AND"))
-        digest[place] = digests(Database(url, None, query, NIGHTS[1]))
+        database = Database(url, None, query, NIGHTS[1])
+        digest[place] = digests(database)
 
     assert digest[":night"] == digest["{date}"] == digest["'{date}'"] != []
 

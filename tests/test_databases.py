@@ -65,7 +65,8 @@ def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path
         run = score(model, place, tmp_path / name)
         scores.append(pq.read_table(run.directory / "scores.parquet"))
     first, *others = scores
-    digests = {read_cohort(database, id="patient").source.files[0].sha256 for _ in "ab"}
+    cohorts = [read_cohort(database, id="patient") for _ in "ab"]
+    digests = {cohort.source.files[0].sha256 for cohort in cohorts}
 
     assert first["flagged"].to_numpy().any()
     assert all(table.equals(first) for table in others)
@@ -90,14 +91,14 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(
         "explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place
     )
 
-    assert (
-        file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
-    )
+    n_rows = (night["ward"] == "icu").sum()
+    assert file["rows"] == n_rows
+    assert document["counts"]["scored"] == n_rows
     assert file["name"] == "icu.sql"
     assert len(file["query_sha256"]) == 64
-    assert (
-        file["place"].partition(":")[0] == place[0].partition(":")[0].partition("+")[0]
-    )
+    given_scheme, *_ = place[0].partition(":")
+    scheme, *_ = file["place"].partition(":")
+    assert scheme == given_scheme.partition("+")[0]
     assert name in told.stdout
 
 
@@ -246,9 +247,11 @@ def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
     in_database(patients(), url)
     place = [url.replace("screen@", "screen:s3cr3t@"), "--table", "past"]
     ended = screen("train", *place, *WHO, *LOGISTIC, "--out", tmp_path / "model")
-    files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    model = tmp_path / "model"
+    files = {path.name: path.read_bytes() for path in model.iterdir()}
     command = json.loads(files["model.json"])["training"]["command"]
-    assert b"s3cr3t" not in b"".join(files.values()) + ended.output.encode()
+    shown = b"".join(files.values()) + ended.output.encode()
+    assert b"s3cr3t" not in shown
     assert "postgresql:///postgres" in command
     assert "--table past" in command
 
@@ -277,8 +280,8 @@ def test_database_no_number(kept, tmp_path):
     table.loc[3, "fever"] = np.inf
     table.loc[5, "crp"] = np.nan
     contract = read_cohort(patients(40), **ROLES).contract
-    places = Database(kept(table), table="past"), written(table, tmp_path / "a.parquet")
-    from_database, from_file = (check_cohort(place, contract)[0] for place in places)
+    from_database, *_ = check_cohort(Database(kept(table), table="past"), contract)
+    from_file, *_ = check_cohort(written(table, tmp_path / "a.parquet"), contract)
     assert from_database == from_file
     assert "row 4" in from_database[0]
 
@@ -455,6 +458,8 @@ def test_database_omop_example(kept):
     cohort = read_cohort(Database(url, query=QUERY), **roles)
     assert cohort.names == ["age", "sex", *CONCEPTS]
     assert cohort.n_rows == STAYS
-    assert list(np.flatnonzero(cohort.label == "yes")) == list(range(0, STAYS, 5))
-    assert cohort.features["age"].tolist() == [76 - number for number in range(STAYS)]
+    cases = np.flatnonzero(cohort.label == "yes")
+    assert list(cases) == list(range(0, STAYS, 5))
+    ages = [76 - number for number in range(STAYS)]
+    assert cohort.features["age"].tolist() == ages
     assert cohort.features["temperature"].max() < 999

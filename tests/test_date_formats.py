@@ -57,7 +57,8 @@ NUMBERS = {
 @pytest.mark.parametrize(("counted", "number"), NUMBERS.items())
 def test_times_of_numbers(counted, number):
     """A number counts days or seconds from its origin; one out of range is no time."""
-    times = times_of_numbers(np.array([number, np.nan, 1e30]), counted)
+    numbers = np.array([number, np.nan, 1e30])
+    times = times_of_numbers(numbers, counted)
 
     assert times[0] == np.datetime64(DAY)
     assert np.isnat(times[1:]).all()
@@ -81,7 +82,8 @@ COLUMNS = {
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_dates_are_offered_as_time(tmp_path, name, cells, counted, suffix):
     """The only date of the row is its time, in whatever notation, and no feature."""
-    table = pd.DataFrame({"crp": np.linspace(1, 9, 60), name: cells})
+    crp = np.linspace(1, 9, 60)
+    table = pd.DataFrame({"crp": crp, name: cells})
     path = tmp_path / f"past{suffix}"
     if suffix == ".csv":
         table.to_csv(path, index=False)

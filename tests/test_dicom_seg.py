@@ -31,7 +31,8 @@ def run(tmp_path_factory):
     )
     model = train(past, "logistic", search=1, jobs=1, beside=())
     folder = tmp_path_factory.mktemp("night")
-    return score(model, folder_of(NIGHT, folder / "images"), folder / "run").directory
+    images = folder_of(NIGHT, folder / "images")
+    return score(model, images, folder / "run").directory
 
 
 def series_of(
@@ -43,7 +44,8 @@ def series_of(
     folder.mkdir(parents=True)
     volume = highdicom.Volume(values, LPS @ affine, "PATIENT")
     # Slices first, then rows and columns, as DICOM has them.
-    volume = volume.permute_spatial_axes((0, 2, 1) if turned else (2, 1, 0))
+    axes = (0, 2, 1) if turned else (2, 1, 0)
+    volume = volume.permute_spatial_axes(axes)
     volume = volume.flip_spatial(1) if turned else volume
     volume = volume.ensure_handedness("RIGHT_HANDED", flip_axis=0)
     uids = {
@@ -123,12 +125,12 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
         own = rows[(rows["group"] == name) & rows["flagged"]]
         volume = seg.get_volume(combine_segments=True)
         seg._db_con.close()  # the library does not
-        back = highdicom.Volume(np.zeros((9, 8, 7), np.uint8), LPS @ AFFINE, "PATIENT")
+        nothing = np.zeros((9, 8, 7), np.uint8)
+        back = highdicom.Volume(nothing, LPS @ AFFINE, "PATIENT")
         found = volume.match_geometry(back, tol=1e-2).array
         wanted = np.zeros((9, 8, 7), int)
-        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = own["class"].astype(
-            int
-        )
+        places = tuple(own[axis].to_numpy(int) for axis in "xyz")
+        wanted[places] = own["class"].astype(int)
         assert np.array_equal(found, wanted)
         assert set(WATCHED) == set(own["class"])
         labels = [segment.SegmentLabel for segment in seg.SegmentSequence]
@@ -196,7 +198,5 @@ def test_what_is_no_series_is_refused(run, tmp_path):
     (dicom / "P10" / "0003.dcm").write_bytes(b"no DICOM at all")
     refused(run, dicom, out, "no series")
     assert "P10" not in refused(run, tmp_path / "nothing", out, "not invented")
-    assert (
-        "--reference"
-        in screen("export", run, "--to", "dicom-seg", "--out", out, code=2).stderr
-    )
+    answer = screen("export", run, "--to", "dicom-seg", "--out", out, code=2)
+    assert "--reference" in answer.stderr

@@ -210,7 +210,8 @@ def test_blocks_not_pasted_are_tried():
     """tests/test_nightly.py tries each file of deploy/, and names the beginning of each
     other block of docs/nightly.md.
     """
-    deployed = [path.read_text("utf-8") for path in (ROOT / "deploy").iterdir()]
+    deploy = ROOT / "deploy"
+    deployed = [path.read_text("utf-8") for path in deploy.iterdir()]
     tests = (ROOT / "tests" / "test_nightly.py").read_text(encoding="utf-8")
     named = re.findall(r'(?:block\(|    )"([^"]+)"', tests)
     untried = [

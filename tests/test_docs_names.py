@@ -48,9 +48,8 @@ def headings(path: Path) -> set[str]:
     """Return the anchors of a document as GitHub and MyST make them of its headings."""
     text = without_blocks(path.read_text(encoding="utf-8"))
     titles = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
-    return {
-        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
-    }
+    words = [re.sub(r"[^\w\- ]", "", title.lower()) for title in titles]
+    return {title.replace(" ", "-") for title in words}
 
 
 def relative_links(path: Path) -> list[str]:
@@ -109,7 +108,8 @@ def class_members() -> dict[str, set[str]]:
     members: dict[str, set[str]] = {}
     bases: dict[str, list[str]] = {}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 names = members.setdefault(node.name, set())
                 bases[node.name] = [ast.unparse(base) for base in node.bases]
@@ -122,7 +122,8 @@ def class_members() -> dict[str, set[str]]:
                         names.add(inner.attr)
     for name, own in members.items():
         for base in bases[name]:
-            own |= members.get(base.split("[")[0], set())
+            base_name, *_ = base.split("[")
+            own |= members.get(base_name, set())
     return members
 
 
@@ -153,18 +154,21 @@ def exists(name: str, known: set[str]) -> bool:
     """
     first, *rest = name.split(".")
     places = [f"{full}.{'.'.join(rest)}" for full in modules().get(first, [])]
-    if name in known or is_importable(name) or any(map(is_importable, places)):
+    if name in known or is_importable(name):
+        return True
+    if any(map(is_importable, places)):
         return True
     # An instance is often called as its class is: `first_pass` a FirstPass.
-    class_name = first if first[0].isupper() else first.title().replace("_", "")
+    class_name = first
+    if not first[0].isupper():
+        class_name = first.title().replace("_", "")
     return rest[0] in class_members().get(class_name, ())
 
 
 def expressions(tree: ast.Module) -> set[str]:
     """Return the attributes that a module reads, and what its imports make of them."""
-    read = {
-        ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)
-    }
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    read = {ast.unparse(node) for node in attributes}
     imported = {
         f"{alias.name}.{attribute}"
         for node in ast.walk(tree)
@@ -217,11 +221,11 @@ def document_keys() -> set[str]:
 
 def missing_names(text: str, known: set[str]) -> list[str]:
     """Return the dotted names in backticks that do not exist."""
-    names = {
-        name
-        for name in DOTTED.findall(text)
-        if not IS_FILE.search(name) and not document_keys().issuperset(name.split("."))
-    }
+    names = set()
+    for name in DOTTED.findall(text):
+        is_key = document_keys().issuperset(name.split("."))
+        if not IS_FILE.search(name) and not is_key:
+            names.add(name)
     return sorted(name for name in names if not exists(name, known))
 
 
@@ -274,14 +278,17 @@ def test_printed_options_exist():
     shared = {option for parameter in group.params for option in parameter.opts}
     wrong = []
     for place, command in printed_commands():
-        name, *words = shlex.split(command.replace("'", "").replace('"', ""))
-        options = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        unquoted = command.replace("'", "").replace('"', "")
+        name, *words = shlex.split(unquoted)
+        given = [word for word in words if re.match(r"--?[a-z]", word)]
+        options = {word.split("=")[0] for word in given}
         if name not in group.commands:
             wrong.append((place, name))
             continue
         parameters = group.commands[name].params
         known = {option for parameter in parameters for option in parameter.opts}
-        wrong += [(place, option) for option in sorted(options - known - shared)]
+        unknown = sorted(options - known - shared)
+        wrong += [(place, option) for option in unknown]
 
     assert len(printed_commands()) > 100
     assert wrong == []

@@ -32,9 +32,8 @@ def folder(cohort, trained, tmp_path_factory):
     written(patients(), place / "past.csv")
     model = trained(cohort, "svm_weighted", search=1)
     save_model(model, place / "model")
-    tonight = written(
-        patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv"
-    )
+    night = patients(80, share=0.3, seed=7).drop(columns="ill")
+    tonight = written(night, place / "tonight.csv")
     with patch.multiple(part, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
@@ -74,7 +73,8 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(
     shutil.copytree(folder / "run", tmp_path / "run")
     scores = tmp_path / "run" / "scores.parquet"
     scores.unlink() if content is None else scores.write_bytes(content)
-    answer = explained(tmp_path, run["cases"][0]["id"], code=4)
+    case = run["cases"][0]
+    answer = explained(tmp_path, case["id"], code=4)
     assert "scores.parquet is missing or damaged" in answer
 
 
@@ -117,7 +117,8 @@ def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     assert "no row of this run has this id" in nobody
     assert "80 rows were scored" in nobody
     assert all("give --model and --cohort" in answer for answer in answers[:3])
-    assert not any(name in answer for answer, name in zip(answers, names, strict=True))
+    for answer, name in zip(answers, names, strict=True):
+        assert name not in answer
     assert "belong together" in half
     assert "not the table of this run" in explained(folder, names[0], *given, code=2)
 
@@ -133,8 +134,10 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
     answer = explained(folder, later["id"], *given)
     before = explained(folder, last["id"], *given)
     n = len(kept["contributions"])
-    first = {one["feature"]: one["change"] for one in kept["contributions"][:n]}
-    second = {one["feature"]: one["change"] for one in again["contributions"][:n]}
+    kept_first = kept["contributions"][:n]
+    again_first = again["contributions"][:n]
+    first = {one["feature"]: one["change"] for one in kept_first}
+    second = {one["feature"]: one["change"] for one in again_first}
 
     assert list(second) == list(first)
     assert second == pytest.approx(first)
@@ -153,8 +156,10 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     page = (folder / "case.html").read_text()
     assert first["id"] in page
     assert "Contributing values" in page
-    assert not [case for case in others + run["near_misses"] if case["id"] in page]
-    assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+    without_style = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+    for case in [*others, *run["near_misses"]]:
+        assert case["id"] not in page
+    assert "script" not in without_style
 
 
 def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
@@ -177,7 +182,8 @@ def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
     assert len(re.findall(r'<span class="k points"><bdi>.*? points<', page)) == n_lines
     tracks = re.findall(r"--(cells[\w-]*):([^;}]*)", columns.grid_style())
     assert columns.grid_style() in page
-    assert {name: widths.split()[-1] for name, widths in tracks} == {
+    last_widths = {name: widths.split()[-1] for name, widths in tracks}
+    assert last_widths == {
         "cells": "4rem",
         "cells-narrow": "4rem",
         "cells-print": "12mm",
@@ -225,7 +231,8 @@ type = "number"
 
 def placed(table: pd.DataFrame) -> pd.DataFrame:
     names = [f"Surname {i}" for i in range(len(table))]
-    return table.assign(bed=[f"{i % 9}-{i % 4}" for i in range(len(table))], name=names)
+    beds = [f"{i % 9}-{i % 4}" for i in range(len(table))]
+    return table.assign(bed=beds, name=names)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +240,8 @@ def night(tmp_path_factory):
     desk = tmp_path_factory.mktemp("desk")
     (desk / "contract.toml").write_text(CONTRACT)
     past = written(patients(), desk / "past.csv")
-    tonight = written(placed(patients(60, seed=7)), desk / "night.csv")
+    night = placed(patients(60, seed=7))
+    tonight = written(night, desk / "night.csv")
     roles = ("--contract", desk / "contract.toml", "--max-flag-rate", "0.3")
     screen("train", past, *roles, *LOGISTIC, "--out", desk / "model")
     scored = screen(
@@ -267,9 +275,8 @@ def test_display_not_in_training():
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     desk, _ = night
     run = read_json(desk / "run" / "run.json")
-    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[
-        ["ward", "bed", "name"]
-    ]
+    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")
+    table = table[["ward", "bed", "name"]]
     flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
     page = page_in(desk / "run")
     audit = page[page.index('<section class="list drawn"') :]
@@ -281,7 +288,8 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     assert all(
         f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"]
     )
-    assert flagged[[*table]].equals(table.loc[flagged.index])
+    shown = flagged[[*table]]
+    assert shown.equals(table.loc[flagged.index])
 
 
 def test_no_log_holds_them_and_the_scores_those_of_the_flagged(night):

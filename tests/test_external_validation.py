@@ -42,10 +42,14 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
     (point,) = found.operating_points
 
     assert point.threshold == model.thresholds[0]
-    assert point.sensitivity.value == pytest.approx(flagged[ill].mean())
-    assert point.ppv.value == pytest.approx(ill[flagged].mean())
+    sensitivity = flagged[ill].mean()
+    ppv = ill[flagged].mean()
+    n_clear = (~flagged[~ill]).sum()
+    interval = rate_interval(n_clear, (~ill).sum())
+    assert point.sensitivity.value == pytest.approx(sensitivity)
+    assert point.ppv.value == pytest.approx(ppv)
     assert point.specificity.value_and_interval[1:] == pytest.approx(
-        [float(end) for end in rate_interval((~flagged[~ill]).sum(), (~ill).sum())]
+        [float(end) for end in interval]
     )
     ends = found.figures.summary["yes"].auroc.value_and_interval[1:]
     assert ends == pytest.approx(
@@ -60,7 +64,8 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     promise = found.classes["yes"].promise
     ill = elsewhere["ill"] == "yes"
     hit = ill.mean() * promise.sensitivity.value
-    false = (1 - ill.mean()) * (1 - promise.specificity.value)
+    clear = promise.specificity.value
+    false = (1 - ill.mean()) * (1 - clear)
     chances = model.score_frame(elsewhere)["chance"]
     calibration = found.figures.calibration["yes"]
 
@@ -84,18 +89,17 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     groups = None if n_groups is None else np.arange(400) % n_groups
     rng = np.random.default_rng(3)
     past = np.arange(900) % 6 == 0
-    fitted = calibrate(
-        rng.normal(size=900) + 1.5 * past, past, np.arange(900) % 5, 1 / 6
-    )
+    scores = rng.normal(size=900) + 1.5 * past
+    fitted = calibrate(scores, past, np.arange(900) % 5, 1 / 6)
     held = []
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
-        drawn = rng.random(400) < fitted.platt.chances(scores)[0]
+        chances, *_ = fitted.platt.chances(scores)
+        drawn = rng.random(400) < chances
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
-        held.append(
-            (ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high)
-        )
+        slope = seen.slope
+        held.append((ratio.low <= 1 <= ratio.high, slope.low <= 1 <= slope.high))
 
     assert (np.mean(held, axis=0) >= 0.91).all()
 
@@ -107,9 +111,8 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     local = found.classes["yes"].local
     # Labels that have nothing to do with the rows: the ranking is lower than was
     # promised.
-    mixed = elsewhere.assign(
-        ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy()
-    )
+    shuffled = elsewhere["ill"].sample(frac=1, random_state=1)
+    mixed = elsewhere.assign(ill=shuffled.to_numpy())
 
     assert local.rule == model.facts.operating_points[0].rule
     assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
@@ -131,10 +134,9 @@ def test_validate_stated_prevalence(model, elsewhere):
     ill = elsewhere["ill"] == "yes"
     cases = elsewhere[ill]
     others = elsewhere[~ill][: ill.sum()]
-    copies = [
-        others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
-        for k in range(9)
-    ]
+    copies = []
+    for k in range(9):
+        copies.append(others.assign(patient=f"{k} " + others["patient"]))
     stated = validate(model, pd.concat([cases, others]), prevalence=0.1)
     there = validate(model, pd.concat([cases, *copies]))
 
@@ -144,7 +146,8 @@ def test_validate_stated_prevalence(model, elsewhere):
         assert point == pytest.approx(own), name
     weighted = stated.figures.calibration["yes"]
     counted = there.figures.calibration["yes"]
-    assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
+    slope = counted.slope.value
+    assert weighted.slope.value == pytest.approx(slope, rel=0.01)
     assert weighted.observed_expected.value == pytest.approx(
         counted.observed_expected.value, rel=0.01
     )
@@ -164,9 +167,8 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(
 ):
     """One patient of the training among others is enough, and is not named."""
     past = pd.read_csv(table, dtype={"patient": str})
-    mixed = written(
-        pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv"
-    )
+    with_one_of_past = pd.concat([patients(60, seed=11), past[5:6]])
+    mixed = written(with_one_of_past, tmp_path / "mixed.csv")
     words = screen(
         "validate", logistic_model, mixed, "--out", tmp_path / "out", code=2
     ).stderr
@@ -181,17 +183,19 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(
 ):
     """Labels may be written otherwise there."""
     past = read_cohort(table, label="ill", drop=["patient"])
-    learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
-    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(
-        columns="ill"
-    )
+    first_half = past.take(np.arange(120))
+    learned = train(first_half, "logistic", search=1, beside=())
+    numbers = elsewhere.drop(columns="ill")
+    numbers["sick"] = np.where(elsewhere["ill"] == "yes", 1, 0)
 
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
-    assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
+    other_half = past.take(np.arange(120, 240))
+    assert validate(learned, other_half).figures.n_rows == 120
     with pytest.raises(CohortError, match="`positive`"):
         validate(model, numbers, label="sick")
-    assert validate(model, numbers, label="sick", positive="1").figures == found.figures
+    by_number = validate(model, numbers, label="sick", positive="1")
+    assert by_number.figures == found.figures
 
 
 def test_classes_of_patients_are_judged_by_patient(judged):
@@ -201,9 +205,8 @@ def test_classes_of_patients_are_judged_by_patient(judged):
     tissue = voxels(6, seed=9)
     model = load_model(judged / "tissue")
     by_patient = validate(model, tissue)
-    by_voxel = validate(
-        model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))])
-    )
+    by_row = tissue.assign(patient=[f"v{i}" for i in range(len(tissue))])
+    by_voxel = validate(model, by_row)
     (point,) = by_patient.operating_points
     (alone,) = by_voxel.operating_points
 

@@ -24,9 +24,12 @@ def csv(
     sep: str = ",", encoding: str = "utf-8", head: str = ""
 ) -> Callable[[Table, Path], object]:
     """Write every cell as the text it is."""
-    return lambda table, path: path.write_bytes(
-        (head + table.to_csv(index=False, sep=sep)).encode(encoding)
-    )
+
+    def write(table: pd.DataFrame, path: Path) -> None:
+        text = head + table.to_csv(index=False, sep=sep)
+        path.write_bytes(text.encode(encoding))
+
+    return write
 
 
 def excel(table: Table, path: Path) -> None:
@@ -43,7 +46,8 @@ def files(
     whole = change(patients(N_ROWS, share=0.3))
     write = write or csv()
     write(whole, past)
-    write(whole.head(25).drop(columns=label, errors="ignore"), night)
+    unlabelled = whole.head(25).drop(columns=label, errors="ignore")
+    write(unlabelled, night)
     return past, night
 
 

@@ -55,7 +55,8 @@ STATEMENTS = {
 
 def dated(table, day):
     """Return a table with beds, whose newest row is of twenty to ten at night."""
-    times = pd.Timestamp(f"{day} 21:40") - pd.to_timedelta(range(len(table)), unit="h")
+    hours = pd.to_timedelta(range(len(table)), unit="h")
+    times = pd.Timestamp(f"{day} 21:40") - hours
     beds = [f"{1 + row // 4}-{1 + row % 4}" for row in range(len(table))]
     return table.assign(seen=times.astype(str), bed=beds)
 
@@ -77,9 +78,8 @@ def page(tmp_path_factory):
         rule=rule,
     )
     reason = "read by two of us"
-    model = approve(
-        model, "Dr A. Adler", datetime.date(2026, 2, 20), reason, ["fever", "crp"]
-    )
+    day = datetime.date(2026, 2, 20)
+    model = approve(model, "Dr A. Adler", day, reason, ["fever", "crp"])
     night = night_of_patients(62, seed=7)
     warmer = night.assign(fever=night["fever"] + 0.1)
     tables = {
@@ -89,7 +89,8 @@ def page(tmp_path_factory):
     with open_ledger(folder / "screening.db", make=True) as ledger:
         for date, table in tables.items():
             delivered = written(table, folder / f"{date}.csv")
-            written_at = datetime.datetime.fromisoformat(f"{date} 05:12").timestamp()
+            arrived = datetime.datetime.fromisoformat(f"{date} 05:12")
+            written_at = arrived.timestamp()
             os.utime(delivered, (written_at, written_at))
             run = score(model, delivered, folder / date, date=date, ledger=ledger)
     return page_in(run.directory)
@@ -117,7 +118,8 @@ def test_statements_of_the_page_are_documented():
     text = PAGE.read_text(encoding="utf-8")
     section = text.split("## Ten statements")[1].split("\n## ")[0]
 
-    assert re.findall(r"^\| (\d+) \|", section, re.M) == [*map(str, STATEMENTS)]
+    numbers = re.findall(r"^\| (\d+) \|", section, re.M)
+    assert numbers == [*map(str, STATEMENTS)]
 
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"

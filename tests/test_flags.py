@@ -57,7 +57,8 @@ def listed(folder, scores, flagged):
     with rows.appending() as file:
         file.append(SCHEMA.empty_table())
         for start in range(0, len(scores), BATCH):
-            mine = np.arange(start, min(start + BATCH, len(scores)))
+            stop = min(start + BATCH, len(scores))
+            mine = np.arange(start, stop)
             ids = [f"{row:07d}" for row in mine]
             wards = [ward(row) for row in mine]
             columns = [
@@ -104,9 +105,9 @@ def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, 
         )
     ]
     names = tables[0].column_names
-    columns = [
-        [cell for table in tables for cell in table[name].to_pylist()] for name in names
-    ]
+    columns = []
+    for name in names:
+        columns.append([cell for table in tables for cell in table[name].to_pylist()])
 
     # A column to display that is called as one of ours is told from it.
     assert names == [
@@ -130,22 +131,26 @@ def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, 
     )
 )
 def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
-    marked = as_texts(pa.chunked_array([texts], pa.string())).to_pylist()
+    cells = pa.chunked_array([texts], pa.string())
+    marked = as_texts(cells).to_pylist()
     assert marked == [text if text is None else as_text(text) for text in texts]
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 9000), st.integers(1, 20_000), st.integers(0, 9))
 def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
-    ids = np.random.default_rng(seed).integers(names, size=n).astype(str).astype(object)
+    numbers = np.random.default_rng(seed).integers(names, size=n)
+    ids = numbers.astype(str).astype(object)
     ids[::97] = None
 
     looked = stream.DuplicateIds()
     for start in range(0, n, BATCH):
-        looked.add(stream._hash_ids(ids[start : start + BATCH], HASH_KEY))
+        batch = ids[start : start + BATCH]
+        looked.add(stream._hash_ids(batch, HASH_KEY))
     hashes, rows = looked.repeats()
 
-    expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
+    is_repeated = pd.Series(ids).duplicated(keep=False).to_numpy()
+    expected = is_repeated & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
     assert hashes.tolist() == sorted(
         set(stream._hash_ids(ids[expected], HASH_KEY).tolist())

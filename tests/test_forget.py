@@ -135,10 +135,10 @@ def site(kept):
 
 def places(site: Path) -> list[object]:
     """Options that name every place of a site."""
-    where = {name: site / name for name in ("models", "runs", "pages")} | {
-        "ledger": site / "screening.db"
-    }
-    return [word for name, path in where.items() for word in (f"--{name}", path)]
+    options = ["--ledger", site / "screening.db"]
+    for name in ("models", "runs", "pages"):
+        options += [f"--{name}", site / name]
+    return options
 
 
 def told(site: Path, *words: object) -> dict:
@@ -222,11 +222,13 @@ def test_forget_every_byte(site):
         site / "runs/1/scores.parquet"
     )
     # The model scores on, and says until when.
-    assert said["retrain"] == {str(site / "models/a"): DAY.isoformat()}
+    retrain_by = {str(site / "models/a"): DAY.isoformat()}
+    assert said["retrain"] == retrain_by
     assert len(again.validation) == len(learned.validation) - 1
     assert len(again.calibration) == len(learned.calibration)
     assert again.document["operating_points"] == learned.document["operating_points"]
-    night = written(table(20, 9).drop(columns="ill")[1:], site / "night.csv")
+    later = table(20, 9).drop(columns="ill")[1:]
+    night = written(later, site / "night.csv")
     where = [
         "--date",
         "2026-03-03",
@@ -245,7 +247,8 @@ def test_forget_every_byte(site):
 def test_after_its_day_the_model_scores_no_more(site):
     forget(site, "--retrain-by", "2026-01-01")
     night = written(night_of_patients(20, seed=9), site / "night.csv")
-    refused = screen("score", site / "models/a", night, "--out", site / "late", code=4)
+    out = ["--out", site / "late"]
+    refused = screen("score", site / "models/a", night, *out, code=4)
     assert "was to be trained again by 2026-01-01" in refused.stderr
     assert not (site / "late").exists()
 
@@ -262,7 +265,8 @@ def half_done(site: Path) -> list[Path]:
     )
     for name in names:
         (site / name).mkdir(parents=True, mode=0o700)
-        keep_piece(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
+        rows = np.array([[40.5, 90.0]])
+        keep_piece(site / name / "rows-0.npz", {"x": rows})
     return [site / name for name in names]
 
 
@@ -273,7 +277,9 @@ def test_forget_pieces(site):
     tried = forget(site, "--dry-run")
     still = [path.exists() for path in places]
     said = forget(site)
-    assert sorted(said["pieces"]) == sorted(tried["pieces"]) == sorted(map(str, places))
+    texts = sorted(map(str, places))
+    assert sorted(said["pieces"]) == texts
+    assert sorted(tried["pieces"]) == texts
     assert still == [True] * 4
     assert [path.name for path in site.rglob(".*")] == []
 
@@ -319,11 +325,11 @@ def test_forget_registered(site):
         "export",
         *["page"] * 4,
     ]
-    assert {(each["state"], each["mode"]) for each in listed} == {
-        ("as written", "0600")
-    }
+    assert {each["state"] for each in listed} == {"as written"}
+    assert {each["mode"] for each in listed} == {"0600"}
     assert naming(site) == []
-    assert [Path(path).name for path in said["removed"]] == ["case.html", "flagged.csv"]
+    removed = [Path(path).name for path in said["removed"]]
+    assert removed == ["case.html", "flagged.csv"]
     assert len(said["pages"]) == 4
     assert (site / "other.html").exists()
     assert as_json("forget", SECRET, *ledger)["removed"] == []
@@ -333,7 +339,8 @@ def test_forget_registered(site):
 
 def contents(folder: Path) -> dict[Path, bytes]:
     """Return the bytes of every file below a folder."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files}
 
 
 def test_forget_in_copy_of_site(site):
@@ -343,7 +350,8 @@ def test_forget_in_copy_of_site(site):
     copy = Path(shutil.copytree(site, site.with_name("staging")))
     before = contents(site)
 
-    unnamed = screen("forget", SECRET, "--ledger", copy / "screening.db", code=5).stderr
+    ledger = ["--ledger", copy / "screening.db"]
+    unnamed = screen("forget", SECRET, *ledger, code=5).stderr
     left = naming(copy)
     named = screen("forget", SECRET, *places(copy)).stderr
 
@@ -450,7 +458,8 @@ def test_forget_forged_place(site, place):
     """An entry of the register that leads out of the site deletes nothing there."""
     private = site.with_name("private")
     private.mkdir(exist_ok=True)
-    kept = written(pd.DataFrame({"id": [SECRET]}), private / "kept.csv")
+    names = pd.DataFrame({"id": [SECRET]})
+    kept = written(names, private / "kept.csv")
     (site / "linked").symlink_to(private)
     key = read_document(site / "runs/1", "run")["ledger"]["key"]
     forged = Artefact(
@@ -615,8 +624,10 @@ def test_forget_moved_runs(site, to):
     (site / "runs").rename(new)
     shutil.rmtree(new / "compared")
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
-    assert "nothing at or below" in screen(*moved, site.with_name("old"), code=2).stderr
-    said = as_json(*moved, site / "runs", *(["--to", new] if to else []))
+    elsewhere = screen(*moved, site.with_name("old"), code=2)
+    assert "nothing at or below" in elsewhere.stderr
+    destination = ["--to", new] if to else []
+    said = as_json(*moved, site / "runs", *destination)
     where = ["--runs", new] if to else []
     words = ["forget", SECRET, "--ledger", ledger, *where]
     told = screen(*words, code=0 if to else 5).stderr
@@ -625,7 +636,9 @@ def test_forget_moved_runs(site, to):
     assert told.count("its run directory is not there to draw it again from") == (
         0 if to else 3
     )
-    assert bool(naming(site)) is bool(naming(new)) is (to is None)
+    is_named = to is None
+    assert bool(naming(site)) is is_named
+    assert bool(naming(new)) is is_named
     shutil.rmtree(new)
     with open_ledger(ledger) as book:
         history(book, verify=True)
@@ -648,7 +661,8 @@ def test_forget_exported_table(site):
     ]
     screen(*export)
     for _ in range(2):
-        refused = screen("forget", SECRET, *ledger, "--runs", site / "runs", code=5)
+        runs = ["--runs", site / "runs"]
+        refused = screen("forget", SECRET, *ledger, *runs, code=5)
         assert (
             "sqlite:/exported.sqlite/flagged: a table of a database" in refused.stderr
         )
@@ -725,9 +739,8 @@ def test_forget_dry_run(site):
 
 def test_forget_standard_input(site):
     """The id can be read from standard input and is printed nowhere."""
-    done = CliRunner().invoke(
-        app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n"
-    )
+    words = ["forget", "-", *map(str, places(site))]
+    done = CliRunner().invoke(app, words, input=f"{SECRET}\n")
     where = [
         "--ledger",
         site / "screening.db",
@@ -775,7 +788,8 @@ def test_forget_killed(site, monkeypatch, step, nth):
 
     def attempt(ledger: Ledger) -> dict:
         where = [site / name for name in ("runs", "models", "pages")]
-        return Erasure(Scope(SECRET), ledger, *where, DAY).done("asked for")
+        erasure = Erasure(Scope(SECRET), ledger, *where, DAY)
+        return erasure.done("asked for")
 
     with open_ledger(site / "screening.db") as ledger:
         # A step that is taken once ends well where its second call is waited for.
@@ -811,7 +825,8 @@ def test_purge_killed(site, monkeypatch, step):
 
     def attempt(ledger: Ledger) -> dict:
         where = [site / name for name in ("runs", "models", "pages")]
-        return Erasure(Scope(before="2026-03-02"), ledger, *where).done("old")
+        erasure = Erasure(Scope(before="2026-03-02"), ledger, *where)
+        return erasure.done("old")
 
     with open_ledger(site / "screening.db") as ledger:
         with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -887,7 +902,8 @@ def test_forget_canaries_in_every_output(site):
     out = ["--out", site / "runs/3", "--publish", site / "pages"]
     screen("score", site / "models/a", file, *words, *out)
     file.unlink()
-    listed = {case["id"] for case in read_document(site / "runs/3", "run")["cases"]}
+    run = read_document(site / "runs/3", "run")
+    listed = {case["id"] for case in run["cases"]}
     for form in ("csv", "fhir", "xlsx"):
         to = ["--to", form, "--out", site / f"flagged.{form}"]
         screen("export", site / "runs/3", *to, *ledger)
@@ -897,17 +913,17 @@ def test_forget_canaries_in_every_output(site):
     before = texts_in(site)
 
     for name in CANARIES:
-        ended = CliRunner().invoke(
-            app, ["forget", "-", *map(str, ledger)], input=name + "\n"
-        )
+        words = ["forget", "-", *map(str, ledger)]
+        ended = CliRunner().invoke(app, words, input=f"{name}\n")
         assert ended.exit_code == 0, ended.output
 
     assert listed >= {*CANARIES}
     after = texts_in(site)
     for name in CANARIES:
-        naming = [file for file, text in before.items() if mentions(text, name)]
-        assert len(naming) >= 6, naming
-        assert [file for file, text in after.items() if mentions(text, name)] == []
+        named_before = [file for file, text in before.items() if mentions(text, name)]
+        named_after = [file for file, text in after.items() if mentions(text, name)]
+        assert len(named_before) >= 6, named_before
+        assert named_after == []
 
 
 def test_forget_canaries_in_table(site):
@@ -971,7 +987,8 @@ def test_forget_person_of_omop(site):
     one.
     """
     night = table(60, 3)
-    night["patient"] = [str(800_000_123 + number) for number in range(len(night))]
+    numbers = 800_000_123 + np.arange(len(night))
+    night["patient"] = numbers.astype(str)
     person = night.loc[0, "patient"]
     file = written(night, site / "night3.csv")
     run = site / "runs/3"
@@ -981,7 +998,8 @@ def test_forget_person_of_omop(site):
     screen("score", site / "models/a", file, *night_of, *ledger, "--out", run)
     file.unlink()
     screen("export", run, "--to", "omop", "--out", out, *ledger)
-    naming = [file for file, text in texts_in(site).items() if mentions(text, person)]
+    texts = texts_in(site)
+    naming = [file for file, text in texts.items() if mentions(text, person)]
 
     nobody = as_json("forget", "800000999", *ledger)["removed"]
     removed = as_json("forget", person, *ledger)["removed"]
@@ -990,7 +1008,8 @@ def test_forget_person_of_omop(site):
     assert nobody == []
     assert removed == [str(out)]
     assert not out.exists()
-    assert not any(mentions(text, person) for text in texts_in(site).values())
+    for text in texts_in(site).values():
+        assert not mentions(text, person)
 
 
 def test_forget_retrain(site):
@@ -1008,7 +1027,8 @@ def test_forget_retrain(site):
     assert [*said["retrain"]] == [str(site / "models/a")]
     assert len(said["models"]) == 2
     saved("a", id=SECRET)
-    assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr
+    refused = screen("forget", SECRET, *places(site), code=5)
+    assert "nobody else" in refused.stderr
 
 
 def test_forget_damaged_model(site):
@@ -1072,7 +1092,8 @@ def test_purge_old_nights(site):
     """A purge erases everybody of old nights and keeps the counts."""
     before = read_document(site / "runs/1", "run")
     kept = (site / "runs/2/run.json").read_bytes()
-    days = (datetime.date.today() - datetime.date(2026, 3, 2)).days
+    since = datetime.date.today() - datetime.date(2026, 3, 2)
+    days = since.days
     said = told(site, "purge", "--older-than", f"{days}d")
     again = told(site, "purge", "--older-than", f"{days}d")
     after = read_document(site / "runs/1", "run")

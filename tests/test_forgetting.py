@@ -61,7 +61,13 @@ def three_nights(ledger) -> None:
     """Nights on which the secret patient is flagged, drawn, judged twice and hashed."""
     for day in (1, 2, 3):
         drift = drift_of(SECRET, "b")
-        one = night(day, [SECRET, "b"], ["c"], drift=drift, draw=1 + day)
+        one = night(
+            day,
+            [SECRET, "b"],
+            ["c"],
+            drift=drift,
+            draw=1 + day,
+        )
         enter(ledger, one)
     for verdict in (
         Verdict(SECRET, "unsure", "ward 7", "ab", "his note of old"),

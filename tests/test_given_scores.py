@@ -45,7 +45,8 @@ def scored_past(n_rows=300, seed=0, higher="worse"):
     """Return patients with a vendor's score of whole numbers that ranks the ill."""
     rng = np.random.default_rng(seed)
     ill = rng.random(n_rows) < 0.2
-    ews = np.clip(np.round(rng.normal(4 + 3 * ill, 2)), 0, 20)
+    points = np.round(rng.normal(4 + 3 * ill, 2))
+    ews = np.clip(points, 0, 20)
     crp = rng.normal(50 + 40 * ill, 20).round(1)
     return pd.DataFrame(
         {
@@ -71,7 +72,8 @@ def contract_of(higher="worse", **more):
 
 
 def trained(past, contract=None, recipe="given", **more):
-    return train(past, recipe, contract=contract or contract_of(), **QUICK | more)
+    contract = contract or contract_of()
+    return train(past, recipe, contract=contract, **QUICK | more)
 
 
 @pytest.mark.parametrize("higher", ["worse", "better"])
@@ -86,11 +88,13 @@ def test_given_score_is_judged_as_it_stands(higher):
     is_flagged = suspicion >= point["threshold"]
     # Printed rates allow for the choice of the threshold on these rows.
     sensitivity = pytest.approx(is_flagged[ill].mean(), abs=0.02)
-    specificity = pytest.approx(1 - is_flagged[~ill].mean(), abs=0.02)
+    clear = ~is_flagged[~ill]
+    specificity = pytest.approx(clear.mean(), abs=0.02)
     assert point["sensitivity"]["value"] == sensitivity
     assert point["specificity"]["value"] == specificity
     assert is_flagged.mean() <= 0.2
-    area = model.document["validation"]["summary"]["yes"]["auroc"]["value"]
+    summary = model.document["validation"]["summary"]
+    area = summary["yes"]["auroc"]["value"]
     assert area == pytest.approx(roc_auc_score(ill, suspicion))
 
 
@@ -102,7 +106,8 @@ def test_given_score_is_the_score_of_a_night(tmp_path):
     run = score(load_model(saved), night, tmp_path / "run")
 
     scores = scores_in(run.directory)
-    assert scores.set_index("id").score.to_dict() == night.set_index("id").ews.to_dict()
+    by_id = night.set_index("id")
+    assert scores.set_index("id").score.to_dict() == by_id.ews.to_dict()
 
 
 def test_given_model_reads_the_score_and_what_is_shown(tmp_path):
@@ -177,7 +182,14 @@ def test_column_of_words_is_no_score():
     past = scored_past().assign(ews="high")
 
     with pytest.raises(RecipeError, match="no row has a number in ews"):
-        train(past, "given", score="ews", label="ill", id="id", **QUICK)
+        train(
+            past,
+            "given",
+            score="ews",
+            label="ill",
+            id="id",
+            **QUICK,
+        )
 
 
 def test_score_must_be_a_numeric_feature():
@@ -231,7 +243,8 @@ def test_news2_has_the_points_of_its_chart(name):
 
 
 def test_news2_takes_a_missing_observation_for_normal():
-    assert sum(points_of(temperature=np.nan, heart_rate=135).values()) == 3
+    points = points_of(temperature=np.nan, heart_rate=135)
+    assert sum(points.values()) == 3
 
 
 @given(
@@ -250,7 +263,8 @@ def test_points_follow_cut_points(cuts, values, closed_above):
             "points": points,
         }
     )
-    given_points = item.points_of(np.array(values), Feature(type="number"), -1.0)
+    feature = Feature(type="number")
+    given_points = item.points_of(np.array(values), feature, -1.0)
 
     for value, found in zip(values, given_points, strict=True):
         if closed_above:
@@ -283,7 +297,8 @@ def test_column_shown_beside_points_is_no_second_reason(tmp_path):
     contract = contract_of(show=["crp", "age"])
     model = trained(scored_past(), contract, points_recipe(CRP))
 
-    run = score(model, scored_past(60, seed=1).drop(columns="ill"), tmp_path / "run")
+    night = scored_past(60, seed=1).drop(columns="ill")
+    run = score(model, night, tmp_path / "run")
 
     for case in run.document["cases"]:
         names = [value["feature"] for value in case["contributions"]]
@@ -296,7 +311,8 @@ def early_warning(table):
     fever = (numbers["temperature_max"].fillna(37.2) - 37.2) / 0.5
     pulse = (numbers["heart_rate_max"].fillna(85) - 85) / 20
     crp = np.log(numbers["crp"].fillna(20).clip(lower=1) / 20)
-    return (4 + 1.5 * fever + pulse + 1.5 * crp).round().clip(0, 20).astype(int)
+    points = 4 + 1.5 * fever + pulse + 1.5 * crp
+    return points.round().clip(0, 20).astype(int)
 
 
 def news2_of_the_sample_ward():
@@ -353,7 +369,8 @@ def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
     scores = scores_in(tmp_path / "run").set_index("id")
     threshold = model.operating_points[0]["threshold"]
     is_flagged = scores["score"] >= threshold
-    assert set(scores["score"]) <= set(range(7)) and is_flagged.any()
+    assert set(scores["score"]) <= set(range(7))
+    assert is_flagged.any()
     assert entered["figures"]["cases"] == len(ill)
     hits = is_flagged[ill["patient_id"]].sum()
     assert entered["figures"]["true_positive"] == hits
@@ -363,23 +380,33 @@ def test_constant_column_of_points_counts():
     """Without a contract a column of one value says nothing to a machine; it has
     points.
     """
-    past = scored_past(200).assign(oxygen="yes", pulse=70).drop(columns="ews")
+    past = scored_past(200).assign(oxygen="yes", pulse=70)
+    past = past.drop(columns="ews")
     items = (
         CRP
         + '[[points.items]]\ncolumn = "oxygen"\nvalues = { yes = 2, no = 0 }\n'
         + '[[points.items]]\ncolumn = "pulse"\nfrom = [60]\npoints = [0, 1]\n'
     )
 
-    model = train(past, points_recipe(items), label="ill", id="id", **QUICK)
+    model = train(
+        past,
+        points_recipe(items),
+        label="ill",
+        id="id",
+        **QUICK,
+    )
 
     assert set(model.contract.features) == {"crp", "oxygen", "pulse"}
-    scores = model.score_frame(past.drop(columns="ill")).set_index("id").score
-    assert scores.tolist() == (2 * (past.crp >= 60) + 3).tolist()
+    night = past.drop(columns="ill")
+    scores = model.score_frame(night).set_index("id").score
+    expected = 2 * (past.crp >= 60) + 3
+    assert scores.tolist() == expected.tolist()
 
 
 def test_constant_column_of_points_counts_in_comparison():
     """A points table that is compared with other methods has all of its columns."""
-    past = scored_past(200).assign(oxygen="yes").drop(columns="ews")
+    past = scored_past(200).assign(oxygen="yes")
+    past = past.drop(columns="ews")
     items = CRP + '[[points.items]]\ncolumn = "oxygen"\nvalues = { yes = 2, no = 0 }\n'
 
     compared = compare(
@@ -462,7 +489,8 @@ def test_values_that_are_not_listed_have_points_of_their_own():
     feature = Feature(type="category")
     values = np.array(["A", "V", None], dtype=object)
 
-    assert item.points_of(values, feature, 0.0).tolist() == [0, 3, 1]
+    points = item.points_of(values, feature, 0.0)
+    assert points.tolist() == [0, 3, 1]
 
 
 def test_missing_value_may_leave_its_row_out():

@@ -96,7 +96,13 @@ def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
 
 @pytest.mark.parametrize("recipe", [name for name in BINARY if name not in FORESTS])
 def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, trained):
-    model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
+    model = trained(
+        cohort,
+        recipe,
+        params=BINARY[recipe],
+        search=1,
+        repeats=1,
+    )
     held_out = model.validation.set_index("id").loc[cohort.id]
     encoded = model.encoder.transform(cohort)
     kind = model.ensemble.kind
@@ -236,7 +242,13 @@ def test_training_order_of_rows_and_columns(recipe):
     mixed = patients().sample(frac=1, random_state=3)[
         ["ward", "ill", "crp", "patient", "fever"]
     ]
-    first = train(patients(), recipe, search=3, beside=(), **WHO)
+    first = train(
+        patients(),
+        recipe,
+        search=3,
+        beside=(),
+        **WHO,
+    )
     second = train(mixed, recipe, search=3, beside=(), **WHO)
     one = first.validation.set_index("id").sort_index()
     other = second.validation.set_index("id").sort_index()

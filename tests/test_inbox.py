@@ -33,7 +33,8 @@ cohort = "in/{date}.csv"
 def site(cohort, trained, tmp_path, monkeypatch):
     """A site of one ward after a night; the inbox is empty."""
     rule = MaxFlagRate(0.3)
-    save_model(trained(cohort, "logistic", search=1, rule=rule), tmp_path / "m")
+    model = trained(cohort, "logistic", search=1, rule=rule)
+    save_model(model, tmp_path / "m")
     (tmp_path / "in").mkdir()
     (tmp_path / "inbox").mkdir()
     night = night_of_patients(60, seed=2)
@@ -58,7 +59,8 @@ def saved(
     """A file of verdicts in the inbox, as the page of the night saves it."""
     run = site / "runs" / "ward-a" / NIGHT
     given = [{"id": case, "verdict": word} for case in ids]
-    return Path(shutil.move(verdict_file(run, given), site / "inbox" / name))
+    made = verdict_file(run, given)
+    return Path(shutil.move(made, site / "inbox" / name))
 
 
 def test_file_of_page_names_series_and_night(site):
@@ -108,10 +110,8 @@ def test_inbox_read_by_night(site):
     page = Path(answer["overview"]).read_text()
     assert "Verdicts read" in page
     history = as_json("history", "--ledger", "l.db")
-    assert (
-        next(run for run in history["runs"] if run["in_force"])["verdicts"]["confirmed"]
-        == 3
-    )
+    run = next(run for run in history["runs"] if run["in_force"])
+    assert run["verdicts"]["confirmed"] == 3
 
 
 def test_same_name_twice(site):
@@ -185,7 +185,8 @@ def test_odd_entry_is_refused(site, kind, stem):
     (line,) = answer["verdicts"]
     assert line["refused"]
     assert answer["series"][0]["status"] == "unchanged"
-    kept = [path.suffix for path in (site / "inbox" / "refused").iterdir()]
+    refused = site / "inbox" / "refused"
+    kept = [path.suffix for path in refused.iterdir()]
     assert sorted(kept) == [".json", ".txt"]
 
 
@@ -243,10 +244,8 @@ def test_verdicts_survive_corrected_table(site):
     assert again["new"] == 0
     assert again["unchanged"] == 3
     history = as_json("history", "--ledger", "l.db", "--verify")
-    assert (
-        next(run for run in history["runs"] if run["in_force"])["verdicts"]["confirmed"]
-        == 3
-    )
+    run = next(run for run in history["runs"] if run["in_force"])
+    assert run["verdicts"]["confirmed"] == 3
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,11 @@ def night(
 
 
 def said(
-    ledger, word: str, at: str | None, initials: str = "ab", note: str = ""
+    ledger,
+    word: str,
+    at: str | None,
+    initials: str = "ab",
+    note: str = "",
 ) -> dict[str, int]:
     """What entering a word on patient a of the first night came to; only what
     happened.

@@ -24,7 +24,8 @@ from screening.schemas.figures import DEFAULT_RULE
 def labelled(folder, slips, **roles):
     table = patients()
     for place, text in slips.items():
-        table.loc[table.index[table["ill"] == "yes"][place], "ill"] = text
+        cases = table.index[table["ill"] == "yes"]
+        table.loc[cases[place], "ill"] = text
     path = written(table, folder / "past.csv")
     roles = {"label": "ill", "id": "patient", "need_label": True} | roles
     return read_cohort(path, **roles)
@@ -73,7 +74,8 @@ def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(
 
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
     """A rare label that the contract calls negative is taken as such, too."""
-    named = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
+    slips = {0: "Yes", 1: "yess"}
+    named = learned(labelled(tmp_path, slips, positive="yes+Yes+yess"))
     contract = Contract(
         label="ill",
         positive=["yes"],
@@ -81,7 +83,8 @@ def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
         id="patient",
     )
     stated = learned(labelled(tmp_path, {0: "unclear"}, contract=contract))
-    assert named.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
+    joined = named.document["task"]["joined"]
+    assert joined == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
     assert stated.document["training"]["n_by_class"]["unclear"] == 1
 
 
@@ -114,7 +117,8 @@ def test_slips_are_told_from_labels_that_are_near_by_nature(one, other, slip):
 def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
     place = data.draw(st.integers(1, len(word) - 1))
     shorter = word[:place] + word[place + 1 :]
-    assert is_slip(word, shorter) == (len(shorter) >= 3 and word != f"a{shorter}")
+    is_long_enough = len(shorter) >= 3
+    assert is_slip(word, shorter) == (is_long_enough and word != f"a{shorter}")
 
 
 # --- who is who
@@ -132,7 +136,8 @@ def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
 def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
     table = patients().rename(columns={"patient": name})
     table[name] = np.arange(first, first + len(table))
-    cohort = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id=name)
+    path = written(table, tmp_path / "past.csv")
+    cohort = read_cohort(path, label="ill", id=name)
     (reason,) = row_number_ids(cohort)
     assert reason.code == "ids_are_row_numbers"
     assert reason.column == name
@@ -141,9 +146,8 @@ def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
 def test_table_without_ids(tmp_path):
     """A table without ids says so on page and in files of model and night."""
     past = written(patients().drop(columns="patient"), tmp_path / "past.csv")
-    night = written(
-        patients(40, seed=1).drop(columns=["patient", "ill"]), tmp_path / "tonight.csv"
-    )
+    unlabelled = patients(40, seed=1).drop(columns=["patient", "ill"])
+    night = written(unlabelled, tmp_path / "tonight.csv")
     answer = screen(
         "train",
         past,
@@ -189,9 +193,8 @@ def ticked(folder):
     """Write a table whose label is ticked or blank; return its path and the ticks."""
     table = patients()
     is_ill = table["ill"] == "yes"
-    return written(
-        table.assign(ill=np.where(is_ill, "x", "")), folder / "past.csv"
-    ), is_ill
+    ticked = table.assign(ill=np.where(is_ill, "x", ""))
+    return written(ticked, folder / "past.csv"), is_ill
 
 
 def test_unlabelled_no_counts_blank(tmp_path):
@@ -258,9 +261,9 @@ def test_time_is_named_in_train(tmp_path):
 
 def classes_of(folder, counts):
     """Return a table with so many rows of each label."""
-    labels = [text for text, n in counts.items() for _ in range(n)]
-    rows = range(len(labels))
-    table = pd.DataFrame({"label": labels, "crp": [float(row % 17) for row in rows]})
+    labels = np.repeat([*counts], [*counts.values()])
+    crp = np.arange(len(labels)) % 17
+    table = pd.DataFrame({"label": labels, "crp": crp.astype(float)})
     path = folder / "classes.csv"
     table.to_csv(path, index=False)
     return path

@@ -74,13 +74,17 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_imports_only_its_own_room_and_those_below(path):
     inside = path.relative_to(PACKAGE).with_suffix("").parts
-    here = inside[0].replace("__init__", "") if len(inside) == 1 else inside[0]
+    here = inside[0]
+    if len(inside) == 1:
+        here = here.replace("__init__", "")
     package = ".".join(("screening", *inside[:-1]))
-    names = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = imports_of(tree, package)
     own = [
         name
         for name in names
         if name.split(".")[0] == "screening" and part_of(name) in HEIGHT
     ]
     assert here in HEIGHT, "a part of the package without a room"
-    assert [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]] == []
+    above = [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]]
+    assert above == []

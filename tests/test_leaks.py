@@ -28,9 +28,8 @@ from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
 def in_first_rows() -> pd.DataFrame:
     who, table = visits()
-    return table.assign(
-        patient=np.where(np.diff(who, prepend=-1) > 0, who + 100.0, np.nan)
-    )
+    is_first = np.diff(who, prepend=-1) > 0
+    return table.assign(patient=np.where(is_first, who + 100.0, np.nan))
 
 
 def kinds(table: pd.DataFrame) -> dict[str, str | None]:
@@ -107,8 +106,8 @@ def test_group_of_stems(tmp_path):
     held_out = model.held_out
     scored = model.score_frame(tmp_path / "past.csv")
     assert model.facts.validation.n_groups == PATIENTS
-    folds = pd.DataFrame({"group": held_out["group"], "fold": held_out["fold"]})
-    assert folds.groupby("group")["fold"].nunique().max() == 1
+    folds = held_out.groupby("group")["fold"]
+    assert folds.nunique().max() == 1
     assert scored["group"].nunique() == PATIENTS
     assert not [
         reason
@@ -144,7 +143,8 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     _, table = visits(200, 2)
     height = np.random.default_rng(1).normal(170, 10, 200).round(1)
-    shuffled = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0)
+    table["height"] = np.repeat(height, 2)
+    shuffled = table.sample(frac=1, random_state=0)
     assert "copies" in kinds(shuffled.reset_index(drop=True))
 
 
@@ -154,7 +154,7 @@ def test_beds_of_rooms_are_no_patients():
     rng = np.random.default_rng(2)
     beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
     values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
-    table = pd.DataFrame({"bed": beds, "ill": "no"} | values)
+    table = pd.DataFrame({"bed": beds, "ill": "no", **values})
     assert "stem" not in kinds(table)
     assert "stem" in kinds(table.rename(columns={"bed": "sample"}))
 
@@ -167,24 +167,23 @@ def test_independent_patients_are_left_in_peace(by):
     centre = np.sort(rng.integers(10, 40, 300))
     number = pd.Series(centre).groupby(centre).cumcount() + 1
     table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
-    table["troponin"] = np.where(
-        rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan
-    )
-    assert (
-        kinds(table.sort_values(by or "id", kind="stable").reset_index(drop=True)) == {}
-    )
+    is_known = rng.random(300) < 0.3
+    table["troponin"] = np.where(is_known, rng.integers(1, 10_000, 300), np.nan)
+    in_order = table.sort_values(by or "id", kind="stable")
+    assert kinds(in_order.reset_index(drop=True)) == {}
 
 
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
     """Rows that lie beside those most like them because values run one way are not of
     one patient."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"]
-    )
-    table = table.assign(smokes=rng.integers(0, 2, 1500), income=rng.normal(size=1500))
+    grades = rng.integers(0, 8, (1500, 3))
+    table = pd.DataFrame(grades, columns=["stage", "grade", "visits"])
+    table["smokes"] = rng.integers(0, 2, 1500)
+    table["income"] = rng.normal(size=1500)
     score = table @ [1.0, np.sqrt(2), np.sqrt(3), 0.7, 0.001]
-    assert not kinds(table.iloc[np.argsort(score)].assign(ill="no"))
+    by_score = table.iloc[np.argsort(score)]
+    assert not kinds(by_score.assign(ill="no"))
 
 
 @pytest.mark.parametrize("order", ["as they came", "by region"])
@@ -204,9 +203,8 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
             "benefit": benefit[region, year],
         }
     )
-    table = table.assign(
-        age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000)
-    )
+    table["age"] = rng.integers(20, 65, 2000)
+    table["tenure"] = rng.integers(1, 30, 2000)
     for sign in (
         "sex",
         "smokes",
@@ -233,7 +231,8 @@ def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
 
 
 def test_a_starter_contract_does_not_take_an_arm_for_the_patient():
-    table = visits(200, 1)[1].assign(group=np.arange(200) % 2, id=range(1000, 1200))
+    _, table = visits(200, 1)
+    table = table.assign(group=np.arange(200) % 2, id=range(1000, 1200))
     contract, _ = starter_contract(table)
     assert contract.group is None
     assert contract.id == "id"
@@ -256,7 +255,8 @@ def test_files_with_other_columns(tmp_path):
     contract = starter_contract(table)[0].with_roles(label="ill")
     table.head(30).assign(note="x").to_csv(tmp_path / "1.csv", index=False)
     table.tail(30).assign(other=1).to_csv(tmp_path / "2.csv", index=False)
-    assert {sign.column for sign in dependence(source_at(tmp_path), contract)} <= {None}
+    signs = dependence(source_at(tmp_path), contract)
+    assert {sign.column for sign in signs} <= {None}
 
 
 CONTRACT = (
@@ -272,7 +272,8 @@ def rng():
 
 
 def questions(model):
-    return {(leak.code, leak.column) for leak in model.facts.training.leaks}
+    leaks = model.facts.training.leaks
+    return {(leak.code, leak.column) for leak in leaks}
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -280,9 +281,8 @@ def test_question_named_after_on_page(rng, tmp_path, sign):
     """A name that tells of a discharge is a question, on the page and in the
     verdict."""
     table = patients()
-    table["discharge_code"] = sign * (
-        (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
-    )
+    is_case = table["ill"] == "yes"
+    table["discharge_code"] = sign * (is_case + rng.normal(0, 0.05, len(table)))
 
     model = trained(table, tmp_path, id="patient")
 
@@ -312,10 +312,10 @@ def test_no_question_of_strength(rng, tmp_path):
     """A strong marker under a name that says nothing is no question, but is asked
     for."""
     table = patients()
-    table["marker"] = (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
-    table["code"] = np.where(
-        table["ill"] == "yes", rng.choice(["A41.9", "R65.2"], len(table)), "Z00"
-    )
+    is_case = table["ill"] == "yes"
+    table["marker"] = is_case + rng.normal(0, 0.05, len(table))
+    codes = rng.choice(["A41.9", "R65.2"], len(table))
+    table["code"] = np.where(is_case, codes, "Z00")
 
     model = trained(table, tmp_path, id="patient")
 
@@ -326,11 +326,13 @@ def test_no_question_of_strength(rng, tmp_path):
 
 def test_question_filled_in_one_class(rng, tmp_path):
     table = patients()
-    is_treated = (table["ill"] == "yes") & (rng.random(len(table)) < 0.7)
-    table["dose"] = np.where(is_treated, rng.normal(50, 5, len(table)), np.nan)
-    table["lactate"] = np.where(
-        rng.random(len(table)) < 0.3, rng.normal(1, 0.2, len(table)), np.nan
-    )
+    n_rows = len(table)
+    is_treated = (table["ill"] == "yes") & (rng.random(n_rows) < 0.7)
+    dose = rng.normal(50, 5, n_rows)
+    table["dose"] = np.where(is_treated, dose, np.nan)
+    is_measured = rng.random(n_rows) < 0.3
+    lactate = rng.normal(1, 0.2, n_rows)
+    table["lactate"] = np.where(is_measured, lactate, np.nan)
 
     model = trained(table, tmp_path, id="patient")
 
@@ -391,7 +393,8 @@ def test_question_later_time(rng, tmp_path, days_later, is_question):
 
 def test_column_after_outcome(tmp_path):
     """A column known only after the outcome is left out and that is said."""
-    table = patients().assign(icu_days=lambda table: (table["ill"] == "yes") * 5.0)
+    table = patients()
+    table["icu_days"] = (table["ill"] == "yes") * 5.0
     contract = tmp_path / "cohort.toml"
     late = '[features.icu_days]\ntype = "number"\navailable = "after"\n'
     contract.write_text(CONTRACT + late + '[features.ward]\ntype = "category"\n')
@@ -404,7 +407,8 @@ def test_column_after_outcome(tmp_path):
 def test_reliance_without_blocks(rng, tmp_path):
     """The page says what is left without the most telling block."""
     table = patients()
-    table["marker_min"] = (table["ill"] == "yes") + rng.normal(0, 0.36, len(table))
+    is_case = table["ill"] == "yes"
+    table["marker_min"] = is_case + rng.normal(0, 0.36, len(table))
     table["marker_max"] = table["marker_min"] + rng.normal(0, 0.5, len(table))
 
     model = trained(table, tmp_path, id="patient")
@@ -428,7 +432,8 @@ def test_carrying_half_of_what_is_above_chance():
 
 def blocks(**columns):
     frame = pd.DataFrame(columns)
-    frame["ill"] = np.where(np.arange(len(frame)) % 3, "no", "yes")
+    is_case = np.arange(len(frame)) % 3 == 0
+    frame["ill"] = np.where(is_case, "yes", "no")
     return correlated_blocks(read_cohort(frame, label="ill"))
 
 
@@ -555,7 +560,9 @@ def test_nights_carry_question(asked_model, tmp_path):
 def test_init_asks_on_terminal():
     """The answer of a person stands in the contract."""
     rng = np.random.default_rng(0)
-    table = patients().assign(status=rng.normal(size=240), rtime=rng.random(240))
+    table = patients()
+    table["status"] = rng.normal(size=240)
+    table["rtime"] = rng.random(240)
     asked = []
 
     def ask(role, guess, likely, allowed):

@@ -37,9 +37,10 @@ def days(*nights) -> list:
     """Nights as `night_after_night` takes them: day, flagged, and what more there is to
     be said.
     """
-    return [
-        (day, flagged, *more, *({}, {})[len(more) :]) for day, flagged, *more in nights
-    ]
+    padded = []
+    for day, flagged, *more in nights:
+        padded.append((day, flagged, *more, *({}, {})[len(more) :]))
+    return padded
 
 
 OTHER = {"question": QUESTION | {"label": "fall"}}
@@ -121,7 +122,8 @@ def test_case_states(ledger, nights, expected):
 
 
 def test_an_old_verdict_is_told_of_who_is_new_again(ledger):
-    back = night_after_night(ledger, days((1, "a", HAS_NOT), (2, ""), (3, "a")))
+    nights = days((1, "a", HAS_NOT), (2, ""), (3, "a"))
+    back = night_after_night(ledger, nights)
     assert back.cases["a"][-2:] == ("2026-01-01", "ruled out")
 
 
@@ -166,10 +168,11 @@ def test_force_revision(ledger):
     runs = history(ledger, verify=True)["runs"][1:]
     assert forced.night.revision == 2
     assert states(forced) == {"a": "known", "c": "new"}
-    told = [
+    first, second = [
         (run["revision"], run["pending"], run["known"], run["in_force"]) for run in runs
     ]
-    assert told == [(1, 1, 0, False), (2, 0, 1, True)]
+    assert first == (1, 1, 0, False)
+    assert second == (2, 0, 1, True)
 
 
 def test_two_runs_later_counts(ledger):
@@ -194,7 +197,8 @@ def test_night_without_page(ledger):
     before = enter(ledger, night(2, "a"))
     enter(ledger, night(1, "a"))
     assert states(before) == {"a": "new"}
-    assert enter(ledger, night(3, "a")).cases["a"].nights == 2
+    later = enter(ledger, night(3, "a"))
+    assert later.cases["a"].nights == 2
 
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
@@ -235,11 +239,11 @@ def test_counts_add_up(tmp_path_factory, flagged, judged):
                 == len(names)
             )
             assert counts["no_longer_flagged"] == len(before - names)
-            assert sum(case.nights > 1 for case in now.cases.values()) == len(
-                before & names
-            )
+            n_again = sum(case.nights > 1 for case in now.cases.values())
+            assert n_again == len(before & names)
         runs = history(ledger, verify=True)["runs"]
-        assert [run["new"] for run in runs] == [one.night.new for one in entered]
+        n_new = [one.night.new for one in entered]
+        assert [run["new"] for run in runs] == n_new
         assert [enter(ledger, one).cases for one in nights] == [
             one.cases for one in entered
         ]
@@ -277,10 +281,12 @@ def test_verdict_twice(ledger):
 
 
 def test_a_night_is_one_transaction(ledger):
+    unwritable = night(1, "ab", thresholds={"yes": float("nan")})
     with pytest.raises(ValueError, match="JSON"):
-        enter(ledger, night(1, "ab", thresholds={"yes": float("nan")}))
+        enter(ledger, unwritable)
     assert history(ledger)["runs"] == []
-    assert states(enter(ledger, night(1, "ab"))) == {"a": "new", "b": "new"}
+    after = enter(ledger, night(1, "ab"))
+    assert states(after) == {"a": "new", "b": "new"}
 
 
 def test_quiet_nights(ledger):
@@ -295,6 +301,7 @@ def test_quiet_nights(ledger):
 
 def test_audit_sample_varies():
     """The audit has other cases in every run, and not the first by name."""
-    audits = {frozenset(audit_sample(40, f"run {number}", 5)) for number in range(8)}
+    runs = [f"run {number}" for number in range(8)]
+    audits = {frozenset(audit_sample(40, run, 5)) for run in runs}
     assert len(audits) == 8
     assert {len(each) for each in audits} == {5}

@@ -82,7 +82,8 @@ def test_an_untouched_trail_is_followed_to_its_head(untouched):
     trail = history(untouched, verify=True)["audit"]
     assert trail["entries"] == 5
     assert trail == history(untouched)["audit"] | {"verified": True}
-    assert history(untouched, verify=True, printed=trail["head"][:16])["audit"] == trail
+    checked = history(untouched, verify=True, printed=trail["head"][:16])
+    assert checked["audit"] == trail
 
 
 FORGERIES = [
@@ -217,9 +218,8 @@ def test_whatever_is_meddled_with_is_found_and_named(untouched, statement, told)
 
 def test_no_message_of_a_broken_trail_names_a_patient(untouched):
     with pytest.raises(Unchained) as told, untouched.writing() as connection:
-        connection.execute(
-            REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77")
-        )
+        of_a = REVIEWS.update().where(REVIEWS.c.case_id == "a")
+        connection.execute(of_a.values(case_id="SECRET77"))
         verify(connection, None)
     assert "SECRET77" not in str(told.value)
 
@@ -280,9 +280,8 @@ def test_entry_written_anew_breaks_the_chain_after_it(
         digest = replace(entry, recorded=late).digest_by(parts)
         changed = TRAIL.update().where(TRAIL.c.number == number)
         connection.execute(changed.values(recorded=late, digest=digest))
-        connection.execute(
-            TRAIL.update().where(TRAIL.c.number.in_(joined)).values(previous=digest)
-        )
+        joined_entries = TRAIL.update().where(TRAIL.c.number.in_(joined))
+        connection.execute(joined_entries.values(previous=digest))
         verify(connection, None)
 
 
@@ -305,7 +304,8 @@ def rewritten(ledger, change) -> None:
 
 def turned(kept: list) -> None:
     facts, *others = kept[2][2]
-    kept[2][2] = [replace(facts, facts=facts.facts | {"verdict": "confirmed"}), *others]
+    confirmed = facts.facts | {"verdict": "confirmed"}
+    kept[2][2] = [replace(facts, facts=confirmed), *others]
 
 
 REWRITTEN = {
@@ -381,7 +381,8 @@ def test_head_too_short(untouched, digits):
 def test_threshold_twice(ledger, again):
     """The same change twice is one entry, and no change is none."""
     record_revision(ledger, "threshold", again)
-    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
+    (change,) = history(ledger)["threshold_changes"]
+    assert change["entry"] == 5
 
 
 def test_threshold_same_reason(ledger):
@@ -424,9 +425,8 @@ def test_two_writers(place):
     with open_ledger(place) as ledger:
         told = history(ledger, verify=True)
     assert [writer.exitcode for writer in writers] == [0, 0]
-    assert [run["night"][-2:] for run in told["runs"]] == [
-        f"{day:02d}" for day in range(1, 22)
-    ]
+    days = [run["night"][-2:] for run in told["runs"]]
+    assert days == [f"{day:02d}" for day in range(1, 22)]
     assert told["audit"]["entries"] == 21
 
 
@@ -502,8 +502,12 @@ def test_champion_comes_from_trail(ledger):
 def places_of(connection, what: str) -> dict[tuple[int, int], Part]:
     """Parts of a kind with names, by entry and number."""
     rows = connection.execute(sa.select(PARTS).where(PARTS.c.what == what))
-    parts = {(row.entry, row.part): part_in(row) for row in rows}
-    return {number: part for number, part in parts.items() if part.names}
+    parts = {}
+    for row in rows:
+        part = part_in(row)
+        if part.names:
+            parts[row.entry, row.part] = part
+    return parts
 
 
 # By what is blanked: the kind of erasure, the part, and what stands there afterwards.

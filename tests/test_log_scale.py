@@ -39,22 +39,24 @@ def fitted(values):
 @given(unit=st.floats(1e-150, 1e150), seed=st.integers(0, 10))
 def test_log_scale_any_unit(unit, seed):
     """Concentrations are encoded alike whatever their unit."""
-    values = np.exp(np.random.default_rng(seed).normal(0, 1.2, 300))
+    normal = np.random.default_rng(seed).normal(0, 1.2, 300)
+    values = np.exp(normal)
     encoded = fitted(values).transform(cohort_of(values))
     in_unit = values * unit
 
     np.testing.assert_allclose(
         fitted(in_unit).transform(cohort_of(in_unit)), encoded, atol=1e-9
     )
-    np.testing.assert_allclose(
-        encoded[:, 0], (np.log(values) - np.log(values).mean()) / np.log(values).std()
-    )
+    logs = np.log(values)
+    standardised = (logs - logs.mean()) / logs.std()
+    np.testing.assert_allclose(encoded[:, 0], standardised)
 
 
 def test_log_scale_not_positive():
     """What is not positive on a later night counts as half the smallest of training."""
     encoder = fitted(SKEWED)
-    later = cohort_of([0.0, -5.0, SKEWED.min() / 2, SKEWED.min() / 4])
+    smallest = SKEWED.min()
+    later = cohort_of([0.0, -5.0, smallest / 2, smallest / 4])
     encoded = encoder.transform(later)
 
     assert np.isfinite(encoded).all()
@@ -101,7 +103,8 @@ def test_log_scale_missing_values():
 def test_log_scale_fitted_again():
     """A second fit forgets the first."""
     encoder = fitted(SKEWED)
-    encoder.fit(cohort_of(np.random.default_rng(0).normal(60, 5, 400)))
+    ages = np.random.default_rng(0).normal(60, 5, 400)
+    encoder.fit(cohort_of(ages))
 
     assert encoder.on_log_scale == []
 
@@ -113,7 +116,8 @@ def test_log_scale_state():
     rows = cohort_of([0.0, 1.0, 7.5, 1e6])
     restored = Encoder.from_state(CONTRACT, state)
 
-    np.testing.assert_array_equal(restored.transform(rows), encoder.transform(rows))
+    encoded = encoder.transform(rows)
+    np.testing.assert_array_equal(restored.transform(rows), encoded)
     assert restored.on_log_scale == ["crp"]
     damaged = [[-1.0], [np.nan], [np.inf], [1.0, 2.0]]
     for floors in map(np.array, damaged):
@@ -142,9 +146,8 @@ def test_log_scale_of_recipe(tmp_path):
 
     assert note in models[True].facts.training.notes
     assert note not in models[False].facts.training.notes
-    np.testing.assert_array_equal(
-        stored.encoder.transform(rows), models[True].encoder.transform(rows)
-    )
+    encoded = models[True].encoder.transform(rows)
+    np.testing.assert_array_equal(stored.encoder.transform(rows), encoded)
 
 
 def test_log_scale_ratio():
@@ -152,7 +155,8 @@ def test_log_scale_ratio():
     rng = np.random.default_rng(1)
     kappa = np.exp(rng.normal(0, 2.5, 400))
     ratio = np.exp(rng.normal(0, 0.8, 400))
-    ill = np.where(ratio > np.quantile(ratio, 0.85), "yes", "no")
+    is_case = ratio > np.quantile(ratio, 0.85)
+    ill = np.where(is_case, "yes", "no")
     past = pd.DataFrame(
         {
             "kappa": kappa,

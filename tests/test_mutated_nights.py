@@ -35,7 +35,8 @@ def _shifted_by_ward(
     table: pd.DataFrame, column: str, rng: np.random.Generator
 ) -> pd.DataFrame:
     ward = rng.choice(["icu", "medicine", "surgery"])
-    return table.assign(crp=table["crp"] * np.where(table["ward"] == ward, 8, 1))
+    factor = np.where(table["ward"] == ward, 8, 1)
+    return table.assign(crp=table["crp"] * factor)
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -69,9 +70,8 @@ def mutated(number: int) -> tuple[str, str, pd.DataFrame]:
     rng = np.random.default_rng(number)
     name = list(MUTATIONS)[number % len(MUTATIONS)]
     column = FEATURES[number // len(MUTATIONS) % len(FEATURES)]
-    night = patients(int(rng.choice([1, 4, 20, 90])), seed=number + 1).drop(
-        columns="ill"
-    )
+    n_rows = int(rng.choice([1, 4, 20, 90]))
+    night = patients(n_rows, seed=number + 1).drop(columns="ill")
     return name, column, MUTATIONS[name](night, column, rng)
 
 
@@ -107,14 +107,11 @@ def models(tmp_path_factory):
             id="patient",
             need_label=True,
         )
-        save_model(
-            train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name
-        )
+        model = train(cohort, "logistic", search=1, jobs=1, beside=())
+        save_model(model, folder / name)
     night = night_of_patients(30, seed=5)
-    written(
-        night.assign(ward=night["ward"].where(night.index > 1, "annex")),
-        folder / "night.csv",
-    )
+    night.loc[:1, "ward"] = "annex"
+    written(night, folder / "night.csv")
     return folder
 
 

@@ -75,9 +75,8 @@ def site(cohort, trained, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("site")
     save_model(trained(cohort, "logistic", search=1), folder / "m")
-    save_model(
-        trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), folder / "m2"
-    )
+    flagging_fewer = trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1))
+    save_model(flagging_fewer, folder / "m2")
     table(folder, "a", 2, seed=1)
     table(folder, "a", 3, seed=2)
     (folder / "NIGHT.toml").write_text(SITE)
@@ -96,6 +95,11 @@ def states(lines) -> list[tuple[str, str, str]]:
     return [(line["series"], line["night"], line["status"]) for line in lines]
 
 
+def line_of(answer: dict, series: str) -> dict:
+    (line,) = [line for line in answer["series"] if line["series"] == series]
+    return line
+
+
 def test_first_night_of_a_site(site, first):
     """One series that fails stops no other, and missed nights are caught up."""
     answer = json.loads(first.stdout)
@@ -106,9 +110,8 @@ def test_first_night_of_a_site(site, first):
     ]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
     assert answer["exit_code"] == 2
-    document = {
-        key: value for key, value in answer.items() if key not in ("overview", "hooks")
-    }
+    document = answer.copy()
+    del document["overview"], document["hooks"]
     assert OverviewDocument.from_dict(document, "the overview").night == NIGHT
     # A shadow is scored and shown to nobody.
     shadows = answer["shadows"]
@@ -119,7 +122,8 @@ def test_first_night_of_a_site(site, first):
     assert [line["page"] for line in shadows] == [None, None]
     assert not list((site / "runs" / "ward-a").glob("*.shadow-m2/report.html"))
     # Hooks are told, and their failure spoils nothing.
-    assert [(hook["command"], hook["fine"]) for hook in answer["hooks"]] == [
+    hooks = [(hook["command"], hook["fine"]) for hook in answer["hooks"]]
+    assert hooks == [
         ("sh", True),
         ("false", False),
     ]
@@ -131,12 +135,14 @@ def test_overview_links(site, first):
     page = (site / "pages" / f"{NIGHT}.html").read_text()
     series = json.loads(first.stdout)["series"][0]
     names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
-    (memory,) = [each for each in series["attention"] if each["code"] == "over_memory"]
+    attention = series["attention"]
+    (memory,) = [each for each in attention if each["code"] == "over_memory"]
+    printed = page + first.stdout + first.stderr
 
     assert (site / "pages" / series["page"]).is_file()
     assert f'href="{series["page"]}"' in page
     assert (site / "pages" / "latest.html").read_text() == page
-    assert [name for name in names if name in page + first.stdout + first.stderr] == []
+    assert [name for name in names if name in printed] == []
     assert "script" not in page.replace("noscript", "")
     # More memory than the series claims.
     assert memory["figure"] > memory["threshold"] == 20
@@ -146,11 +152,11 @@ def test_overview_links(site, first):
 def test_log_of_all_series(first):
     """Lines of the log have declared keys and name the series that failed."""
     lines = [json.loads(line) for line in first.stderr.splitlines()]
-    runs = sorted({(line["series"], line["night"]) for line in lines if "run" in line})
+    of_runs = [line for line in lines if "run" in line]
+    runs = sorted({(line["series"], line["night"]) for line in of_runs})
+    failed = [line["series"] for line in lines if line.get("exit_code") == 2]
     assert all(set(line) <= set(KEYS) for line in lines)
-    assert [line["series"] for line in lines if line.get("exit_code") == 2] == [
-        "ward-b"
-    ]
+    assert failed == ["ward-b"]
     assert runs == [("ward-a", "2026-03-02"), ("ward-a", NIGHT)]
 
 
@@ -220,7 +226,8 @@ def test_ledger_lost_or_replaced(again, replaced_by):
         other = ["score", "m", f"in/a/{NIGHT}.csv", "--out", "elsewhere/run"]
         screen(*other, "--date", NIGHT, *entered)
     out = Path("runs/ward-a/2026-03-04")
-    score = ["score", "m", table(again, "a", 4, seed=5), "--out", out]
+    night = table(again, "a", 4, seed=5)
+    score = ["score", "m", night, "--out", out]
     score += ["--date", out.name, *entered]
 
     refused = [
@@ -261,7 +268,8 @@ def test_a_night_that_somebody_else_writes_is_waited_for(again):
     guard.__enter__()
     threading.Timer(1, guard.__exit__, (None, None, None)).start()
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b")
-    assert states(answer["series"])[1:] == [("ward-b", NIGHT, "published")]
+    _, *of_b = states(answer["series"])
+    assert of_b == [("ward-b", NIGHT, "published")]
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks /proc")
@@ -290,9 +298,8 @@ def test_passwords_hidden(again, monkeypatch):
     watcher.join()
 
     assert "postgresql://127.0.0.1:1/ward" in answer["series"][0]["said"]
-    assert not [
-        words for words in [*lists, json.dumps(answer).encode()] if b"s3cr3t" in words
-    ]
+    written = [*lists, json.dumps(answer).encode()]
+    assert [words for words in written if b"s3cr3t" in words] == []
     given = (again / "environ").read_bytes()
     assert b"PATH=" in given
     assert b"s3cr3t" not in given
@@ -309,13 +316,14 @@ def test_status_of_site(again):
         *due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke"
     )
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
-    assert states(answer["series"])[1:] == [("ward-b", NIGHT, "given up")]
+    _, *of_b = states(answer["series"])
+    assert of_b == [("ward-b", NIGHT, "given up")]
     assert "the analyser broke" in (again / "pages" / "latest.html").read_text()
 
 
 def test_two_tables_of_one_night(again, place):
     """The second table of a night waits for the first and is refused."""
-    tables = [table(again, ward, 9, seed) for ward, seed in (("x", 1), ("y", 2))]
+    tables = [table(again, "x", 9, 1), table(again, "y", 9, 2)]
     processes = Processes()
     codes = []
 
@@ -340,10 +348,10 @@ def test_two_tables_of_one_night(again, place):
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
 
-    assert [sorted(codes[first : first + 2]) for first in (0, 2, 4)] == [[0, 2]] * 3
-    assert [
-        len(list(again.glob(f"run?{name}"))) for name in ("one", "two", "three")
-    ] == [1, 1, 1]
+    for first in (0, 2, 4):
+        assert sorted(codes[first : first + 2]) == [0, 2]
+    for name in ("one", "two", "three"):
+        assert len(list(again.glob(f"run?{name}"))) == 1
 
 
 def test_only_some_series(again):
@@ -353,7 +361,8 @@ def test_only_some_series(again):
     run = ("run", "NIGHT.toml", "--date", NIGHT, "--only")
     of_b = as_json(*run, "ward-b", code=2)["series"]
     of_a = as_json(*run, "ward-a", code=2)["series"]
-    assert states(of_b) == [("ward-a", NIGHT, "left out"), ("ward-b", NIGHT, "failed")]
+    left_out = ("ward-a", NIGHT, "left out")
+    assert states(of_b) == [left_out, ("ward-b", NIGHT, "failed")]
     assert "another table for the night" in of_a[0]["said"]
     assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
 
@@ -365,7 +374,8 @@ def test_rule_of_series(again):
     )
     table(again, "a", 4, seed=4)
     words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
-    said = as_json(*words, code=4)["series"][0]["said"]
+    (line,) = as_json(*words, code=4)["series"]
+    said = line["said"]
     assert "agreed for the series (at most 20 flags per 100 rows)" in said
 
 
@@ -422,9 +432,10 @@ def test_worst_any_order(codes):
     assert (code == 0) == (set(codes) == {0})
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), min_size=1, max_size=12)
-)
+claim = st.tuples(st.integers(1, 3), st.integers(1, 100))
+
+
+@given(st.lists(claim, min_size=1, max_size=12))
 def test_budget_shared(claims):
     """Nights never take more than the site has, and each gets its turn."""
     budget = Budget(3, 100)
@@ -502,10 +513,12 @@ def test_hook_hangs_or_missing(tmp_path):
 def test_night_too_long(tmp_path):
     """A night that takes too long is stopped; nothing starts afterwards."""
     processes = Processes()
-    late = processes.run(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01)
+    words = ["demo", "--out", str(tmp_path / "demo")]
+    late = processes.run(words, {}, 1, 0.01)
     processes.stop()
     assert late.late
-    assert processes.run(["recipes"], {}, 1, 60).code == 143
+    after = processes.run(["recipes"], {}, 1, 60)
+    assert after.code == 143
     assert list(tmp_path.iterdir()) == []
 
 
@@ -531,7 +544,8 @@ def test_night_killed(tmp_path, monkeypatch):
 
     assert ended[0].code == 2
     assert ended[0].message.partition(",")[0] == "ended without a word (-9)"
-    assert processes.run(["recipes"], {}, 1, 60).code == 0
+    after = processes.run(["recipes"], {}, 1, 60)
+    assert after.code == 0
     [os.close(end) for end in held]
 
 
@@ -617,7 +631,10 @@ def is_gone(pid: int) -> bool:
     """Whether a process has ended; asked once in a while."""
     time.sleep(0.05)
     place = Path(f"/proc/{pid}/stat")
-    return not place.exists() or place.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    if not place.exists():
+        return True
+    state, *_ = place.read_text().rsplit(")", 1)[1].split()
+    return state == "Z"
 
 
 HOME_SITE = """
@@ -665,7 +682,8 @@ def test_unreadable_run(again, monkeypatch):
 
     monkeypatch.setattr(night, "read_run", refuse)
 
-    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
+    only = ("--only", "ward-a")
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, *only, code=2)
 
     (line,) = answer["caught_up"]
     assert line["night"] == "2026-03-02"
@@ -744,7 +762,8 @@ def test_remedy_of_drift_acknowledges_it_until_it_grows(again, monkeypatch):
     (remedy,) = show(0.4, code=5)["remedies"]
     assert "--acknowledge column_drifts --until 2026-03-17" in remedy
     # Ward b has no night.
-    screen(*shlex.split(remedy.replace("WHY", "'a new analyser'"))[1:], code=5)
+    _, *words = shlex.split(remedy.replace("WHY", "'a new analyser'"))
+    screen(*words, code=5)
 
     acknowledged = show(0.5, code=5)
     assert [reason["code"] for reason in acknowledged["acknowledged"]] == [
@@ -786,8 +805,9 @@ def test_replace_corrected_table(again):
     """A corrected table is refused with the command that enters it, which works."""
     table(again, "a", 3, seed=9)
 
-    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
-    (line,) = [line for line in refused["series"] if line["series"] == "ward-a"]
+    only = ("--only", "ward-a")
+    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, *only, code=2)
+    line = line_of(refused, "ward-a")
     (remedy,) = line["remedies"]
     words = shlex.split(remedy.replace("WHY", "'two rows were missing'"))[1:]
     replaced = as_json(*words)
@@ -804,12 +824,14 @@ def test_remedies_of_missing_table(again):
     """A night whose table did not come is run again, or given up, by what is
     printed.
     """
-    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", code=2)
-    (line,) = [line for line in refused["series"] if line["series"] == "ward-b"]
+    only = ("--only", "ward-b")
+    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, *only, code=2)
+    line = line_of(refused, "ward-b")
 
     again_words, give_up = line["remedies"]
     assert "ward-b" in again_words
-    screen(*shlex.split(give_up.replace("WHY", "moved"))[1:], code=5)
+    _, *words = shlex.split(give_up.replace("WHY", "moved"))
+    screen(*words, code=5)
     after = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b")
-    (line,) = [line for line in after["series"] if line["series"] == "ward-b"]
+    line = line_of(after, "ward-b")
     assert line["status"] == "given up"

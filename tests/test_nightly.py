@@ -66,8 +66,9 @@ def job(command: str) -> str:
     """
     lines = block("# /etc/cron.d/screening").splitlines()
     settings = " ".join(line for line in lines if re.match(r"[A-Z_]+=", line))
-    (words,) = [line.split(None, 6)[6] for line in lines if command in line]
-    assert [line.split()[5] for line in lines if command in line] == ["screening"]
+    (entry,) = [line for line in lines if command in line]
+    *_, user, words = entry.split(None, 6)
+    assert user == "screening"
     # cron gives nothing else; the account has no home. The tree is the one tested.
     settings += f" PYTHONPATH={ROOT}"
     return f"env -i HOME=/nonexistent {settings} /bin/sh -c '{words}'"
@@ -127,9 +128,8 @@ def night(host, cohort, trained):
     """The document's commands on a host of their own: other accounts, a read-only root,
     another `screen`.
     """
-    save_model(
-        trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), host / "sepsis"
-    )
+    model = trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1))
+    save_model(model, host / "sepsis")
     approval = ["--by", "A. Weber", "--reason", "a trial", *KNOWN_BEFORE]
     screen("approve", host / "sepsis", *approval)
     for ward in ("ward-7.sepsis", "ward-9.sepsis"):
@@ -207,7 +207,8 @@ def test_night_without_home(night):
 
     The clinician's account reads pages and nothing else.
     """
-    said = {path.name: path.read_text() for path in night.iterdir() if path.is_file()}
+    files = [path for path in night.iterdir() if path.is_file()]
+    said = {path.name: path.read_text() for path in files}
     lines = [json.loads(line) for line in said["night.log"].splitlines()]
     assert said["code"].strip() in ("0", "5"), said["night.log"]
     assert {line["series"] for line in lines if "run" in line} == {
@@ -325,7 +326,8 @@ def test_the_web_hook_posts_what_it_was_told():
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
+            n_bytes = int(self.headers["Content-Length"])
+            posted.append(self.rfile.read(n_bytes))
             self.send_response(204)
             self.end_headers()
 

@@ -65,7 +65,12 @@ def hours(n_stays=150, seed=0):
 
 def contract_of(take, higher="worse", **more):
     features = {name: Feature(type="number") for name in ("ews", "crp")}
-    roles = {"id": "stay", "label": "ill", "time": "at", "score": "ews"} | more
+    roles = {
+        "id": "stay",
+        "label": "ill",
+        "time": "at",
+        "score": "ews",
+    } | more
     return Contract(
         **roles,
         higher=higher,
@@ -180,7 +185,13 @@ def test_own_model_takes_the_last_row_and_no_highest_score(tmp_path):
     with pytest.raises(RecipeError, match="logistic learns its own"):
         train(past, "logistic", contract=contract_of("max"), search=1, **QUICK)
 
-    model = train(past, "logistic", contract=contract_of("last"), search=1, **QUICK)
+    model = train(
+        past,
+        "logistic",
+        contract=contract_of("last"),
+        search=1,
+        **QUICK,
+    )
     night = hours(40, seed=1).drop(columns="ill")
     run = score(model, night, tmp_path / "run")
 

@@ -59,7 +59,8 @@ def test_estimator_is_judged_like_a_recipe(estimator):
     new = past(4000, seed=1)
     flagged = screen.predict(new) == "yes"
     ill = new.ill == "yes"
-    assert flagged[ill].mean() == pytest.approx(point.sensitivity.value, abs=0.1)
+    sensitivity = point.sensitivity.value
+    assert flagged[ill].mean() == pytest.approx(sensitivity, abs=0.1)
     assert facts.recipe.name == type(estimator).__name__
     assert "logistic" in str(facts.validation.comparison)
 

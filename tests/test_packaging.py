@@ -195,15 +195,15 @@ def test_imports_are_dependencies():
             imported |= {str(node.module)} if absolute else set()
     # What only the type checker reads comes with it.
     ours = {"screening", "_typeshed"}
-    outside = (
-        {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - ours
-    )
+    packages = {name.split(".")[0] for name in imported}
+    outside = packages - set(sys.stdlib_module_names) - ours
     extras = PROJECT["project"]["optional-dependencies"].keys() - {
         "test",
         "docs",
     }
 
-    assert {names.get(name, name) for name in outside} <= required("", *extras)
+    distributions = {names.get(name, name) for name in outside}
+    assert distributions <= required("", *extras)
 
 
 def test_the_locked_installation_holds_no_tool_of_developers():
@@ -227,7 +227,8 @@ def test_lock_is_of_this_project(name):
     """Every requirement is locked, in every version that it allows, with hashes."""
     text = (ROOT / name).read_text(encoding="utf-8")
     locked: dict[str, list[str]] = {}
-    for package, pinned in re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE):
+    pins = re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE)
+    for package, pinned in pins:
         locked.setdefault(package, []).append(pinned)
 
     for requirement in requirements(*LOCKS[name]):
@@ -265,7 +266,8 @@ def package_in(folder: Path) -> Path:
 def tree(tmp_path):
     """A copy of the repository, to be changed as a contributor would."""
     ignored = shutil.ignore_patterns(".*", "build", "dist", "wheelhouse", "*.egg-info")
-    return Path(shutil.copytree(ROOT, tmp_path / "tree", ignore=ignored, symlinks=True))
+    tree = shutil.copytree(ROOT, tmp_path / "tree", ignore=ignored, symlinks=True)
+    return Path(tree)
 
 
 def test_factor_of_contributing(tree):
@@ -290,7 +292,8 @@ def test_factor_of_contributing(tree):
         tree / "tests" / name
         for name in ("test_factors.py", "test_recipes.py", "test_site.py")
     ]
-    listed = json.loads(python(tree, *SCREEN, "recipes", "slab", "--json"))["recipes"]
+    answer = json.loads(python(tree, *SCREEN, "recipes", "slab", "--json"))
+    listed = answer["recipes"]
     python(tree, *TRAIN, *own)
     python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
     tested = python(tree, "-m", "pytest", "-k", "slab or methods", "-vv", *lists)
@@ -338,9 +341,8 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
     python(site, *TRAIN, *own)
     python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
     python(site, *SCREEN, "export", "run", "--to", "csv", "--out", "list.csv")
-    refused = python(
-        site, *SCREEN, "export", "run", "--to", "nifti", "--out", "volumes", code=2
-    )
+    words = ("export", "run", "--to", "nifti", "--out", "volumes")
+    refused = python(site, *SCREEN, *words, code=2)
     neighbours = python(
         site, *SCREEN, "train", tmp_path / "voxels.csv", *voxels, code=2
     )
@@ -380,10 +382,12 @@ def test_benchmark_imports(script):
         for path in folder.rglob("*.py"):
             own[path.stem] = path.read_text("utf-8")
     body = ast.parse(script.read_text("utf-8")).body
-    for node in (node for node in body if isinstance(node, ast.ImportFrom)):
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    for node in imports:
         names = [alias.name for alias in node.names]
         if node.module in own:
-            assert [name for name in names if name not in own[node.module]] == []
+            absent = [name for name in names if name not in own[node.module]]
+            assert absent == []
         else:
             assert [
                 name
@@ -398,9 +402,8 @@ def test_benchmark_commands(imported):
     """
     commands = imported("run").commands()
     named = {command.split()[0] for command in commands}
-    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {
-        BENCHMARKS / "run.py"
-    }
+    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")}
+    runnable.discard(BENCHMARKS / "run.py")
     assert named == {str(path.relative_to(ROOT)) for path in runnable}
     for command in commands:
         text = (ROOT / command.split()[0]).read_text("utf-8")
@@ -426,7 +429,8 @@ def test_mistakes_apply(imported):
     ] == []
     for text in changed.values():
         ast.parse(text)
-    assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
+    replaced = {(each.file, each.old) for each in mistakes}
+    assert len(mistakes) == len(replaced) >= 60
     named = {name for each in mistakes for name in each.tests}
     assert [
         name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()

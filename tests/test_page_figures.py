@@ -79,7 +79,8 @@ class Cells(HTMLParser):
             self.column = 0
             self.row = ""
         if tag in ("path", "circle"):
-            self.cells[f"{self.block}: drawn", str(sorted(given.items()))] += 1
+            attributes = str(sorted(given.items()))
+            self.cells[f"{self.block}: drawn", attributes] += 1
         if label := given.get("aria-label") or given.get("aria-valuetext"):
             self.cells[f"{self.block}: label", label] += 1
         if tag not in VOID:
@@ -108,13 +109,16 @@ class Cells(HTMLParser):
         elif tag == "th" and "thead" in self.tags:
             self.heads.append(text)
         elif tag in ("td", "th"):
-            head = self.heads[self.column] if self.column < len(self.heads) else "td"
+            is_known = self.column < len(self.heads)
+            head = self.heads[self.column] if is_known else "td"
             name = ", ".join(filter(None, (self.row, head)))
             self.column = self.column + 1
             if tag == "th":
-                self.row = " ".join(re.findall(r"[A-Za-z]{3,}", text)[:4])
+                words = re.findall(r"[A-Za-z]{3,}", text)
+                self.row = " ".join(words[:4])
         elif tag not in ("text", "script"):
-            name = " ".join(re.findall(r"[A-Za-z]{3,}", text)[:3]) or tag
+            words = re.findall(r"[A-Za-z]{3,}", text)
+            name = " ".join(words[:3]) or tag
         if text:
             self.cells[f"{self.block}: {name}", text] += 1
 
@@ -147,7 +151,8 @@ def changed(value: Any, names: Sequence[str]) -> Any:
         for key in value:
             value[key] = changed(value[key], names)  # type: ignore[index]
     elif names and (isinstance(value, Document) or is_dataclass(value)):
-        value.__dict__[names[0]] = changed(getattr(value, names[0]), names[1:])
+        attribute, *rest = names
+        value.__dict__[attribute] = changed(getattr(value, attribute), rest)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     else:
@@ -191,12 +196,12 @@ def figures_of(kind: str, only: str = "") -> dict[str, list[str]]:
         )
     ]
     with patch.object(Document, "from_dict", classmethod(as_it_is)):
-        plain = Cells(KINDS[kind][1](made(kind), None)).cells
+        draw = KINDS[kind][1]
+        plain = Cells(draw(made(kind), None)).cells
         for path in paths:
             try:
-                page = Cells(
-                    KINDS[kind][1](changed(made(kind), path[1:].split(".")), None)
-                ).cells
+                document = changed(made(kind), path[1:].split("."))
+                page = Cells(draw(document, None)).cells
             except ValidationError:
                 of.setdefault("no page: two rules", set()).add(path[1:])
                 continue
@@ -214,7 +219,5 @@ def test_every_figure_of_a_page_is_that_field_of_its_document(kind):
 
 
 if __name__ == "__main__":
-    FIGURES.write_text(
-        json.dumps({kind: figures_of(kind) for kind in KINDS}, indent=1) + "\n",
-        encoding="utf-8",
-    )
+    figures = {kind: figures_of(kind) for kind in KINDS}
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

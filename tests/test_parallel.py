@@ -64,7 +64,8 @@ def test_in_parallel_keeps_order():
 )
 def test_in_parallel_starts_no_process_for_one(n_tasks, jobs):
     """With one task, or one job, the calls are made here."""
-    assert set(in_parallel(process_of, [()] * n_tasks, jobs=jobs)) == {os.getpid()}
+    processes = in_parallel(process_of, [()] * n_tasks, jobs=jobs)
+    assert set(processes) == {os.getpid()}
 
 
 def test_in_parallel_no_task():
@@ -116,7 +117,8 @@ def test_in_parallel_raises_error_of_source():
 
 
 def test_in_parallel_can_be_abandoned():
-    results = in_parallel(wait, [(0.01,)] + [(60,)] * 3, jobs=2)
+    tasks = [(0.01,), (60,), (60,), (60,)]
+    results = in_parallel(wait, tasks, jobs=2)
     start = time.monotonic()
 
     assert next(results) is None
@@ -187,9 +189,8 @@ def test_prepare_processes_imports_once(tmp_path):
     marks = [str(tmp_path / str(number)) for number in range(3)]
     Path(marks[1]).touch()
     Path(marks[2]).touch()
-    paths = os.pathsep.join(
-        [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    )
+    tests = Path(__file__).parent
+    paths = os.pathsep.join([str(tests), str(tests.parent)])
     result = subprocess.run(
         [sys.executable, "-c", PREPARED, *marks],
         env=os.environ | {"PYTHONPATH": paths},
@@ -212,9 +213,8 @@ def test_prepare_processes_imports_once(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_in_parallel_leaves_no_process(number, is_prepared):
     """However a command ends, its processes end, and the server that forked them."""
-    paths = os.pathsep.join(
-        [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    )
+    tests = Path(__file__).parent
+    paths = os.pathsep.join([str(tests), str(tests.parent)])
     caller = subprocess.Popen(
         [sys.executable, "-c", CALLER.format(is_prepared=is_prepared)],
         env=os.environ | {"PYTHONPATH": paths},
@@ -241,7 +241,8 @@ def processes_of_session(number):
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+            facts = path.read_text().rpartition(")")[2]
+            state, _, _, session = facts.split()[:4]
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(session) == number and state != "Z":

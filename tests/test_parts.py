@@ -101,9 +101,9 @@ def bounds_are_reached():
 
 def cut(block: Block, start: int, stop: int) -> Block:
     """Return some rows of a block, counted from 0."""
-    columns = {
-        name: cells.slice(start, stop - start) for name, cells in block.columns.items()
-    }
+    columns = {}
+    for name, cells in block.columns.items():
+        columns[name] = cells.slice(start, stop - start)
     return Block(
         columns,
         block.first_row + start,
@@ -117,7 +117,9 @@ def scored_in(scorer, stream, cuts, rng):
     (piece,) = stream.pieces()
     (block,) = piece.blocks
     bounds = [0, *cuts, block.n_rows]
-    pieces = [replace(piece, blocks=[cut(block, *ends)]) for ends in pairwise(bounds)]
+    pieces = []
+    for ends in pairwise(bounds):
+        pieces.append(replace(piece, blocks=[cut(block, *ends)]))
     results = {}
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
@@ -135,7 +137,8 @@ def added(terms, rng):
     """Add neighbours until one is left."""
     while len(terms) > 1:
         first = rng.integers(len(terms) - 1)
-        terms[first : first + 2] = [terms[first] + terms[first + 1]]
+        pair = terms[first] + terms[first + 1]
+        terms[first : first + 2] = [pair]
     return terms[0]
 
 
@@ -163,8 +166,9 @@ def outcome(model, table, folder, cuts, seed=0):
             if encoded is not None:
                 file.append_encoded(encoded)
     reading.conclude()
-    total = added([result.part for _, result in results if result.part], rng)
-    document = Summary(scorer, total).document(stream, rows, "0" * 12, "now")
+    parts = [result.part for _, result in results if result.part]
+    summary = Summary(scorer, added(parts, rng))
+    document = summary.document(stream, rows, "0" * 12, "now")
     samples = [
         column.counted.sample.values.tolist()
         for column in stream.gates.columns.values()
@@ -183,18 +187,23 @@ def ward(model, tmp_path_factory):
     return Ward(model, tmp_path_factory.mktemp("whole"))
 
 
+some_cuts = st.sets(st.integers(1, N_ROWS - 1), max_size=12).map(sorted)
+
+
 @settings(max_examples=20)
-@given(st.sets(st.integers(1, N_ROWS - 1), max_size=12).map(sorted), st.integers(0, 99))
+@given(some_cuts, st.integers(0, 99))
 def test_part_sum_any_cut_and_order(ward, tmp_path_factory, cuts, seed):
     folder = tmp_path_factory.mktemp("cut")
 
-    assert outcome(ward.model, night_of(N_ROWS), folder, cuts, seed) == ward.whole
+    night = night_of(N_ROWS)
+    assert outcome(ward.model, night, folder, cuts, seed) == ward.whole
 
 
 def test_part_sum_one_row_each(ward, tmp_path):
     cuts = range(1, N_ROWS)
 
-    assert outcome(ward.model, night_of(N_ROWS), tmp_path, cuts) == ward.whole
+    night = night_of(N_ROWS)
+    assert outcome(ward.model, night, tmp_path, cuts) == ward.whole
 
 
 def directory(run):

@@ -83,8 +83,9 @@ def test_ranking_stays_and_origin_is_stated(model, tmp_path):
     first = score(model, new, tmp_path / "first")
     second = score(after, new, tmp_path / "second")
     tables = [scores_in(run.directory) for run in (first, second)]
-    assert tables[0].score.tolist() == tables[1].score.tolist()
-    assert tables[0].chance.lt(tables[1].chance).all()
+    before, now = tables
+    assert before.score.tolist() == now.score.tolist()
+    assert before.chance.lt(now.chance).all()
     facts = after.facts
     assert facts.origin.model == model.id
     assert facts.origin.n_rows == 2000
@@ -115,7 +116,8 @@ def test_few_cases_move_the_intercept_alone():
     curve = refitted_curve(written, scores, positive, np.ones(400))
 
     assert curve.slope == written.slope
-    assert curve.chances(scores)[0].sum() == pytest.approx(20, abs=1e-6)
+    chances, *_ = curve.chances(scores)
+    assert chances.sum() == pytest.approx(20, abs=1e-6)
 
 
 def test_no_shift_is_shrunk_to_the_models_own_curve():
@@ -132,9 +134,8 @@ def test_no_shift_is_shrunk_to_the_models_own_curve():
         assert 30 <= ill.sum() < 100
         curve = refitted_curve(written, here, ill, np.ones(800))
         alone = fit_platt(here, ill, np.ones(800))
-        changes.append(
-            [abs(curve.slope - written.slope), abs(alone.slope - written.slope)]
-        )
+        of_shrunk = abs(curve.slope - written.slope)
+        changes.append([of_shrunk, abs(alone.slope - written.slope)])
     shrunk, free = np.mean(changes, axis=0)
     assert shrunk < 0.7 * free
 
@@ -142,7 +143,8 @@ def test_no_shift_is_shrunk_to_the_models_own_curve():
 def test_recalibrated_by_command(model, tmp_path):
     save_model(model, tmp_path / "model")
     table = tmp_path / "there.csv"
-    place(600, 1, name="b", intercept=-1.0).to_csv(table, index=False)
+    there = place(600, 1, name="b", intercept=-1.0)
+    there.to_csv(table, index=False)
 
     answer = as_json(
         *("validate", tmp_path / "model", table, "--label", "ill"),
@@ -201,7 +203,8 @@ def brought(tmp_path):
         jobs=1,
     )
     save_model(kernel, tmp_path / "models" / "there")
-    after = recalibrate(kernel, place(400, 1, name="b", intercept=-0.8))
+    learned = place(400, 1, name="b", intercept=-0.8)
+    after = recalibrate(kernel, learned)
     save_model(after, tmp_path / "models" / "here")
     with open_ledger(tmp_path / "l.db", make=True):
         pass
@@ -218,7 +221,8 @@ def test_forget_finds_a_patient_of_the_origin(brought):
     report = as_json("forget", patient, *ledger, "--retrain-by", "2099-01-01")
     nobody = as_json("forget", "nobody", *ledger)
 
-    both = {str(folder / "models" / name) for name in ("here", "there")}
+    models = folder / "models"
+    both = {str(models / name) for name in ("here", "there")}
     assert set(listed["retrain"]) == both
     assert report["retrain"] == dict.fromkeys(both, "2099-01-01")
     assert nobody["retrain"] == {}

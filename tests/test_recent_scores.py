@@ -46,7 +46,8 @@ def case_of(document, number=0):
 
 def p_of(folder, day, number=0):
     rows = scores_in(folder / f"{day}").set_index("id")
-    return rows["p_value"][patients(40, seed=7)["patient"][number]]
+    name = patients(40, seed=7)["patient"][number]
+    return rows["p_value"][name]
 
 
 def test_p_values_of_last_nights(model, tmp_path):

@@ -73,9 +73,8 @@ def test_recipe_name_and_grid(recipe):
 
 @every_single_recipe
 def test_recipe_builds_a_scikit_learn_estimator(recipe):
-    results = check_estimator(
-        build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None
-    )
+    machine = build(recipe.name, **QUICK.get(recipe.name, {}))
+    results = check_estimator(machine, on_fail=None, on_skip=None)
     failed = {one["check_name"] for one in results if one["status"] == "failed"}
     assert failed <= UNEQUAL.get(recipe.name, set())
 
@@ -92,7 +91,8 @@ def test_settings_drawn(recipe):
 
     assert settings == SettingSpace(recipe, seed=4).plain(12)
     assert default == {name: recipe.parameters[name] for name in names}
-    assert [s for i, s in enumerate(settings) if s in settings[:i]] == []
+    repeated = [s for i, s in enumerate(settings) if s in settings[:i]]
+    assert repeated == []
     assert {frozenset(setting) for setting in settings} == {frozenset(names)}
     assert SettingSpace(recipe, seed=4).plain(1) == settings[:1]
     assert passes == set([0] * ("passes" in recipe.search.grid))
@@ -114,6 +114,10 @@ def plain_twin(recipe):
     return None if name is None else load_recipe(name)
 
 
+def of_names(setting: dict, names: set[str]) -> dict:
+    return {name: setting[name] for name in names}
+
+
 @pytest.mark.parametrize("recipe", RESCALED, ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_settings_same_as_plain(recipe, seed):
@@ -122,18 +126,21 @@ def test_settings_same_as_plain(recipe, seed):
     if twin is None:
         pytest.skip("no plain recipe of this machine and kernel")
     shared = set(recipe.search.grid) & {"C", "nu", "gamma", "cost_ratio"}
-    grids = [{n: each.search.grid[n] for n in shared} for each in (recipe, twin)]
+    grids = []
+    for each in (recipe, twin):
+        grids.append({name: each.search.grid[name] for name in shared})
     if grids[0] != grids[1]:
         pytest.skip("its grid is another one")
     drawn = []
     for each in (recipe, twin):
         settings = SettingSpace(each, seed).plain(24)
-        drawn.append([{n: s[n] for n in shared} for s in settings])
+        drawn.append([of_names(setting, shared) for setting in settings])
     # Recipes of one class have defaults of their own.
     defaults = [settings[0] for settings in drawn]
     sequences = []
     for settings in drawn:
-        sequences.append([s for s in settings if s not in defaults][:22])
+        searched = [setting for setting in settings if setting not in defaults]
+        sequences.append(searched[:22])
 
     assert shared
     assert len(drawn[0]) == len(drawn[1]) == 24
@@ -152,10 +159,11 @@ def test_settings_with_factor(recipe):
     settings = space.with_factor(best, plain, 4)
 
     machine = set(recipe.search.grid) & {"C", "nu", "gamma", "cost_ratio", "kernel"}
-    bases = [{name: base[name] for name in machine} for base in best]
+    bases = [of_names(base, machine) for base in best]
     assert 2 <= len(settings) <= 4
     assert all(setting["passes"] > 0 for setting in settings)
-    assert all({n: s[n] for n in machine} in bases for s in settings)
+    for setting in settings:
+        assert of_names(setting, machine) in bases
     for setting, base in zip(settings, bases, strict=False):
         assert setting == space.default | base
     assert [s for s in settings if s in plain] == []
@@ -178,7 +186,8 @@ def test_settings_of_paper():
     settings = space.plain(space.n_plain)
 
     assert len(settings) == 9 * 8
-    assert {setting["sigma"] for setting in settings} == set(space.grid["sigma"])
+    sigmas = {setting["sigma"] for setting in settings}
+    assert sigmas == set(space.grid["sigma"])
     assert {frozenset(setting) for setting in settings} == {
         frozenset({"C", "sigma", "Q"})
     }
@@ -186,9 +195,12 @@ def test_settings_of_paper():
 
 
 def test_sigma_goes_wherever_gamma_does():
-    assert build("svm", sigma=2.0).kernel.gamma == pytest.approx(1 / 8)
-    assert build("svm", gamma="scale", sigma=2.0).kernel.gamma == pytest.approx(1 / 8)
-    assert load_recipe("svm").resolved(sigma=2.0) == {"C": 1.0, "sigma": 2.0}
+    by_sigma = build("svm", sigma=2.0)
+    by_both = build("svm", gamma="scale", sigma=2.0)
+    resolved = load_recipe("svm").resolved(sigma=2.0)
+    assert by_sigma.kernel.gamma == pytest.approx(1 / 8)
+    assert by_both.kernel.gamma == pytest.approx(1 / 8)
+    assert resolved == {"C": 1.0, "sigma": 2.0}
     with pytest.raises(RecipeError, match="not both"):
         build("svm", gamma=0.5, sigma=2.0)
     with pytest.raises(RecipeError, match="sigma needs the kernel gaussian"):

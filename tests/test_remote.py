@@ -34,7 +34,8 @@ def bucket(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     system = fsspec.filesystem("memory")
     table = patients()
-    for name, part in (("a.csv", table[:100]), ("b.parquet", table[100:])):
+    parts = {"a.csv": table[:100], "b.parquet": table[100:]}
+    for name, part in parts.items():
         system.pipe(f"/ward/past/{name}", written(part, tmp_path / name).read_bytes())
     system.pipe("/ward/past/readme.md", b"# none of the tables")
     yield "memory://ward/past"
@@ -48,14 +49,13 @@ def test_a_folder_or_glob_elsewhere_reads_as_the_table(end, bucket, tmp_path):
         cohort.features, read_cohort(patients(), **ROLES).features
     )
     files = [(name, digest_of(tmp_path / name)) for name in ("a.csv", "b.parquet")]
-    assert [(file.name, file.sha256) for file in cohort.source.files] == files
+    read = [(file.name, file.sha256) for file in cohort.source.files]
+    assert read == files
 
 
 def test_a_path_with_a_colon_is_still_a_path(tmp_path):
-    assert (
-        read_cohort(str(written(patients(), tmp_path / "a:b.csv")), **ROLES).n_rows
-        == 240
-    )
+    path = written(patients(), tmp_path / "a:b.csv")
+    assert read_cohort(str(path), **ROLES).n_rows == 240
 
 
 def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
@@ -140,9 +140,10 @@ def test_files_of_one_name_in_two_folders_are_both_read(bucket):
 def test_written_at_of_files_here(bucket, tmp_path):
     """Copies of remote files are written when they are fetched, which says nothing."""
     path = written(patients(), tmp_path / "past.csv")
-    os.utime(path, (0, datetime.datetime(2026, 3, 2, 5, 12).timestamp()))
+    moment = datetime.datetime(2026, 3, 2, 5, 12)
+    os.utime(path, (0, moment.timestamp()))
 
-    assert source_at(path).written_at == datetime.datetime(2026, 3, 2, 5, 12)
+    assert source_at(path).written_at == moment
     assert source_at(bucket).written_at is None
 
 
@@ -297,7 +298,8 @@ def test_file_url(tmp_path):
 def test_partitioned_parquet(tmp_path):
     """Folders such as day=2026-03-01 are a column, together and one by one."""
     table = patients()
-    for day, rows in (("2026-03-01", table[:100]), ("2026-03-02", table[100:])):
+    days_of_past = {"2026-03-01": table[:100], "2026-03-02": table[100:]}
+    for day, rows in days_of_past.items():
         folder = tmp_path / "past" / f"day={day}"
         folder.mkdir(parents=True)
         written(rows, folder / "part-0.parquet")
@@ -311,7 +313,9 @@ def test_partitioned_parquet(tmp_path):
     night = source_at(tmp_path / "past" / "day=2026-03-02")
 
     assert days == ["2026-03-01"] * 100 + ["2026-03-02"] * 140
-    pd.testing.assert_frame_equal(whole.features, read_cohort(table, **ROLES).features)
+    of_table = read_cohort(table, **ROLES)
+    pd.testing.assert_frame_equal(whole.features, of_table.features)
     assert [file.name for file in night.files] == ["day=2026-03-02/part-0.parquet"]
     assert night.files[0].header == [*table.columns, "day"]
-    assert next(iter(night.files[0].blocks(["day"], 500))).n_rows == 140
+    block, *_ = night.files[0].blocks(["day"], 500)
+    assert block.n_rows == 140

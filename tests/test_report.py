@@ -90,12 +90,16 @@ def test_page_self_contained(html):
     assert outline.open == []
     assert "http:" not in html
     assert "https:" not in html
-    assert all(link is not None and re.fullmatch(r"#[a-z]+", link) for link in links)
-    assert not [a for a in attributes if {"action", "style", "xlink:href"} & set(a)]
-    assert all(
-        str(a["src"]).startswith("data:image/png") for a in attributes if "src" in a
-    )
-    assert not [k for a in attributes for k in a if k.startswith("on")]
+    for link in links:
+        assert link is not None
+        assert re.fullmatch(r"#[a-z]+", link)
+    forbidden = {"action", "style", "xlink:href"}
+    for given in attributes:
+        assert not forbidden & set(given)
+        assert not [name for name in given if name.startswith("on")]
+    sources = [str(given["src"]) for given in attributes if "src" in given]
+    for source in sources:
+        assert source.startswith("data:image/png")
     for meta, content in (
         ("robots", "noindex, nofollow, noarchive"),
         ("referrer", "no-referrer"),
@@ -130,8 +134,9 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
     assert [len(attacked.all(tag)) for tag in tags] == [
         len(calm.all(tag)) for tag in tags
     ]
-    assert len(attacked.raw["script"]) == len(calm.raw["script"])
-    assert attacked.raw["script"][-1] == calm.raw["script"][-1]
+    scripts = attacked.raw["script"]
+    assert len(scripts) == len(calm.raw["script"])
+    assert scripts[-1] == calm.raw["script"][-1]
     assert "<img src=x onerror=alert(1)>" in attacked.text
     assert "{{7*7}}" in attacked.text
     assert "⟨U+202E⟩evil⟨U+200B⟩" in attacked.text
@@ -143,11 +148,10 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
 def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
     run = nosocomial_run()
     inlined = Outline(render_run(run)).raw["script"][0]
-    assert (
-        json.loads(inlined)["flagged"][json.loads(inlined)["validated"]]
-        == run["counts"]["flagged"]
-    )
-    assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
+    counts = json.loads(inlined)
+    assert counts["flagged"][counts["validated"]] == run["counts"]["flagged"]
+    for case in run["cases"]:
+        assert case["id"] not in inlined
     assert (
         drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
     )
@@ -169,8 +173,9 @@ def test_page_line_of_each_row():
     boxes = [a for a in outline.all("div") if a.get("class") == "t"]
 
     assert scores == [case["score"] for case in run["cases"]]
-    assert len(rows) == len(run["cases"]) + len(run["near_misses"])
-    assert len(boxes) == len(run["cases"]) + len(run["sample"])
+    n_cases = len(run["cases"])
+    assert len(rows) == n_cases + len(run["near_misses"])
+    assert len(boxes) == n_cases + len(run["sample"])
     for case in run["cases"][1:]:
         line = page[page.index(f"<bdi>{case['id']}</bdi>") :][:6000].split(
             "<li class=c"
@@ -263,12 +268,12 @@ def nights(model, tmp_path_factory):
     )
     runs = {}
     for n in (683, 10_000):
-        night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(
-            columns="infected"
-        )
+        drawn = np.random.default_rng(n).integers(0, len(past), n)
+        night = past.iloc[drawn].drop(columns="infected")
         night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
-        night.to_csv(folder / f"{n}.csv", index=False)
-        runs[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
+        path = folder / f"{n}.csv"
+        night.to_csv(path, index=False)
+        runs[n] = score(model, path, folder / str(n), date="2026-03-01")
     return runs
 
 
@@ -290,7 +295,8 @@ def test_size_of_a_page(nights):
     assert run["counts"]["flagged"] > CASES_SHOWN
     assert sizes[0] < 400_000
     assert sizes[1] < 1_500_000
-    assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
+    ranks = [case["rank"] for case in run["cases"]]
+    assert ranks == list(range(1, CASES_SHOWN + 1))
     assert len(explained) == run["cases_explained"] == CASES_EXPLAINED
     assert folds == CASES_EXPLAINED
     assert page.count("<div class=t></div>") == CASES_SHOWN + len(run["sample"])

@@ -173,8 +173,10 @@ def placed(n: int = 240, **more: Any) -> dict[str, Any]:
     run = nosocomial_run(n) | more
     for i, case in enumerate(run["cases"]):
         case["display"] = {"ward": WARDS[i % 3], "bed": f"{i}-1"}
-        case |= {"state": ("new", "pending", "known")[i % 3], "nights": 1 + i % 4}
-    run["counts"] |= {"known": sum(case["state"] == "known" for case in run["cases"])}
+        case["state"] = ("new", "pending", "known")[i % 3]
+        case["nights"] = 1 + i % 4
+    n_known = sum(case["state"] == "known" for case in run["cases"])
+    run["counts"] |= {"known": n_known}
     return run
 
 
@@ -230,7 +232,8 @@ def test_list_filters(opened):
     run = placed()
     view, _ = opened(render_run(run))
     view.locator(".t input[value=confirmed]").first.check()
-    icu = sum(case["display"]["ward"] == "icu" for case in run["cases"])
+    wards_of_cases = [case["display"]["ward"] for case in run["cases"]]
+    icu = wards_of_cases.count("icu")
     ids = "[...document.querySelectorAll('#list .c:not([data-flagged]) .id bdi')].map(one => one.textContent)"
     wards = (
         "[...document.querySelectorAll('#list .c[data-at]')].map(one => one.dataset.at)"
@@ -263,7 +266,8 @@ def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
         cases__0__last_verdict=verdict,
     )
     view, _ = opened(render_run(run))
-    line = view.locator(".list .c", has_text=run["cases"][0]["id"])
+    first, *_ = run["cases"]
+    line = view.locator(".list .c", has_text=first["id"])
 
     assert not line.is_visible()
     view.locator("summary", has_text="1 reviewed before").click()
@@ -280,9 +284,8 @@ def test_capacity_line(opened):
         "score": run["cases"][9]["score"],
         "n_cases": 75,
     }
-    view, _ = opened(
-        render_run(run | {"stopping": facts | {"found": found, "all_found": every}})
-    )
+    stopping = facts | {"found": found, "all_found": every}
+    view, _ = opened(render_run(run | {"stopping": stopping}))
     assert view.locator("#list .c:visible").count() == 10
     words = view.locator(".stop").inner_text()
     assert "Your 10 reviews end here. They find about 80 of 100 (70–88) cases" in words
@@ -306,18 +309,19 @@ def test_long_id_on_one_line(opened, width):
 
     Verdict boxes are at least 24 pixels each way.
     """
-    view, _ = opened(render_run(changed(nosocomial_run(), cases__0__id=SIXTY)), width)
+    run = changed(nosocomial_run(), cases__0__id=SIXTY)
+    view, _ = opened(render_run(run), width)
     shown = view.locator(".list .c .id").first
-    boxes = [
-        one.bounding_box()
-        for one in view.locator(".list .c .t").first.locator("input").all()
-    ]
+    inputs = view.locator(".list .c .t").first.locator("input")
+    boxes = [one.bounding_box() for one in inputs.all()]
 
     assert shown.bounding_box()["height"] < 26
-    assert shown.get_attribute("title") == shown.locator("bdi").text_content() == SIXTY
+    assert shown.get_attribute("title") == SIXTY
+    assert shown.locator("bdi").text_content() == SIXTY
     assert view.evaluate(WIDTH) <= width
     assert len(boxes) == 5
-    assert min(min(box["width"], box["height"]) for box in boxes) >= 24
+    for box in boxes:
+        assert min(box["width"], box["height"]) >= 24
     view.emulate_media(media="print")
     assert (
         view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow")
@@ -346,9 +350,9 @@ def nights(folder: Path) -> str:
 
 def compared(folder: Path) -> str:
     table(90, 0).to_csv(folder / "one.csv", index=False)
-    return render_comparison(
-        compare({"one": cohort(folder, "one")}, ["logistic"], **QUICK).document
-    )
+    cohorts = {"one": cohort(folder, "one")}
+    compared = compare(cohorts, ["logistic"], **QUICK)
+    return render_comparison(compared.document)
 
 
 def one_case(folder: Path) -> str:
@@ -386,7 +390,8 @@ def axe():
     package = pytest.importorskip(
         "axe_playwright_python", reason="needs axe-playwright-python"
     )
-    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    script = Path(package.__file__).parent / "axe.min.js"
+    return script.read_text(encoding="utf-8")
 
 
 def faults(view: Any, axe: str) -> list[str]:
@@ -408,9 +413,8 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, schem
     for key in ("ArrowRight", "PageUp"):
         view.locator("input[type=range]").press(key)
 
-    assert (
-        view.locator("#exploring").is_visible() and view.locator(".c.out").count() > 0
-    )
+    assert view.locator("#exploring").is_visible()
+    assert view.locator(".c.out").count() > 0
     assert before == faults(view, axe) == []
 
 
@@ -460,8 +464,9 @@ IDS = (
 
 
 def attacked(table: pd.DataFrame) -> pd.DataFrame:
-    names = [*IDS, *(f"{SUM} {i}" for i in range(len(IDS), len(table)))]
-    table = table.assign(patient=names, ward=table["ward"].map(HOSTILE_WARDS))
+    numbered = [f"{SUM} {i}" for i in range(len(IDS), len(table))]
+    wards = table["ward"].map(HOSTILE_WARDS)
+    table = table.assign(patient=[*IDS, *numbered], ward=wards)
     table.insert(1, "B" * 9_990 + "LONGCOLUMN", table["fever"] - 36.5)
     return table.rename(columns=FEATURES | {"patient": "id <b>", "ill": "ill?</title>"})
 
@@ -484,9 +489,8 @@ def ward(tmp_path_factory):
         "--jobs",
         1,
     )
-    as_json(
-        "train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model"
-    )
+    settings = ("--search", 1, "--folds", 3)
+    as_json("train", past, *words, *settings, "--out", folder / "model")
     ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
     as_json("score", folder / "model", tonight, "--out", folder / "run", *ledger)
     as_json("explain", folder / "run", IMAGE, "--out", folder / "case.html")
@@ -530,7 +534,7 @@ def test_verdicts_hostile_ids(opened, ward, tmp_path):
     assert content["site"] == "ward 3"
     assert content["verdicts"][0]["note"] == "seen <here>"
     assert set(IDS) <= saved
-    assert as_json("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")[
-        "new"
-    ] == len(saved)
+    ledger = run.parent / "l.db"
+    entered = as_json("review", run, tmp_path / "v.json", "--ledger", ledger)
+    assert entered["new"] == len(saved)
     assert seen == []

@@ -219,7 +219,8 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
     ("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS
 )
 def test_page_of_a_night_says(made, changes, said, unsaid):
-    text = Outline(render_run(judged(changed(made(), **changes)))).text
+    run = judged(changed(made(), **changes))
+    text = Outline(render_run(run)).text
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
 
@@ -269,8 +270,10 @@ def with_one_value(
     }
     run["cases"][0]["contributions"] = [shown | ranges]
     run["near_misses"] = []
-    (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run), re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", "", listed).split())
+    page = render_run(run)
+    (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", page, re.DOTALL)
+    text = re.sub(r"<[^>]+>", "", listed)
+    return " ".join(text.split())
 
 
 WITHIN = {"reference": [0, 10]}
@@ -362,7 +365,8 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
     assert short[subgroups][1] == "needs subgroup in the contract"
     assert rows["Fairness"][0] == rows["Characteristics of participants"][0] == "partly"
     assert rows["Participants and outcome events in each analysis"][0] == "stated"
-    assert {status for status, _ in rows.values()} == {"stated", "partly", "not stated"}
+    statuses = {status for status, _ in rows.values()}
+    assert statuses == {"stated", "partly", "not stated"}
 
 
 @given(st.floats(1e-6, 1.0))
@@ -376,7 +380,8 @@ def test_ticks_in_per_cent_can_be_told_apart(largest):
 @given(st.text(max_size=300))
 def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = fmt.text(value)
-    assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
+    written_characters = written.replace("\n", "")
+    assert not {unicodedata.category(c) for c in written_characters} & {
         "Cc",
         "Cf",
         "Co",
@@ -568,10 +573,10 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
     for _ in range(60):
         ill = rng.random(3000) < 0.15
         shared = ill + 0.8 * rng.normal(size=3000)
-        both = [
-            outcome(shared + 0.5 * rng.normal(size=3000), ill, rule=rule)
-            for _ in range(2)
-        ]
+        both = []
+        for _ in range(2):
+            scores = shared + 0.5 * rng.normal(size=3000)
+            both.append(outcome(scores, ill, rule=rule))
         other = Beside(
             recipe="other",
             title="other",
@@ -608,7 +613,8 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     (point,) = model["operating_points"]
     point |= change
     validation = model["validation"]
-    for figures in (*validation["subgroups"]["yes"], validation["predictive"]["yes"]):
+    predictive = validation["predictive"]["yes"]
+    for figures in (*validation["subgroups"]["yes"], predictive):
         figures["threshold"] = point["threshold"]
     model["attention"] = [
         vars(reason) for reason in attention_of_model(ModelDocument.from_dict(model))
@@ -644,9 +650,9 @@ def test_decision_curve_mark():
     """The decision curve marks the threshold in use with its net benefit."""
     model = appraised(nosocomial_model())
     known = ModelDocument.from_dict(model)
-    at = probability_intervals(
-        known.validation.calibration["yes"], np.array([known.points[0].threshold])
-    )[0][0]
+    calibration = known.validation.calibration["yes"]
+    threshold = np.array([known.points[0].threshold])
+    at = probability_intervals(calibration, threshold)[0][0]
     text = Outline(render_model(model)).text
     assert (
         "The threshold in use (circle) suits a ward where a review is worth it from a chance of"
@@ -662,7 +668,8 @@ def test_participants_and_events_of_each_analysis_add_up():
         r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>'
         + r'<td class="n">([^<]*)</td>' * 4
     )
-    rows = {name: figures for name, *figures in re.findall(row, render_model(document))}
+    page = render_model(document)
+    rows = {name: figures for name, *figures in re.findall(row, page)}
     (held_out,) = [
         figures for name, figures in rows.items() if name.startswith("Development")
     ]

@@ -47,7 +47,8 @@ def ward(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ward")
     past = written(patients(), folder / "past.csv")
     verdicts = {}
-    screen("train", past, *WHO, *QUICK, "--max-flag-rate", "0.2", "--out", folder / "m")
+    options = (*QUICK, "--max-flag-rate", "0.2")
+    screen("train", past, *WHO, *options, "--out", folder / "m")
     (folder / "in").mkdir()
     for day in (1, 2):
         night = f"2026-03-{day:02d}"
@@ -66,12 +67,12 @@ def ward(tmp_path_factory):
         )
         run = read_document(folder / night, "run")
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
-        names = [*(case["id"] for case in run["cases"]), *sampled(run)]
+        of_cases = [case["id"] for case in run["cases"]]
+        names = [*of_cases, *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         entries = [{"id": name, "verdict": word} for name, word in words.items()]
-        screen(
-            "review", folder / night, verdict_file(folder / night, entries), *where[:2]
-        )
+        path = verdict_file(folder / night, entries)
+        screen("review", folder / night, path, *where[:2])
         verdicts |= words
     return folder, verdicts
 
@@ -153,7 +154,8 @@ def test_outcomes_go_before_verdicts(ward, tmp_path):
     model = load_model(tmp_path / "next")
     labels = model.validation.set_index("id")["label"]
     assert labels[treated] == "no"
-    assert (labels[sorted(first["patient"])] == "yes").sum() == len(ill) - 1
+    learned = labels[sorted(first["patient"])]
+    assert (learned == "yes").sum() == len(ill) - 1
     (note,) = [
         note for note in model.document["training"]["notes"] if "had no event" in note
     ]
@@ -181,7 +183,8 @@ def test_retrain_by_champion(ward, next_model):
     }
     facts = next_model["verdicts"]
 
-    assert set(labels.index) == set(champion.validation["id"]) | set(words)
+    known = set(champion.validation["id"])
+    assert set(labels.index) == known | set(words)
     assert labels[list(learned)].to_dict() == learned
     assert model.recipe == champion.recipe
     assert model.contract == champion.contract
@@ -215,7 +218,8 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     assert entry["entry"] == next_model["entry"]
     for name in ("sensitivity", "ppv"):
         assert promised[name]["value"] == point[name]["value"]
-    assert [name for name in words if name in json.dumps([next_model, entry])] == []
+    text = json.dumps([next_model, entry])
+    assert [name for name in words if name in text] == []
 
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]
     table = written(night_of_patients(60, seed=3), folder / "third.csv")
@@ -254,8 +258,9 @@ def word(
     name="",
 ) -> LastWord:
     place = str(folder / f"{night}.csv")
-    known = ",".join(each[:16] for each in digests(place)) if table is None else table
-    return LastWord(name or NAMES[at], night, verdict, known)
+    if table is None:
+        table = ",".join(each[:16] for each in digests(place))
+    return LastWord(name or NAMES[at], night, verdict, table)
 
 
 def cohort_of(champion, past, folder, *words: LastWord):
@@ -318,12 +323,10 @@ def test_retrain_row_counts_once(champion, folder, told, same, changed):
     other = NIGHT.assign(fever=NIGHT["fever"] + 1)
     # What stands in the past cohort with the same values, and what with others, as of
     # another day.
-    past = pd.concat(
-        [patients(), NIGHT.iloc[sorted(same - changed)], other.iloc[sorted(changed)]]
-    )
-    found = cohort_of(
-        champion, past, folder, *(word(folder, at, "ruled out") for at in sorted(told))
-    )
+    unchanged = NIGHT.iloc[sorted(same - changed)]
+    past = pd.concat([patients(), unchanged, other.iloc[sorted(changed)]])
+    words = [word(folder, at, "ruled out") for at in sorted(told)]
+    found = cohort_of(champion, past, folder, *words)
     cohort = found.cohort
     shared = len(told & changed)
 
@@ -332,7 +335,8 @@ def test_retrain_row_counts_once(champion, folder, told, same, changed):
     assert cohort.n_rows == len(past) + found.facts.taken
     assert len(np.unique(cohort.id)) == cohort.n_rows - shared
     assert (cohort.group is not None) == bool(shared)
-    np.testing.assert_array_equal(cohort.group if shared else cohort.id, cohort.id)
+    patients_of_rows = cohort.group if shared else cohort.id
+    np.testing.assert_array_equal(patients_of_rows, cohort.id)
 
 
 def test_retrain_fixed_parameters(champion, folder):
@@ -348,28 +352,30 @@ def test_retrain_fixed_parameters(champion, folder):
         beside=(),
     )
     words = [word(folder, at, "ruled out") for at in (0, 1)]
-    model = retraining.retrained(fixed, cohort_of(fixed, patients(), folder, *words))
-    candidates = [
-        each.document["validation"]["search"]["candidates"] for each in (fixed, model)
-    ]
-    assert [each["C"] for each in candidates[1]] == [3.0, 3.0]
-    assert candidates[0] == candidates[1]
+    found = cohort_of(fixed, patients(), folder, *words)
+    model = retraining.retrained(fixed, found)
+    of_fixed = fixed.document["validation"]["search"]["candidates"]
+    candidates = model.document["validation"]["search"]["candidates"]
+    assert [each["C"] for each in candidates] == [3.0, 3.0]
+    assert of_fixed == candidates
 
 
 def test_retrain_verdict_against_label(champion, folder):
     """A verdict against the cohort's label is counted and the label stands."""
     past = pd.concat([patients(), NIGHT])
     ill = list(NIGHT["ill"] == "yes").index(True)
-    found = cohort_of(
-        champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19))
-    )
+    words = [word(folder, at, "ruled out") for at in (ill, 19)]
+    found = cohort_of(champion, past, folder, *words)
     assert found.facts.already == 2
-    assert found.facts.disagreeing == (1 + (NIGHT["ill"][19] == "yes"))
-    assert found.cohort.label[found.cohort.id == NAMES[ill]] == ["yes"]
+    is_case = NIGHT["ill"][19] == "yes"
+    own_label = found.cohort.label[found.cohort.id == NAMES[ill]]
+    assert found.facts.disagreeing == 1 + is_case
+    assert own_label == ["yes"]
 
 
 def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, folder):
-    rows = NIGHT.drop(columns="ill").assign(row=np.arange(20).astype(str))
+    rows = NIGHT.drop(columns="ill")
+    rows["row"] = np.arange(20).astype(str)
     rows.loc[1, "patient"] = rows["patient"][0]
     written(rows, folder / "2026-03-01.csv")
     contract = champion.contract.with_roles(group="patient").model_copy(
@@ -377,17 +383,21 @@ def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, folder):
     )
     past = patients().assign(row=[f"p{at}" for at in range(240)])
     words = [word(folder, at, "confirmed") for at in (0, 5)]
-    found = cohort_of(replace(champion, contract=contract), past, folder, *words)
+    by_row = replace(champion, contract=contract)
+    found = cohort_of(by_row, past, folder, *words)
 
     assert found.facts.left_out == {retraining.SEVERAL_ROWS: 1}
     assert found.facts.confirmed == 1
 
 
 def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
-    old = champion.contract.model_copy(update={"review_by": datetime.date(2025, 1, 1)})
+    review_by = {"review_by": datetime.date(2025, 1, 1)}
+    old = champion.contract.model_copy(update=review_by)
     aged = replace(champion, contract=old)
-    found = cohort_of(aged, patients(), folder, word(folder, 0, "ruled out"))
-    dated = retraining.retrained(aged, found, review_by=datetime.date(2028, 1, 1))
+    ruled_out = word(folder, 0, "ruled out")
+    found = cohort_of(aged, patients(), folder, ruled_out)
+    later = datetime.date(2028, 1, 1)
+    dated = retraining.retrained(aged, found, review_by=later)
     silent = retraining.retrained(aged, found)
 
     assert str(dated.contract.review_by) == "2028-01-01"
@@ -403,10 +413,10 @@ def test_retrain_last_verdict(ledger):
     on."""
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")
-        enter(ledger, replace(one, night=one.night.replace(table=f"t{day}")))
-    record_verdicts(
-        ledger, f"{SERIES} m 1", [Verdict("a", "ruled out"), Verdict("b", "confirmed")]
-    )
+        of_table = one.night.replace(table=f"t{day}")
+        enter(ledger, replace(one, night=of_table))
+    verdicts = [Verdict("a", "ruled out"), Verdict("b", "confirmed")]
+    record_verdicts(ledger, f"{SERIES} m 1", verdicts)
     record_verdicts(ledger, f"{SERIES} m 3", [Verdict("a", "confirmed")])
     enter(ledger, of_ward("ward-9", 3, "a"))
     record_verdicts(ledger, "ward-9 m 3", [Verdict("a", "ruled out")])
@@ -424,9 +434,8 @@ def test_only_the_champions_successor_is_recorded(ledger):
         UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"
     ):
         judged(ledger, SERIES, "n" * 64)
-    promote(
-        ledger, SERIES, "n" * 64, "better", compare_nights(ledger, SERIES, "n" * 64)
-    )
+    evidence = compare_nights(ledger, SERIES, "n" * 64)
+    promote(ledger, SERIES, "n" * 64, "better", evidence)
     with pytest.raises(UsageError, match="give the directory of the champion"):
         record_retraining(ledger, SERIES, "m" * 64, "k" * 64, {})
 

@@ -47,7 +47,8 @@ def ward(model, tmp_path, monkeypatch):
     monkeypatch.setenv("SCREEN_LEDGER", str(tmp_path / "screening.db"))
     first = patients(60, seed=7)
     written(first, tmp_path / "night1.csv")
-    written(pd.concat([first[:40], patients(20, seed=8)]), tmp_path / "night2.csv")
+    second = pd.concat([first[:40], patients(20, seed=8)])
+    written(second, tmp_path / "night2.csv")
     return tmp_path
 
 
@@ -78,7 +79,9 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     page = page_in(ward / "run2")
     before = {case["id"] for case in first["cases"]}
     now = {case["id"] for case in second["cases"]}
-    state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
+    state = {}
+    for case in second["cases"]:
+        state[case["id"]] = (case["state"], case["nights"])
     line = next(
         line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line
     )
@@ -99,7 +102,8 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     assert state[ids[0]] == (("known", 2))
     assert state[ids[1]] == (("pending", 2))
     assert len(listed) == 4
-    assert all(int(n) == counts[name.replace(" ", "_")] for n, name in listed)
+    for n, name in listed:
+        assert int(n) == counts[name.replace(" ", "_")]
     assert "confirmed on 2026-03-01" in page
     assert "Since 2026-03-01:" in page
     assert (
@@ -137,7 +141,13 @@ def test_faults_of_verdicts(model, ward):
         {"id": sampled(run)[1], "verdict": "ruled out", "SECRET78": 1},
         "SECRET79",
     ]
-    path = verdict_file(ward / "run1", given, run_id="other", format=2, site=5)
+    path = verdict_file(
+        ward / "run1",
+        given,
+        run_id="other",
+        format=2,
+        site=5,
+    )
     told = screen("review", ward / "run1", path, code=3)
     assert told.stdout == ""
     assert "the verdicts cannot be read in 9 places" in told.stderr
@@ -146,7 +156,8 @@ def test_faults_of_verdicts(model, ward):
     for content in ("{", '{"verdicts": 3}', "[" * 100_000):
         path.write_text(content)
         screen("review", ward / "run1", path, code=3)
-    assert sum(as_json("history")["runs"][0]["verdicts"].values()) == 0
+    (first,) = as_json("history")["runs"]
+    assert sum(first["verdicts"].values()) == 0
 
 
 def test_verdicts_other_ledger(model, ward, monkeypatch):
@@ -187,7 +198,8 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path):
         positive=["lesion"],
         need_label=True,
     )
-    save_model(train(past, "one_vs_rest", search=1, folds=4, beside=()), tmp_path / "m")
+    model = train(past, "one_vs_rest", search=1, folds=4, beside=())
+    save_model(model, tmp_path / "m")
     written(voxels(4, 50, seed=9), tmp_path / "new.parquet")
     ledger = ("--ledger", tmp_path / "screening.db")
     for day in (1, 2):
@@ -208,7 +220,8 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path):
         )
     run = read_document(tmp_path / "r2", "run")
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
-    given = verdict_file(tmp_path / "r2", [{"id": flagged[0], "verdict": "confirmed"}])
+    confirmed = [{"id": flagged[0], "verdict": "confirmed"}]
+    given = verdict_file(tmp_path / "r2", confirmed)
 
     assert (
         run["counts"]["cases"]
@@ -235,7 +248,8 @@ def test_unflagged_sample(model, ward):
 
     assert [one["sample"] for one in others] == [document["sample"]] * 2
     assert set(sampled(document)) != set(sampled(later))
-    assert set(sampled(document)).isdisjoint(case["id"] for case in document["cases"])
+    cases = {case["id"] for case in document["cases"]}
+    assert set(sampled(document)).isdisjoint(cases)
     assert len(document["sample"]) == 5
 
 
@@ -304,33 +318,30 @@ def test_challenger_promoted(model, ward):
     done = as_json("promote", challenger, "--reason", "enough reviews", *where)
     assert done["champion"] == approved["id"]
     assert done["beside"] == beside
-    assert "scored with model" in screen("score", model, *second, "r2", code=2).stderr
+    refused = screen("score", model, *second, "r2", code=2)
+    assert "scored with model" in refused.stderr
     screen("score", challenger, *second, "r2")
     (promotion,) = as_json("history", "--verify")["promotions"]
     assert promotion["reason"] == "enough reviews"
     assert promotion["evidence"] == beside
     assert (ward / "r1" / "report.html").read_bytes() == page
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
-    assert (
-        "% agreement" in screen("history", *where[2:], "--beside", told["model"]).stdout
-    )
+    compared = screen("history", *where[2:], "--beside", told["model"])
+    assert "% agreement" in compared.stdout
 
 
 def test_named_series(model, ward, monkeypatch):
     """Verdicts and nights are entered in the series that is named."""
     run = score(model, ward, 1, "--series", "ward-2")
-    verdicts = verdict_file(
-        ward / "run1", [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]
-    )
+    ruled_out = [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]
+    verdicts = verdict_file(ward / "run1", ruled_out)
     assert (
         "not of series ward-1"
         in screen("review", "run1", verdicts, "--series", "ward-1", code=2).stderr
     )
     screen("review", "run1", verdicts, "--series", "ward-2")
-    assert (
-        as_json("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"]
-        == 1
-    )
+    (read,) = as_json("history", "--series", "ward-2")["runs"]
+    assert read["verdicts"]["ruled_out"] == 1
     words = ["score", model, ward / "night1.csv", "--out", "r"]
     assert "--series a b" in screen(*words, "--series", "a b", code=2).stderr
     monkeypatch.delenv("SCREEN_LEDGER")
@@ -362,7 +373,8 @@ def test_status_and_metrics(model, ward):
         screen(*words, "--out", f"{name} {day}")
     status = ["status", "--night", "2026-03-02"]
     metrics = ward / "m.prom"
-    told = screen(*status, "--metrics", metrics, code=5).stdout.splitlines()
+    status = screen(*status, "--metrics", metrics, code=5)
+    told = status.stdout.splitlines()
     content = metrics.read_text()
 
     assert [line.split()[:2] for line in told] == [
@@ -447,7 +459,8 @@ def test_killed_before_entry(model, ward, monkeypatch):
                 ledger=book,
             )
     left = read_document(ward / "run2", "run")["ledger"]
-    assert left["head"] != score(model, ward, 2)["ledger"]["head"]
+    again = score(model, ward, 2)["ledger"]
+    assert left["head"] != again["head"]
     screen("status", "--night", "2026-03-02", "--runs", ward)
     screen("history", "--verify")
 
@@ -494,7 +507,8 @@ def desk(tmp_path_factory):
         "--contract",
         place / "cohort.toml",
     ]
-    screen("train", *past, *LOGISTIC, "--max-flag-rate", 0.3, "--out", place / "model")
+    options = (*LOGISTIC, "--max-flag-rate", 0.3)
+    screen("train", *past, *options, "--out", place / "model")
     night = written(patients(60, seed=7), place / "night.csv")
     screen(
         "score",
@@ -529,10 +543,8 @@ def review(desk, by: dict, *words: object, code: int = 0):
 def reviewers_in(ledger) -> list[tuple[str, str]]:
     history(ledger, verify=True)
     with ledger.reading() as connection:
-        return [
-            tuple(row)
-            for row in connection.execute(sa.select(REVIEWS.c.login, REVIEWS.c.token))
-        ]
+        names = sa.select(REVIEWS.c.login, REVIEWS.c.token)
+        return [tuple(row) for row in connection.execute(names)]
 
 
 @pytest.mark.parametrize(
@@ -559,7 +571,8 @@ def test_review_without_reviewer(model, ward, tmp_path):
     token = tmp_path / "token"
     token.write_text("a reviewer's secret")
     token.chmod(0o600)
-    anonymous = [ward / "run1", verdict_file(ward / "run1", verdicts, initials=" ")]
+    path = verdict_file(ward / "run1", verdicts, initials=" ")
+    anonymous = [ward / "run1", path]
 
     refused = screen("review", *anonymous, code=3)
     by_token = as_json("review", *anonymous, "--token", token)
@@ -599,7 +612,8 @@ def test_token_recorded(desk):
         left = reviewers_in(ledger)
 
     digest = hashlib.sha256(b"a reviewer's secret").hexdigest()
-    assert known == [(pwd.getpwuid(os.getuid()).pw_name, digest)] * 2
+    login = pwd.getpwuid(os.getuid()).pw_name
+    assert known == [(login, digest), (login, digest)]
     assert left == [("", "")] * 2
 
 

@@ -35,14 +35,12 @@ def counts_of(ledger, name: str) -> list[dict[str, int]]:
         "verdicts",
         "ppv",
     )
-    return [{key: run[key] for key in names} for run in history(ledger, name)["runs"]]
+    runs = history(ledger, name)["runs"]
+    return [{key: run[key] for key in names} for run in runs]
 
 
-flags = st.lists(
-    st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3),
-    min_size=1,
-    max_size=4,
-)
+ward_nights = st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3)
+flags = st.lists(ward_nights, min_size=1, max_size=4)
 
 
 @given(flags)
@@ -75,7 +73,8 @@ def test_series_without_name(ledger):
     """A night without a name follows those with the same question."""
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 2, "b"))
-    assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
+    third = enter(ledger, night(3, "ab"))
+    assert states(third) == {"a": "pending", "b": "new"}
 
 
 TO_N = {
@@ -110,7 +109,8 @@ def test_threshold_of_one_series(ledger):
     for ward, model in zip(wards, "nm", strict=True):
         enter(ledger, of_ward(ward, 2, "a", model))
     history(ledger, verify=True)
-    assert [len(history(ledger, ward)["threshold_changes"]) for ward in wards] == [1, 0]
+    n_changes = [len(history(ledger, ward)["threshold_changes"]) for ward in wards]
+    assert n_changes == [1, 0]
 
 
 def test_forced_model_one_night(ledger):
@@ -132,18 +132,19 @@ def test_find_series(ledger):
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 1, "a"))
     shown = [each["series"] for each in history(ledger)["series"]]
-    assert sorted(len(history(ledger, name)["runs"]) for name in shown) == [1, 1]
+    n_runs = [len(history(ledger, name)["runs"]) for name in shown]
+    assert n_runs == [1, 1]
     with pytest.raises(UsageError, match="did you mean 'ward-1'"):
         history(ledger, "ward1")
 
 
 def test_digits_that_two_series_begin_with_name_neither(ledger):
-    for day, digest in ((1, "a" * 64), (2, "a" * 12 + "b" * 52)):
+    digests = ("a" * 64, "a" * 12 + "b" * 52)
+    for day, digest in enumerate(digests, 1):
         enter(ledger, night(day, "a"))
         with ledger.writing() as connection:
-            connection.execute(
-                RUNS.update().where(RUNS.c.series != "a" * 64).values(series=digest)
-            )
+            others = RUNS.c.series != "a" * 64
+            connection.execute(RUNS.update().where(others).values(series=digest))
     with pytest.raises(UsageError, match="no series 'aaaaaaaaaaaa'"):
         history(ledger, "a" * 12)
 
@@ -224,7 +225,8 @@ def test_forged_forget(ledger, column, before, after):
     change = f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"
     with ledger.writing() as connection:
         connection.exec_driver_sql(change)
-        erased = [(2, part, [0], digest_of_stand_ins(["b"], [0])) for part in range(2)]
+        digest = digest_of_stand_ins(["b"], [0])
+        erased = [(2, part, [0], digest) for part in range(2)]
         append(connection, ledger.clock(), Forgotten(erased=erased))
     for look in (rebuild, lambda ledger: history(ledger, verify=True)):
         with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
@@ -252,9 +254,8 @@ def test_stand_ins_of_entry(ledger, name, erased):
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
     with ledger.writing() as connection:
         case = parts_of(connection, [2], "case")[2]
-        forged = replace(
-            case, names=[name], gone={"0": case.leaf(0, "a").hex()}
-        ).stored()
+        gone = {"0": case.leaf(0, "a").hex()}
+        forged = replace(case, names=[name], gone=gone).stored()
         place = (PARTS.c.entry == 2) & (PARTS.c.part == 1)
         connection.execute(PARTS.update().where(place).values(forged))
         append(connection, ledger.clock(), Forgotten(erased=erased))
@@ -305,7 +306,8 @@ def test_shadow_leaves_champion(tmp_path_factory, flagged):
             assert comparison.both + counted.only == sum(
                 len(night[names]) for night in flagged
             )
-        assert comparison.both == sum(len(ours & theirs) for ours, theirs in flagged)
+        n_both = sum(len(ours & theirs) for ours, theirs in flagged)
+        assert comparison.both == n_both
 
 
 def test_compare_by_hand(ledger):
@@ -317,13 +319,11 @@ def test_compare_by_hand(ledger):
             (shadow(day, theirs), theirs),
         ):
             counted = one.night.replace(unflagged={"cases": 10 - len(flagged)})
-            enter(
-                ledger, replace(one, night=counted, sampled=tuple({"d"} - set(flagged)))
-            )
+            audited = tuple({"d"} - set(flagged))
+            enter(ledger, replace(one, night=counted, sampled=audited))
     said = {"a": "ruled out", "b": "confirmed", "c": "unsure", "d": "confirmed"}
-    record_verdicts(
-        ledger, "ward-1 m 1", [Verdict(name, word) for name, word in said.items()]
-    )
+    verdicts = [Verdict(name, word) for name, word in said.items()]
+    record_verdicts(ledger, "ward-1 m 1", verdicts)
     comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
     one = comparison.one
     other = comparison.other
@@ -334,7 +334,8 @@ def test_compare_by_hand(ledger):
     assert comparison.neither == 14
     assert comparison.other_tables == 0
     assert comparison.agreement == pytest.approx(18 / 20)
-    assert comparison.kappa == pytest.approx((0.9 - chance) / (1 - chance))
+    kappa = (0.9 - chance) / (1 - chance)
+    assert comparison.kappa == pytest.approx(kappa)
     assert one.only == 1
     assert one.ppv.found == 1
     assert one.ppv.judged == 2
@@ -349,7 +350,8 @@ def test_compare_by_hand(ledger):
 def test_nights_of_other_tables_are_in_no_agreement(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     other = shadow(1, "b")
-    enter(ledger, replace(other, night=other.night.replace(table="another")))
+    of_another_table = other.night.replace(table="another")
+    enter(ledger, replace(other, night=of_another_table))
     comparison = compare_nights(ledger, "ward-1", SHADOW)
     assert comparison.agreement is None
     assert comparison.kappa is None
@@ -360,7 +362,8 @@ def test_shadow_nights_in_row(ledger):
     """Nights in shadow follow each other, not the champion's."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "b"))
-    assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
+    second = enter(ledger, shadow(2, "ab"))
+    assert states(second) == {"a": "new", "b": "pending"}
     assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {
         "a": "pending",
         "b": "new",
@@ -404,7 +407,8 @@ def test_promoted_next_night(ledger):
     (promotion,) = told["promotions"]
 
     assert states(second) == {"a": "pending", "b": "new"}
-    assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
+    models = [run["model"] for run in told["runs"]]
+    assert models == [HERE[:12], SHADOW[:12]]
     assert HistoryDocument.from_dict(told).promotions[0].evidence == evidence
     assert promotion["reason"] == "finds b"
     assert promotion["entry"] == head.number
@@ -424,7 +428,8 @@ def test_series_begins_in_shadow(ledger):
         ledger, "ward-1", SHADOW, "begins", compare_nights(ledger, "ward-1", SHADOW)
     )
     assert before["runs"] == before["series"] == []
-    assert states(enter(ledger, of_ward("ward-1", 2, "a", "n"))) == {"a": "new"}
+    second = enter(ledger, of_ward("ward-1", 2, "a", "n"))
+    assert states(second) == {"a": "new"}
 
 
 def test_two_wards_may_be_put_beside_each_other(ledger):

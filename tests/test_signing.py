@@ -49,7 +49,8 @@ def desk(tmp_path_factory):
         key = ed25519.Ed25519PrivateKey.generate()
         pem(folder / f"{name}.pem", key)
         public_pem(folder / f"{name}.pub", key).chmod(0o600)
-    screen(*train(folder, "--out", folder / "signed", "--sign", folder / "ours.pem"))
+    key = folder / "ours.pem"
+    screen(*train(folder, "--out", folder / "signed", "--sign", key))
     screen(*train(folder, "--out", folder / "unsigned"))
     return folder
 
@@ -61,7 +62,8 @@ def model(desk, tmp_path):
 
 def scored(desk, model, pub="ours.pub", code=0):
     where = ("--out", model.parent / "run", "--require-signature", desk / pub)
-    return screen("score", model, desk / "tonight.csv", *where, code=code).stderr
+    answer = screen("score", model, desk / "tonight.csv", *where, code=code)
+    return answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,9 +129,8 @@ def test_no_made_up_signature_is_taken(desk, model, content):
 def test_what_is_no_signing_key_is_refused_before_anything_is_trained(
     desk, tmp_path, name
 ):
-    said = screen(
-        *train(desk, "--out", tmp_path / "model", "--sign", desk / name), code=2
-    ).stderr
+    words = train(desk, "--out", tmp_path / "model", "--sign", desk / name)
+    said = screen(*words, code=2).stderr
     assert name in said
     assert list(tmp_path.iterdir()) == []
 

@@ -104,7 +104,8 @@ def test_broken_template_is_refused_before_any_work(
     past = (place / "past.csv", *QUICK)
     night = ("score", model, place / "night.csv", *out)
     compared = ("compare", *past, "--recipes", "svm", *out)
-    for words in (("train", *past, "--recipe", "svm", *out), night, compared):
+    trained = ("train", *past, "--recipe", "svm", *out)
+    for words in (trained, night, compared):
         assert (
             "page.html.j2 line 1: 'hospital' is undefined"
             in screen(*words, code=2).stderr

@@ -35,12 +35,14 @@ def at(day: int, hour: int = 6) -> datetime.datetime:
 
 def recording(*times: datetime.datetime):
     """A clock that gives these times, the last one for ever."""
-    ticks = chain((time.isoformat() for time in times), repeat(times[-1].isoformat()))
+    texts = [time.isoformat() for time in times]
+    ticks = chain(texts, repeat(texts[-1]))
     return lambda: next(ticks)
 
 
 def fine(ledger, due: Due, *names: str) -> dict[str | None, bool]:
-    return {each.series: each.fine for each in series_statuses(ledger, due, names)}
+    statuses = series_statuses(ledger, due, names)
+    return {each.series: each.fine for each in statuses}
 
 
 @pytest.mark.parametrize(
@@ -55,9 +57,8 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     with open_ledger(place, make=True, clock=clock) as ledger:
         for force in (False, True):
             enter(ledger, of_ward("ward-1", 1, "ab"), force=force)
-        (pulse,) = series_statuses(
-            ledger, Due(at(1, 3) + datetime.timedelta(hours=hours))
-        )
+        later = at(1, 3) + datetime.timedelta(hours=hours)
+        (pulse,) = series_statuses(ledger, Due(later))
     assert pulse.fine is fine_then
     assert pulse.said.startswith(
         f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
@@ -66,7 +67,8 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
 
 def test_status_silent_ward(place):
     """The ward without a night is named; the others are fine."""
-    with open_ledger(place, make=True, clock=recording(at(1), at(1), at(2))) as ledger:
+    clock = recording(at(1), at(1), at(2))
+    with open_ledger(place, make=True, clock=clock) as ledger:
         # An empty ledger is not fine.
         assert fine(ledger, Due(at(1))) == {None: False}
         for day, ward in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
@@ -144,9 +146,8 @@ PULSES = {
 def test_whether_a_night_came_and_what_is_said_of_it(
     place, entered, now, due, expected, words
 ):
-    with open_ledger(
-        place, make=True, clock=recording(*(at(day) for day, *_ in entered))
-    ) as ledger:
+    clock = recording(*(at(day) for day, *_ in entered))
+    with open_ledger(place, make=True, clock=clock) as ledger:
         for _, day, model, figures in entered:
             enter(ledger, of_ward("ward-1", day, "a", model, **figures))
         (pulse,) = series_statuses(ledger, Due(now, **due))
@@ -165,12 +166,15 @@ def test_metrics_format(names, came):
         "came": at(1).isoformat(),
         "counts": {"scored": 10, "flagged": 2},
     }
-    text = exposition(
-        [SeriesStatus(came, "said", name, **(known if came else {})) for name in names]
-    )
+    statuses = []
+    for name in names:
+        figures = known if came else {}
+        statuses.append(SeriesStatus(came, "said", name, **figures))
+    text = exposition(statuses)
     lines = text.removesuffix("\n").split("\n")
     types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
+    for line in lines:
+        assert line.startswith("# ") or LINE.fullmatch(line)
     assert sum(line.startswith("screening_fine{") for line in lines) == len(names)
     assert types <= {"screening_ledger_readable", *SERIES_METRICS}
 
@@ -219,8 +223,8 @@ def test_status_closed_ward(ledger):
 def test_retired_later_night(ledger):
     """Where every ward is closed the ledger is fine and readable."""
     retire(ledger, "ward-1", "moved")
-    for day, shadow in ((2, {}), (8, {"shadow": True})):
-        enter(ledger, of_ward("ward-1", day, "a", "n" if shadow else "m", **shadow))
+    enter(ledger, of_ward("ward-1", 2, "a", "m"))
+    enter(ledger, of_ward("ward-1", 8, "a", "n", shadow=True))
     assert fine(ledger, DUE) == {"ward-2": True}
     enter(ledger, of_ward("ward-1", 8, "a"))
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
@@ -260,10 +264,8 @@ def test_page_of_promotion(tmp_path):
         retire(ledger, "ward-1", "the ward has closed")
         told = history(ledger)
     page = render_history(told)
-    began = [
-        phase.began
-        for phase in HistoryDocument.from_dict(told).series[0].control[0].phases
-    ]
+    (series,) = HistoryDocument.from_dict(told).series
+    began = [phase.began for phase in series.control[0].phases]
 
     assert began == ["first night", "model promoted"]
     # Once on each chart of the nights, and in words beside the control chart.
@@ -293,9 +295,8 @@ def test_status_never_came(place):
         assert pulse.fine
         assert "given up: the laboratory moved" in pulse.said
         assert fine(ledger, Due(at(9, 9)), "ward-1") == {"ward-1": True}
-        assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {
-            "ward-1": False
-        }
+        night_before = replace(DUE, night=at(8).date())
+        assert fine(ledger, night_before, "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
 
 
@@ -312,7 +313,8 @@ def test_acknowledged_until(place):
         enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
         (pulse,) = series_statuses(ledger, DUE)
         enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
-        (later,) = series_statuses(ledger, Due(at(10, 9), night=at(10).date()))
+        tomorrow = Due(at(10, 9), night=at(10).date())
+        (later,) = series_statuses(ledger, tomorrow)
 
     assert pulse.attention == (other, few)
     assert "acknowledged until 2026-01-09: They differ" in pulse.said

@@ -36,12 +36,18 @@ def compared(
     past: object, night: object, name: str = "creatinine", **feature: str
 ) -> Gates:
     """Gates that have compared a night's values of a column with those of training."""
-    contract = Contract.from_dict({"features": {name: {"type": "number", **feature}}})
-    return gated(pd.DataFrame({name: night}), pd.DataFrame({name: past}), contract)
+    feature = {"type": "number", **feature}
+    contract = Contract.from_dict({"features": {name: feature}})
+    tonight = pd.DataFrame({name: night})
+    return gated(tonight, pd.DataFrame({name: past}), contract)
 
 
 def stopped(
-    name: str, factor: float, n_rows: int, nights: int = 12, **feature: str
+    name: str,
+    factor: float,
+    n_rows: int,
+    nights: int = 12,
+    **feature: str,
 ) -> float:
     """Share of the nights, drawn anew, of which a column times a factor stops the
     run.
@@ -51,7 +57,8 @@ def stopped(
         rng = np.random.default_rng(seed)
         past = DRAWS[name](rng, 600)
         night = DRAWS[name](rng, n_rows)
-        hits += bool(compared(past, factor * night, name, **feature).stops())
+        gates = compared(past, factor * night, name, **feature)
+        hits += bool(gates.stops())
     return hits / nights
 
 
@@ -65,9 +72,8 @@ def stopped(
     ],
 )
 def test_a_column_in_other_units_is_recognised(name, factor, feature, fewest):
-    assert all(
-        stopped(name, factor, n_rows, **feature) >= 0.75 for n_rows in (fewest, 240)
-    )
+    for n_rows in (fewest, 240):
+        assert stopped(name, factor, n_rows, **feature) >= 0.75
 
 
 @pytest.mark.parametrize("n_rows", [20, 240])
@@ -110,9 +116,10 @@ def test_unit_share_of_rows(changed, n_rows, spoken):
             for reason in gates.attention()
             if reason.code == "unit_changed"
         ]
-    shares = [
-        float(re.search(r"in (\d+)% of the rows", words)[1]) / 100 for words in said
-    ]
+    shares = []
+    for words in said:
+        percent = re.search(r"in (\d+)% of the rows", words)[1]
+        shares.append(float(percent) / 100)
     assert len(shares) == spoken
     assert all(
         0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares
@@ -121,11 +128,8 @@ def test_unit_share_of_rows(changed, n_rows, spoken):
 
 @pytest.mark.parametrize("value", [35.5, 37.0, 41.0])
 def test_one_default_in_every_row_is_no_other_unit(value):
-    gates = compared(
-        np.random.default_rng(0).normal(37.1, 0.6, 600).round(1),
-        [value] * 60,
-        "temperature",
-    )
+    past = np.random.default_rng(0).normal(37.1, 0.6, 600).round(1)
+    gates = compared(past, [value] * 60, "temperature")
     assert gates.stops() == []
     assert {reason.code for reason in gates.attention()} <= {
         "values_differ",
@@ -181,10 +185,10 @@ def test_unit_very_few_rows(n_rows):
     """A very few rows like those of training are not said to be in another unit."""
     past = DRAWS["urea"](np.random.default_rng(0), 600)
     for seed in range(1, 130):
-        gates = compared(
-            past, DRAWS["urea"](np.random.default_rng(seed), n_rows), "urea"
-        )
-        assert "unit_changed" not in {reason.code for reason in gates.attention()}
+        night = DRAWS["urea"](np.random.default_rng(seed), n_rows)
+        gates = compared(past, night, "urea")
+        codes = {reason.code for reason in gates.attention()}
+        assert "unit_changed" not in codes
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,8 @@ def test_rows_far_down_a_long_night_are_looked_at_too():
     past = DRAWS["creatinine"](rng, 600)
     night = DRAWS["creatinine"](rng, 1000)
     night[500:] *= 88.42
-    said = {reason.code: reason.words for reason in compared(past, night).attention()}
+    reasons = compared(past, night).attention()
+    said = {reason.code: reason.words for reason in reasons}
     assert "in 4" in said["unit_changed"]
 
 
@@ -214,7 +219,8 @@ QUANTITIES = "marker creatinine urea glucose bilirubin calcium weight height pre
 @pytest.mark.parametrize("name", QUANTITIES.split())
 def test_a_conversion_and_its_way_back_cancel_out(name):
     factors = [each.factor for each in conversions_of(name, None)]
-    assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
+    for factor in factors:
+        assert np.isclose(factors, 1 / factor, rtol=0.01).any()
 
 
 def test_the_contract_says_whether_other_units_stop_the_night():
@@ -243,10 +249,10 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     """What is said of a night beside 600 values of a log-normal distribution (sd
     0.35).
     """
-    contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
-    past = pd.DataFrame(
-        {"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)}
-    )
+    feature = {"type": "number"}
+    contract = Contract.from_dict({"features": {"creatinine": feature}})
+    values = DRAWS["creatinine"](np.random.default_rng(0), 600)
+    past = pd.DataFrame({"creatinine": values})
     training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
     return unit_shift(
@@ -281,7 +287,8 @@ def test_unit_huge_values():
     rng = np.random.default_rng(0)
     far = [1e299] * 30 + [1e300]
     past = [*rng.normal(37, 1, 600), *far]
-    gates = compared(past, rng.normal(37, 1, 60) * 1.8 + 32, "temperature")
+    fahrenheit = rng.normal(37, 1, 60) * 1.8 + 32
+    gates = compared(past, fahrenheit, "temperature")
     assert "degrees F instead of degrees C" in " ".join(
         reason.words for reason in gates.stops()
     )

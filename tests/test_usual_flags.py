@@ -32,7 +32,6 @@ def test_usual_events_are_wider_where_patients_stay():
 
 @pytest.mark.parametrize("flagged", [0, 50])
 def test_usual_events_where_nobody_or_everybody_was_flagged(flagged):
-    low, high = usual_events(
-        np.full(NIGHTS, flagged), np.full(NIGHTS, 50), 50, worth=0.1
-    )
+    everyone = np.full(NIGHTS, 50)
+    low, high = usual_events(np.full(NIGHTS, flagged), everyone, 50, worth=0.1)
     assert 0 <= low <= flagged <= high <= 50

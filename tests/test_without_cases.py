@@ -93,7 +93,8 @@ def test_threshold_is_rank(n, rate, seed):
     point = selector(scores).point(MaxFlagRate(rate))
 
     assert point.threshold == np.sort(scores)[rank - 1]
-    assert point.flag_rate.value == pytest.approx((n + 1 - rank) / (n + 1))
+    expected = (n + 1 - rank) / (n + 1)
+    assert point.flag_rate.value == pytest.approx(expected)
     assert point.flag_rate.value <= rate + 1e-9
 
 
@@ -124,7 +125,8 @@ def test_share_of_new_rows_has_beta_law(rate):
     for _ in range(1000):
         scores = rng.uniform(size=n)
         # Of uniform scores the share above a threshold is known.
-        shares.append(1 - selector(scores).point(MaxFlagRate(rate)).threshold)
+        point = selector(scores).point(MaxFlagRate(rate))
+        shares.append(1 - point.threshold)
 
     law = stats.beta(n + 1 - rank, rank)
 
@@ -148,7 +150,8 @@ def test_rows_of_few_patients_are_worth_less():
     """Where rows come in groups, fewer rows are flagged and the interval is wider."""
     rng = np.random.default_rng(2)
     groups = np.repeat(np.arange(40), 10)
-    scores = rng.normal(size=40)[groups] + 0.1 * rng.normal(size=400)
+    shared = rng.normal(size=40)
+    scores = shared[groups] + 0.1 * rng.normal(size=400)
 
     grouped = selector(scores, groups=groups).point(MaxFlagRate(0.1))
     alone = selector(scores).point(MaxFlagRate(0.1))
@@ -163,13 +166,16 @@ def test_share_promised_of_new_patients():
     """In the mean over patients' own levels at most R of new rows are flagged."""
     rng = np.random.default_rng(3)
     groups = np.repeat(np.arange(60), 5)
+    law = stats.norm(scale=np.sqrt(1.25))
     shares = []
     for _ in range(200):
-        scores = rng.normal(size=60)[groups] + 0.5 * rng.normal(size=300)
-        threshold = selector(scores, groups=groups).point(MaxFlagRate(0.1)).threshold
-        shares.append(stats.norm(scale=np.sqrt(1.25)).sf(threshold))
+        shared = rng.normal(size=60)
+        scores = shared[groups] + 0.5 * rng.normal(size=300)
+        point = selector(scores, groups=groups).point(MaxFlagRate(0.1))
+        shares.append(law.sf(point.threshold))
 
-    assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / np.sqrt(200)
+    error = np.std(shares) / np.sqrt(200)
+    assert np.mean(shares) <= 0.1 + 2 * error
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,8 @@ def test_sensitivity_is_of_known_cases(found, n):
     on.
     """
     cases = np.where(np.arange(n) < found, 5.0, -5.0)
-    scores = np.concatenate([cases, np.random.default_rng(0).normal(size=200)])
+    others = np.random.default_rng(0).normal(size=200)
+    scores = np.concatenate([cases, others])
 
     point = selector(scores, n_cases=n).point(MaxFlagRate(0.05))
 
@@ -203,10 +210,11 @@ def test_cases_choose_no_threshold():
     rows = np.sort(np.random.default_rng(0).normal(size=100))
     # Also of a case next to the row at the rank.
     near = (rows[89] + rows[90]) / 2
-    thresholds = {
-        selector(np.append(score, rows), n_cases=1).point(MaxFlagRate(0.1)).threshold
-        for score in (-9.0, near, 9.0)
-    }
+    thresholds = set()
+    for score in (-9.0, near, 9.0):
+        scores = np.append(score, rows)
+        point = selector(scores, n_cases=1).point(MaxFlagRate(0.1))
+        thresholds.add(point.threshold)
 
     assert thresholds == {rows[90]}
 
@@ -246,7 +254,8 @@ def test_trained_without_cases(name, models):
     model = models[name]
     facts = model.facts
     (point,) = facts.operating_points
-    n_cases = int((PASTS[name].get("ill", pd.Series(dtype=str)) == "yes").sum())
+    labels = PASTS[name].get("ill", pd.Series(dtype=str))
+    n_cases = int((labels == "yes").sum())
 
     assert facts.validation.without_cases is not None
     assert facts.validation.search.n_candidates == 1
@@ -312,7 +321,8 @@ def test_share_of_new_patients_is_within_interval():
         n_covered += promised.low <= share <= promised.high
         shares.append(share)
 
-    assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / np.sqrt(len(shares))
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(shares) <= 0.1 + 2 * error
     assert n_covered >= 9
 
 
@@ -327,7 +337,8 @@ def test_ill_patients_are_flagged_more_often(models):
 
 def test_groups_are_never_split():
     """Rows of a patient are in one fold, also without labels."""
-    past = well(300).drop(columns="ill").assign(person=np.repeat(np.arange(60), 5))
+    past = well(300).drop(columns="ill")
+    past["person"] = np.repeat(np.arange(60), 5)
 
     model = train(
         past,
@@ -346,7 +357,8 @@ def test_groups_are_never_split():
 
 def test_subgroups_have_shares_of_flags():
     """Of each subgroup the share that is flagged is known, and no sensitivity."""
-    past = well().drop(columns="ill").assign(sex=np.where(np.arange(240) % 2, "f", "m"))
+    past = well().drop(columns="ill")
+    past["sex"] = np.where(np.arange(240) % 2, "f", "m")
     contract, _ = starter_contract(past, id="patient")
 
     model = train(
@@ -404,8 +416,9 @@ def test_refused(past, changes, words):
     arguments = {"recipe": "one_class", "rule": MaxFlagRate(0.1), "jobs": 1}
     table = PASTS[past]
 
+    arguments = arguments | changes
     with pytest.raises(ScreenError, match=re.escape(words)):
-        train(table, id="patient", **label_of(table), **(arguments | changes))
+        train(table, id="patient", **label_of(table), **arguments)
 
 
 def test_contamination_with_cases_is_refused():
@@ -453,7 +466,8 @@ def test_temporal_validation_compares_share_flagged():
     rng = np.random.default_rng(0)
     past = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
     past.loc[210:, "a"] += 4.0
-    past["admitted"] = pd.date_range("2025-01-01", periods=300).strftime("%Y-%m-%d")
+    days = pd.date_range("2025-01-01", periods=300)
+    past["admitted"] = days.strftime("%Y-%m-%d")
 
     model = train(
         past,
@@ -502,8 +516,10 @@ def test_screen_fits_without_cases(y, classes):
 
     assert classifier.classes_.tolist() == sorted(classes)
     assert classifier.positive_ == classes[1]
-    assert classifier.predict(np.full((1, 3), 9.0)).tolist() == [classes[1]]
-    assert classifier.predict(np.zeros((1, 3))).tolist() == [classes[0]]
+    far = np.full((1, 3), 9.0)
+    middle = np.zeros((1, 3))
+    assert classifier.predict(far).tolist() == [classes[1]]
+    assert classifier.predict(middle).tolist() == [classes[0]]
     assert not hasattr(classifier, "predict_proba")
 
 
@@ -634,7 +650,9 @@ def test_history_fills_in_what_was_unknown(ward):
     assert "labels of 1 night: sensitivity" in before
     assert re.search(r"PPV of all flagged since 2026-03-01 with model \w+ \d+%", after)
     assert answer["verdicts"]["confirmed"] == len(ill.intersection(names))
-    assert model.facts.operating_points[0].n_positive == len(ill.intersection(names))
+    n_found = len(ill.intersection(names))
+    (point,) = model.facts.operating_points
+    assert point.n_positive == n_found
     assert model.facts.training.n_by_class["unknown"] >= 240
 
 
@@ -660,7 +678,8 @@ def test_threshold_by_hand(models):
     """A threshold given by hand has the share of rows that reach it."""
     scores = models["no label"].held_out["score"]
 
-    point = selector(scores).point(Threshold(float(np.quantile(scores, 0.7))))
+    threshold = float(np.quantile(scores, 0.7))
+    point = selector(scores).point(Threshold(threshold))
 
     assert point.flag_rate.value == pytest.approx(0.3, abs=0.01)
 
@@ -669,7 +688,8 @@ def test_validate_without_cases(ward, tmp_path):
     """On labelled patients everything is observed; what was promised is unknown or a
     share.
     """
-    place = written(patients(200, share=0.3, seed=6), tmp_path / "other.csv")
+    elsewhere = patients(200, share=0.3, seed=6)
+    place = written(elsewhere, tmp_path / "other.csv")
 
     answer = as_json(
         "validate", ward / "m", place, "--label", "ill", "--out", tmp_path / "v"
@@ -709,7 +729,8 @@ def test_compare_needs_cases(tmp_path):
 def test_no_unsure_outcome_is_guessed(tmp_path):
     """Without --label only a column of a sure name is taken for the outcome."""
     stroke = np.where(np.arange(240) % 9, "no", "yes")
-    place = written(PASTS["no label"].assign(stroke=stroke), tmp_path / "past.csv")
+    with_stroke = PASTS["no label"].assign(stroke=stroke)
+    place = written(with_stroke, tmp_path / "past.csv")
 
     screen("train", place, *NAMES, *QUICK, *RULE, "--out", tmp_path / "m")
 

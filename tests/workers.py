@@ -104,12 +104,13 @@ def listeners(pids: list[int]) -> list[tuple[str, str]]:
     """Address and port, in hexadecimal, of every TCP socket on which some processes
     listen.
     """
-    sockets = {
-        cells[9]: (cells[1].partition(":")[0], cells[1].partition(":")[2])
-        for table in ("/proc/net/tcp", "/proc/net/tcp6")
-        for cells in map(str.split, Path(table).read_text().splitlines()[1:])
-        if cells[3] == "0A"
-    }
+    sockets = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            cells = line.split()
+            address, _, port = cells[1].partition(":")
+            if cells[3] == "0A":
+                sockets[cells[9]] = (address, port)
     held = {
         os.readlink(handle).removeprefix("socket:[").removesuffix("]")
         for pid in pids

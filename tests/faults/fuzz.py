@@ -75,7 +75,8 @@ def damage(draw, content: bytes) -> bytes:
     """A valid file with pieces put in, cut out or doubled."""
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(content)))
-        end = draw(st.integers(at, min(len(content), at + 40)))
+        last = min(len(content), at + 40)
+        end = draw(st.integers(at, last))
         piece = draw(
             st.sampled_from(PIECES + MORE)
             | st.binary(max_size=6)
@@ -140,7 +141,8 @@ def main() -> None:
             "recipes": "broken.toml",
             "runs": "run/run.json",
         }
-        place = Path(tempfile.mkdtemp(dir=desk)) / names.get(kind, "broken")
+        folder = Path(tempfile.mkdtemp(dir=desk))
+        place = folder / names.get(kind, "broken")
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
         if kind == WRITTEN:
@@ -170,7 +172,9 @@ def main() -> None:
     )
     while time.monotonic() < until:
         for kind, (valid, _) in attacks(desk, desk / "broken.toml").items():
-            fifty(given(st.just(kind), damage(valid.read_bytes()))(attempt))()
+            damaged = damage(valid.read_bytes())
+            attack = given(st.just(kind), damaged)(attempt)
+            fifty(attack)()
     shutil.rmtree(desk)
     for kind, n in tried.items():
         counted(f"fuzzed {kind}", n)

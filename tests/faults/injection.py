@@ -96,7 +96,8 @@ class _Cursor(sqlite3.Cursor):
 class _Connection(sqlite3.Connection):
     def __init__(self, place: Any, *words: Any, **named: Any):
         super().__init__(place, *words, **named)
-        self.place = str(place).removeprefix("file:").partition("?")[0]
+        path = str(place).removeprefix("file:")
+        self.place, *_ = path.split("?")
 
     def cursor(self, *words: Any) -> Any:
         return super().cursor(_Cursor)

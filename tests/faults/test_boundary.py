@@ -154,7 +154,8 @@ def test_signal_at_any_line():
     ended = subprocess.run(
         [sys.executable, "-c", SIGNALLED], capture_output=True, text=True
     )
-    codes = [int(line.split()[1]) for line in ended.stdout.splitlines()]
+    lines = ended.stdout.splitlines()
+    codes = [int(line.split()[1]) for line in lines]
     assert len(codes) > 30
     assert 143 in codes
     assert set(codes) <= {0, 143, -signal.SIGTERM}, ended.stderr
@@ -189,10 +190,8 @@ def test_path_not_utf8(desk, tmp_path):
     )
     screen("score", desk / "model", table, "--out", tmp_path / "run")
     assert "r\\xff is not UTF-8" in refused.stderr
-    assert (
-        read_document(tmp_path / "run", "run")["input"]["files"][0]["name"]
-        == "r\\xff.csv"
-    )
+    (file,) = read_document(tmp_path / "run", "run")["input"]["files"]
+    assert file["name"] == "r\\xff.csv"
 
 
 def published(place: Path) -> None:
@@ -219,11 +218,10 @@ def test_with_umask_0_nothing_is_open_to_others(tmp_path):
         published(tmp_path / "made" / "run")
     finally:
         os.umask(before)
-    folders = [
-        tmp_path / "made",
-        *(path for path in (tmp_path / "made").rglob("*") if path.is_dir()),
-    ]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+    made = tmp_path / "made"
+    folders = [made, *(path for path in made.rglob("*") if path.is_dir())]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folders}
+    assert modes == {0o700}
 
 
 def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
@@ -340,7 +338,8 @@ def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
 @given(st.text(alphabet=" =+-@;,|\t\r\n'\"＝＋ab1​"))
 def test_no_part_of_a_cell_begins_like_a_formula(text):
     parts = re.split(r"[,|;\t]", as_text(text))
-    assert not {part.strip()[:1] for part in parts} & set("=+-@＝＋")
+    first_characters = {part.strip()[:1] for part in parts}
+    assert not first_characters & set("=+-@＝＋")
 
 
 @given(st.text(), st.booleans())
@@ -377,9 +376,8 @@ def test_a_night_runs_where_there_is_no_network(desk, tmp_path):
         folder / "next",
     ]
     score += ["--date", "2026-03-02", "--accept-delivery", "the same table again"]
-    called = subprocess.run(
-        [*APART, sys.executable, "-c", CALL], capture_output=True, text=True
-    )
+    command = [*APART, sys.executable, "-c", CALL]
+    called = subprocess.run(command, capture_output=True, text=True)
     night = (
         ["check", folder / "tonight.csv", "--model", folder / "model"],
         [*score, *ledger],

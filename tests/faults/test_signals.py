@@ -53,11 +53,11 @@ def command(words: list[str], said: Path) -> None:
 
 
 def started(folder):
-    words = [
-        str(word) for word in train(folder, "--seed", "1", "--out", folder / "model")
-    ]
+    words = train(folder, "--seed", "1", "--out", folder / "model")
+    words = [str(word) for word in words]
     (folder.parent / "said").unlink(missing_ok=True)
-    process = FORKED.Process(target=command, args=(words, folder.parent / "said"))
+    said_in = folder.parent / "said"
+    process = FORKED.Process(target=command, args=(words, said_in))
     process.start()
     return process
 
@@ -90,7 +90,8 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(training):
         number = [*CODES][at % len(CODES)]
         said_in = folder.parent / "said"
         process = started(folder)
-        time.sleep(random.Random(at).uniform(0.15, 1) * whole)
+        share = random.Random(at).uniform(0.15, 1)
+        time.sleep(share * whole)
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
         process.join(60)
@@ -111,15 +112,15 @@ def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(training):
     folder, models, whole = training
     for at in attempts("kills while training (SIGKILL)", 3, 1000):
         process = started(folder)
-        time.sleep(random.Random(at).uniform(0.3, 1) * whole)
+        share = random.Random(at).uniform(0.3, 1)
+        time.sleep(share * whole)
         process.kill()
         process.join(60)
         assert content(folder / "model") in models, at
         load_model(folder / "model")
     words = [str(word) for word in train(folder, "--out", folder / "another")]
-    subprocess.run(
-        [sys.executable, "-m", "screening", *words], check=True, capture_output=True
-    )
+    screening = [sys.executable, "-m", "screening", *words]
+    subprocess.run(screening, check=True, capture_output=True)
     assert leftovers(folder) == []
 
 

@@ -59,7 +59,8 @@ def places(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]
 def put(document: Any, path: tuple[Step, ...], value: Any) -> Any:
     """A copy of a document with another value at one place."""
     copy = json.loads(json.dumps(document))
-    at_path(copy, path[:-1])[path[-1]] = value
+    parent = at_path(copy, path[:-1])
+    parent[path[-1]] = value
     return copy
 
 
@@ -107,7 +108,9 @@ def run_at(path):
 
 def model_at(path):
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
-    digests = {key: digest_of(path.parent / name) for key, name in tables.items()}
+    digests = {}
+    for key, name in tables.items():
+        digests[key] = digest_of(path.parent / name)
     return read_json(path), lambda changed: path.write_bytes(
         written(changed | digests)[1]
     )
@@ -175,7 +178,8 @@ def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(
         write(put(document, path, value))
         # Of another model than this one is.
         shutil.rmtree(folder / "next", ignore_errors=True)
-        ended = CliRunner().invoke(app, command.format(folder).split())
+        words = command.format(folder).split()
+        ended = CliRunner().invoke(app, words)
         where = (path, value, ended.exit_code, ended.output[:2000])
         assert ended.exit_code in (0, 2, 3, 4), (where, ended.exc_info)
         assert "Traceback" not in ended.output, where
