@@ -11,6 +11,8 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -85,7 +87,7 @@ def test_platt_nearly_separated():
     own, _, _ = fit_platt(scores, positive, weight).chances(ends)
     expected = theirs.predict_proba(ends[:, None])[:, 1]
 
-    np.testing.assert_allclose(own, expected, rtol=1e-4)
+    assert_allclose(own, expected, rtol=1e-4)
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
@@ -512,9 +514,7 @@ def test_chance_monotone_in_every_file(judged, tmp_path):
     )
     explained = as_json(*words)
 
-    pd.testing.assert_frame_equal(
-        listed, scores.loc[listed.index, names], check_exact=True
-    )
+    assert_frame_equal(listed, scores.loc[listed.index, names], check_exact=True)
     assert scores.sort_values("score")["chance"].is_monotonic_increasing
     assert (scores["chance_low"] <= scores["chance"]).all()
     assert (scores["chance"] <= scores["chance_high"]).all()

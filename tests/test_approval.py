@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from numpy.testing import assert_array_equal
+from pandas.testing import assert_frame_equal
 from written_files import page_in, read_json
 
 from screening import (
@@ -240,8 +242,8 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
     rechosen = set_threshold(first, OTHER, "fewer reviews")
     assert told(rechosen) != told(first)
     assert told(rechosen) == told(other)
-    np.testing.assert_array_equal(rechosen.calibration, other.calibration)
-    pd.testing.assert_frame_equal(rechosen.validation, other.validation)
+    assert_array_equal(rechosen.calibration, other.calibration)
+    assert_frame_equal(rechosen.validation, other.validation)
 
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from flow_cohorts import patients
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -99,10 +100,8 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     assert good / wrong == pytest.approx(np.exp(5 * advantage))
     assert first == pytest.approx(second)
     assert first > 0
-    np.testing.assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
-    np.testing.assert_allclose(
-        blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9
-    )
+    assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
+    assert_allclose(blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
 
 
 def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
@@ -182,7 +181,7 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
 
     failed = [one["check_name"] for one in results if one["status"] == "failed"]
     assert failed == []
-    np.testing.assert_allclose(scaled, plain)
+    assert_allclose(scaled, plain)
 
 
 @pytest.mark.parametrize(

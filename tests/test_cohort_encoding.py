@@ -10,6 +10,7 @@ import pytest
 from flow_cohorts import columns_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from screening.contract.contract import Contract
 from screening.data.encoding import Encoder
@@ -53,8 +54,8 @@ def places(encoder, feature):
 def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
     cohort = cohort_of(tmp_path)
     encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
-    np.testing.assert_allclose(encoded.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(encoded.std(axis=0), 1)
+    assert_allclose(encoded.mean(axis=0), 0, atol=1e-12)
+    assert_allclose(encoded.std(axis=0), 1)
 
 
 def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
@@ -65,9 +66,9 @@ def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
     ranges = np.ptp(encoded, axis=0)
     numbers = [encoder.names.index(name) for name in ("age", "stage")]
 
-    np.testing.assert_allclose(np.delete(ranges, numbers), 1.0)
+    assert_allclose(np.delete(ranges, numbers), 1.0)
     spread = encoded[:, numbers].std(axis=0)
-    np.testing.assert_allclose(spread, 1.0)
+    assert_allclose(spread, 1.0)
 
 
 @pytest.mark.parametrize("size", [1e300, 1e-300])
@@ -77,7 +78,7 @@ def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     usual = Encoder(CONTRACT).fit(cohort).transform(cohort)
     cohort = cohort_of(tmp_path, age=ages * size)
     extreme = Encoder(CONTRACT).fit(cohort).transform(cohort)
-    np.testing.assert_allclose(extreme, usual, rtol=1e-9)
+    assert_allclose(extreme, usual, rtol=1e-9)
 
 
 def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
@@ -105,7 +106,7 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
     medians = {name: encoder.medians[name] for name in ("ward", "stage", "icu")}
     filled = cohort.features.fillna(medians)
     by_hand = encoder.transform(replace(cohort, values=columns_of(filled)))
-    np.testing.assert_array_equal(encoder.transform(cohort), by_hand)
+    assert_array_equal(encoder.transform(cohort), by_hand)
     assert encoder.medians["age"] == cohort.features["age"].median()
     assert encoder.medians["ward"] == "A"
 
@@ -121,7 +122,7 @@ def test_an_unseen_category_sets_no_column(tmp_path):
         [0, 0, 0],
         [1, 0, 0],
     ]
-    np.testing.assert_allclose(of_ward, expected, atol=1e-12)
+    assert_allclose(of_ward, expected, atol=1e-12)
 
 
 def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
@@ -144,7 +145,7 @@ def test_encoding_constant_column(tmp_path):
     encoder = Encoder(CONTRACT).fit(past)
     for cohort in (past, cohort_of(tmp_path)):
         encoded = encoder.transform(cohort)
-        np.testing.assert_allclose(encoded, 0, atol=1e-12)
+        assert_allclose(encoded, 0, atol=1e-12)
         # A category without any value has no column, and none that trees would see as
         # one.
         assert encoder.bundles().of(encoded).shape == (80, 6)
@@ -170,7 +171,7 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
             Contract.from_dict(CONTRACT.to_dict()), dict(arrays)
         )
     encoded = encoder.transform(cohort)
-    np.testing.assert_array_equal(restored.transform(cohort), encoded)
+    assert_array_equal(restored.transform(cohort), encoded)
     assert restored.names == encoder.names
     assert restored.medians == encoder.medians
 
@@ -185,10 +186,10 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     other = Encoder(backwards).fit(cohort)
 
     encoded = own.transform(cohort)
-    np.testing.assert_allclose(shuffled.transform(cohort), encoded, atol=1e-12)
+    assert_allclose(shuffled.transform(cohort), encoded, atol=1e-12)
     places = [other.names.index(name) for name in own.names]
     moved = other.transform(cohort)[:, places]
-    np.testing.assert_array_equal(moved, encoded)
+    assert_array_equal(moved, encoded)
 
 
 CODES = {"diag": {"type": "category", "missing": "category"}, "age": {"type": "number"}}
@@ -221,7 +222,7 @@ def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
     assert of_chapter.tolist() == [True, False, False]
     assert of_missing.tolist() == [False, False, True]
     encoded = encoder.transform(cohort)
-    np.testing.assert_array_equal(again.transform(cohort), encoded)
+    assert_array_equal(again.transform(cohort), encoded)
     assert again.medians == encoder.medians
     assert again.names == encoder.names
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from small_tables import CONTRACT, GOOD, HEADER, column, with_feature, written
 
 from screening.contract.contract import Contract
@@ -215,7 +216,7 @@ def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, number
     pq.write_table(pa.table({"x": column_of_numbers}), native)
     of_text = read_cohort(text, with_feature()).features["x"]
     of_native = read_cohort(native, with_feature()).features["x"]
-    np.testing.assert_array_equal(of_text, of_native)
+    assert_array_equal(of_text, of_native)
 
 
 def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):

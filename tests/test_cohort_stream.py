@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 
 from screening.contract.contract import Contract
 from screening.data.cohort import concatenate
@@ -47,10 +49,10 @@ def table(n_rows, seed=0):
 
 
 def same(one, other):
-    pd.testing.assert_frame_equal(one.features, other.features, check_exact=True)
+    assert_frame_equal(one.features, other.features, check_exact=True)
     raw = pd.DataFrame(one.raw)
     other_raw = pd.DataFrame(other.raw)
-    pd.testing.assert_frame_equal(raw, other_raw, check_exact=True)
+    assert_frame_equal(raw, other_raw, check_exact=True)
     assert one.id.tolist() == other.id.tolist()
     assert one.group.tolist() == other.group.tolist()
     assert one.rows.tolist() == other.rows.tolist()
@@ -194,7 +196,7 @@ def test_stream_normalise_within_group(tmp_path):
     # A group of one row, or of equal values, has no spread: zero says "as usual for
     # this group".
     standardised = [-1, -1, 1, 1, 0, 0, 0]
-    np.testing.assert_allclose(cohort.features["x"], standardised, atol=1e-9)
+    assert_allclose(cohort.features["x"], standardised, atol=1e-9)
     assert cohort.raw["x"].tolist() == x
 
 
@@ -213,7 +215,7 @@ def test_normalised_values_do_not_depend_on_a_groups_unit(
         pd.DataFrame({"g": "a", "flux": values}).to_parquet(path)
         features = read_cohort(path, contract).features
         seen.append(features["flux"].to_numpy())
-    np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
+    assert_allclose(seen[0], seen[1], atol=1e-6)
 
 
 def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
@@ -227,4 +229,4 @@ def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
     assert every.refused
     assert not sound.refused
     flux = sound.features["flux"]
-    np.testing.assert_allclose(every.features["flux"], flux)
+    assert_allclose(every.features["flux"], flux)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from screening.monitoring.column_drift import (
     LOOKS_A_QUARTER,
@@ -113,7 +114,7 @@ def test_shared_counts_the_patients_of_two_nights():
     patients = [[1, 2, 3, 4], [3, 4]]
     nights = SeriesNights(["1", "2"], {}, patients, np.array([4, 2]))
     expected = [[1 / 4, 2 / 8], [2 / 8, 1 / 2]]
-    np.testing.assert_allclose(NightPatients(nights).shared, expected)
+    assert_allclose(NightPatients(nights).shared, expected)
 
 
 def test_shared_of_a_sample_is_that_of_all_patients():
@@ -123,7 +124,7 @@ def test_shared_of_a_sample_is_that_of_all_patients():
     sample = [night[night < 600].tolist() for night in everyone]
     whole = NightPatients(SeriesNights([], {}, everyone, sizes)).shared
     sampled = NightPatients(SeriesNights([], {}, sample, sizes)).shared
-    np.testing.assert_allclose(sampled, whole, rtol=0.15)
+    assert_allclose(sampled, whole, rtol=0.15)
 
 
 def test_contrast_is_of_levels():

@@ -14,6 +14,8 @@ from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
 from patient_visits import named
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import roc_auc_score
@@ -104,7 +106,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     first = of_first.decisions[0]
     second = of_second.decisions[0]
 
-    np.testing.assert_array_equal(first[held_out], second[held_out])
+    assert_array_equal(first[held_out], second[held_out])
     assert not np.allclose(first[~held_out], second[~held_out])
 
 
@@ -135,7 +137,7 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
     ]
     modes = {oct(path.stat().st_mode)[-3:] for path in kept.iterdir()}
     assert modes == {"600"}
-    pd.testing.assert_frame_equal(
+    assert_frame_equal(
         again.scores, comparison.compare(whole, ["logistic"], **QUICK).scores
     )
 
@@ -567,10 +569,8 @@ def test_factor_contrast_same_machine(folder):
     rescaled_alone = held_out_by(with_factor, load_recipe("williams"))
 
     assert contrast.setting["passes"] == 1
-    np.testing.assert_allclose(contrast.without, plain.decisions[0], atol=0.02)
-    np.testing.assert_allclose(
-        contrast.decisions, rescaled_alone.decisions[0], atol=0.02
-    )
+    assert_allclose(contrast.without, plain.decisions[0], atol=0.02)
+    assert_allclose(contrast.decisions, rescaled_alone.decisions[0], atol=0.02)
 
 
 def test_own_boundary_without_threshold(rescaled):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
@@ -18,6 +17,7 @@ from flow_cohorts import patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_places import schema
+from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 from written_files import read_json, scores_in
 
@@ -205,7 +205,7 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
         for entry in entries
         if entry["resource"]["resourceType"] == "RiskAssessment"
     ]
-    np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
+    assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
 
 
 def test_id_unknown_to_form(model, run, tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from independent.duals import certificate
 from machines_cohort import three_clouds, two_clouds
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
@@ -69,8 +70,8 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
         eigenvalues = np.linalg.eigvalsh(rescaled(gram, c, c))
         assert eigenvalues.min() > -1e-10 * np.square(c).max()
     expected = plain.decision_function(x)
-    np.testing.assert_array_equal(none.decision_function(x), expected)
-    np.testing.assert_array_equal(none.factor_at(x), 1.0)
+    assert_array_equal(none.decision_function(x), expected)
+    assert_array_equal(none.factor_at(x), 1.0)
 
 
 @pytest.mark.parametrize("n_features", [2, 30])
@@ -83,9 +84,9 @@ def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     squared = np.square(gaps).sum(axis=-1)
     absolute = np.abs(gaps).sum(axis=-1)
     own = input_distances(x, x, 2)
-    np.testing.assert_allclose(input_distances(x, z, 2), squared, rtol=1e-9)
-    np.testing.assert_allclose(input_distances(x, z, 1), absolute, rtol=1e-12)
-    np.testing.assert_array_equal(np.diagonal(own), 0.0)
+    assert_allclose(input_distances(x, z, 2), squared, rtol=1e-9)
+    assert_allclose(input_distances(x, z, 1), absolute, rtol=1e-12)
+    assert_array_equal(np.diagonal(own), 0.0)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian("scale*0.5"), Laplacian("scale*2")])
@@ -97,7 +98,7 @@ def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
     machine = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x)
     c = machine.factor_at(x)
     expected = here(x, x)
-    np.testing.assert_allclose(there(1000 * x, 1000 * x), expected, rtol=1e-9)
+    assert_allclose(there(1000 * x, 1000 * x), expected, rtol=1e-9)
     root_mean_square = np.sqrt(np.mean(np.square(c)))
     assert root_mean_square == pytest.approx(1.0)
 
@@ -172,7 +173,7 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
     c = second.factor_at(NEW)[:, 0]
 
     expected = OPTIONS[factor](one)
-    np.testing.assert_allclose(c, expected, rtol=1e-8)
+    assert_allclose(c, expected, rtol=1e-8)
 
 
 WITHOUT_DECAY = [
@@ -201,7 +202,7 @@ def test_limit_of_a_factor_gives_k_back(machine):
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
     expected = plain.decision_function(x)
-    np.testing.assert_allclose(machine.decision_function(x), expected, atol=1e-5)
+    assert_allclose(machine.decision_function(x), expected, atol=1e-5)
 
 
 N_FEATURES = (2, 50)
@@ -298,7 +299,7 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
 
     expected = plain.decision_function(x)
     close = 1e-4 * np.ptp(expected)
-    np.testing.assert_allclose(machine.decision_function(x), expected, atol=close)
+    assert_allclose(machine.decision_function(x), expected, atol=close)
 
 
 # A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost

@@ -9,6 +9,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -49,7 +50,7 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     above = np.nextafter(on, np.float32(np.inf))
     new = np.concatenate([x, on, above])
     shares = Trees.of([tree]).shares(new)
-    np.testing.assert_allclose(shares, tree.predict_proba(new), rtol=0, atol=1e-6)
+    assert_allclose(shares, tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 16, 17, 32, 33, 64, 65])
@@ -74,7 +75,7 @@ def test_trees_leaves_of_any_number(n_leaves, n_classes):
 
     of_each = [tree.predict_proba(x) for tree in fitted]
     expected = np.mean(of_each, axis=0)
-    np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-6)
+    assert_allclose(shares, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
@@ -101,7 +102,7 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
 
     expected = theirs.fit(x, y).predict_proba(new)
     found = own.predict_proba(new)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_balanced_forest_rows():
@@ -114,7 +115,7 @@ def test_balanced_forest_rows():
     # at its root.
     forest = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y)
     shares = forest.predict_proba(x)
-    np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
+    assert_allclose(shares, 1 / 3, atol=1e-7)
 
 
 @every_forest
@@ -126,11 +127,9 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
         alone = fitted.decision_function(table)
 
     with limit_threads(4):
-        np.testing.assert_array_equal(fitted.decision_function(table), alone)
+        assert_array_equal(fitted.decision_function(table), alone)
     for rows in ([0], [4999, 17, 512], slice(500, 1100)):
-        np.testing.assert_array_equal(
-            fitted.decision_function(table[rows]), alone[rows]
-        )
+        assert_array_equal(fitted.decision_function(table[rows]), alone[rows])
 
 
 lightgbm = boosting.lightgbm()
@@ -204,9 +203,7 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     for new in (x[500:], on):
         raw = theirs.decision_function(new)
         expected = raw if classes == 2 else against_the_rest(raw)
-        np.testing.assert_allclose(
-            ours.decision_function(new), expected, rtol=0, atol=1e-5
-        )
+        assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
 
 
 def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
@@ -228,7 +225,7 @@ def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
     ours = HistogramBoosting(n_rounds=20, l2_regularization=12.0).fit(x, y)
 
     decisions = ours.decision_function(x)
-    np.testing.assert_allclose(decisions, expected, rtol=0, atol=1e-5)
+    assert_allclose(decisions, expected, rtol=0, atol=1e-5)
 
 
 @with_lightgbm
@@ -250,15 +247,11 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
     raw = models[0].predict(new, raw_score=True)
     expected = raw if raw.ndim == 1 else against_the_rest(raw)
 
-    np.testing.assert_allclose(
-        ours.decision_function(new), expected, rtol=0, atol=1e-12
-    )
+    assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
     again = Boosting(**given).restore(
         {name: np.array(value) for name, value in ours.state().items()}
     )
-    np.testing.assert_array_equal(
-        again.decision_function(new), ours.decision_function(new)
-    )
+    assert_array_equal(again.decision_function(new), ours.decision_function(new))
 
 
 @with_lightgbm
@@ -316,13 +309,13 @@ def test_condensed_ensemble_scores_by_forests_of_the_same_size(
     assert len(model.machines) == n_forests
     assert {forest.trees_.n_trees for forest in model.machines} == {n_estimators}
     expected = sum(share.sums(x) for share in shares)
-    np.testing.assert_allclose(model.machines[0].trees_.sums(x), expected)
+    assert_allclose(model.machines[0].trees_.sums(x), expected)
     if n_forests == 5:
         of_folds = [forest.predict_proba(x) for forest in folds]
         of_model = [forest.predict_proba(x) for forest in model.machines]
         mean = np.mean(of_folds, axis=0)
         joined = np.mean(of_model, axis=0)
-        np.testing.assert_allclose(joined, mean)
+        assert_allclose(joined, mean)
 
 
 def test_condensed_ensemble_keeps_forests_that_know_other_classes():

@@ -20,6 +20,7 @@ import pytest
 from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
 from flow_cohorts import columns_of, night_of_patients, patients, voxels, written
+from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 from written_files import scores_in
 
@@ -217,7 +218,7 @@ def test_forget_every_byte(site):
     # Everybody else stays in the tables of the run, and their digests are sealed.
     for old, new in zip(rows, tables(), strict=True):
         others = old[old["id"] != SECRET].reset_index(drop=True)
-        pd.testing.assert_frame_equal(new[others.columns], others)
+        assert_frame_equal(new[others.columns], others)
     assert after["outputs"]["scores.parquet"] == digest_of(
         site / "runs/1/scores.parquet"
     )

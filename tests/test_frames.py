@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from flow_cohorts import patients, written
+from numpy.testing import assert_array_equal
+from pandas.testing import assert_frame_equal
 from pyarrow import dataset, feather
 
 from screening import Screen, compare, read_cohort, score, train, validate
@@ -149,9 +151,9 @@ def test_read_cohort_any_frame(form, past_file):
 
     cohort = read_cohort(form(patients()), **ROLES)
 
-    pd.testing.assert_frame_equal(cohort.features, of_file.features)
-    np.testing.assert_array_equal(cohort.id, of_file.id)
-    np.testing.assert_array_equal(cohort.label, of_file.label)
+    assert_frame_equal(cohort.features, of_file.features)
+    assert_array_equal(cohort.id, of_file.id)
+    assert_array_equal(cohort.label, of_file.label)
 
 
 @every_frame
@@ -165,11 +167,11 @@ def test_screen_any_frame(form, screen_of_file, night_file):
     scored = screen.score_frame(form(night))
 
     assert screen.classes_.tolist() == ["no", "yes"]
-    pd.testing.assert_frame_equal(
+    assert_frame_equal(
         scored.reset_index(drop=True), screen_of_file.score_frame(night_file)
     )
     for method in ("predict", "predict_proba", "decision_function"):
-        np.testing.assert_array_equal(
+        assert_array_equal(
             getattr(screen, method)(form(night)),
             getattr(screen_of_file, method)(night_file),
         )
@@ -185,7 +187,7 @@ def test_screen_labels_apart(form, screen_of_file, night_file):
     screen.fit(form(table), labels, id="patient", drop="ill")
 
     assert screen.classes_.tolist() == [0, 1]
-    pd.testing.assert_frame_equal(
+    assert_frame_equal(
         screen.score_frame(night_file), screen_of_file.score_frame(night_file)
     )
 
@@ -211,7 +213,7 @@ def test_compare_any_frame(form, compared_file):
     tables = {"ward": form(patients())}
     compared = compare(tables, ["logistic"], **COMPARED, **ROLES)
 
-    pd.testing.assert_frame_equal(compared.scores, compared_file.scores)
+    assert_frame_equal(compared.scores, compared_file.scores)
 
 
 def test_compare_roles_of_read_cohort(past_file):
@@ -288,8 +290,8 @@ def test_folder_of_every_kind(tmp_path):
     cohort = read_cohort(tmp_path, **ROLES)
 
     whole = read_cohort(table, **ROLES)
-    pd.testing.assert_frame_equal(cohort.features, whole.features)
-    np.testing.assert_array_equal(cohort.id, whole.id)
+    assert_frame_equal(cohort.features, whole.features)
+    assert_array_equal(cohort.id, whole.id)
 
 
 def test_digest_pieces():
@@ -413,7 +415,7 @@ def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending
     cohort = read_cohort(
         tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50
     )
-    pd.testing.assert_frame_equal(
+    assert_frame_equal(
         cohort.features, read_cohort(table, id="patient", label="ill").features
     )
     assert cohort.notes[0] == f"past.{ending}: Arrow"

@@ -15,6 +15,7 @@ from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import two_clouds
+from numpy.testing import assert_allclose, assert_array_equal
 
 from screening import (
     MaxFlagRate,
@@ -90,7 +91,7 @@ def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
     decisions = np.array(by_forest)
     expected = decisions[study.fold[0], np.arange(cohort.n_rows)]
 
-    np.testing.assert_array_equal(held_out.decisions[0, :, 0], expected)
+    assert_array_equal(held_out.decisions[0, :, 0], expected)
     assert len(held_out.model.machines) == 3
 
 
@@ -157,7 +158,7 @@ def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
     log, linear = decisions
 
     on_linear_scale = 1 - np.exp(-log)
-    np.testing.assert_allclose(on_linear_scale, linear, rtol=0, atol=2e-5)
+    assert_allclose(on_linear_scale, linear, rtol=0, atol=2e-5)
 
 
 def mean_of_machines(decisions: list[np.ndarray], kind: str) -> np.ndarray:
@@ -216,7 +217,7 @@ def test_ensemble_repeated_rows(name):
     ]
     expected = mean_of_machines(alone, ensemble.kind)
     close = 1e-4 * np.ptp(expected)
-    np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=close)
+    assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=close)
 
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])

@@ -27,6 +27,8 @@ from image_folders import (
     save,
     table_of,
 )
+from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 from written_files import scores_in
 
 from screening import read_cohort, score, train
@@ -68,7 +70,7 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     assert images.contract == table.contract
     assert images.contract.coordinates == ["x", "y", "z"]
     assert images.contract.group == "patient_id"
-    pd.testing.assert_frame_equal(images.features, table.features)
+    assert_frame_equal(images.features, table.features)
     assert np.array_equal(images.coordinates, table.coordinates)
     assert np.array_equal(images.group, table.group)
     assert np.array_equal(images.label, table.label)
@@ -294,7 +296,7 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
     grid = bounding_grid(places.astype(float))
     found = neighbourhood_features(values, *grid, size)
     expected = by_hand(values, places, size)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert_allclose(found, expected, atol=1e-6)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
@@ -308,7 +310,7 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
         values[order], *bounding_grid(places[order] * spacing + origin), 3
     )
     in_order = np.array(one)[:, order]
-    np.testing.assert_allclose(in_order, other, atol=1e-9)
+    assert_allclose(in_order, other, atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [np.nan, np.inf])
@@ -343,10 +345,10 @@ def test_images_equal_table(tmp_path):
         for what in ("mean", "sd", "gradient")
     ]
     assert images.names == ["flair", "t1", *around_them]
-    pd.testing.assert_frame_equal(images.features, table.features)
+    assert_frame_equal(images.features, table.features)
     assert model.contract.neighbourhood == 3
     scores = [scores_in(each.directory) for each in (one, other)]
-    pd.testing.assert_frame_equal(*scores)
+    assert_frame_equal(*scores)
 
 
 def test_neighbourhood_of_channels():
@@ -407,7 +409,7 @@ def test_robust_scales_any_batches(seed, batch):
     own = features["x"][group == "b"]
     gaps = own - own.median()
     spread = 1.4826 * np.median(abs(gaps)) or np.inf
-    np.testing.assert_allclose(found["x"][group == "b"], gaps / spread)
+    assert_allclose(found["x"][group == "b"], gaps / spread)
     for values in found.values():
         assert np.isfinite(values).all()
 

@@ -5,6 +5,7 @@ whatever the classes.
 import numpy as np
 import pytest
 from flow_cohorts import patients
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -58,7 +59,7 @@ def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
         moved, y[order], 400, lambda _: moved[:, 0] > 1.0, seed=0
     )
     same_rows = np.sort(order[other.rows])
-    np.testing.assert_array_equal(same_rows, one.rows)
+    assert_array_equal(same_rows, one.rows)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
 
     once = decided(np.arange(150), counts.astype(float))
     twice = decided(again, np.ones(len(again)))
-    np.testing.assert_allclose(once, twice, atol=1e-4)
+    assert_allclose(once, twice, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_multi_class_landmarks(given):
     assert np.array_equal(found, again)
     assert accuracy > exact_accuracy - 0.01
     assert len(machine.support_) <= 800
-    np.testing.assert_array_equal(x[machine.support_], machine.support_vectors_)
+    assert_array_equal(x[machine.support_], machine.support_vectors_)
     everything = machine.set_params(n_landmarks=3000).fit(x, y)
     assert np.array_equal(everything.predict(z), exact)
 
@@ -218,4 +219,4 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     # pull.
     expected = 2 * across.T @ (costs * lost)
     close = 1e-6 * np.abs(pulled).max()
-    np.testing.assert_allclose(pulled, expected, atol=close)
+    assert_allclose(pulled, expected, atol=close)

@@ -3,12 +3,13 @@ held out, one rule.
 """
 
 import numpy as np
-import pandas as pd
 import pytest
 from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
+from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 from scipy.ndimage import label
 from written_files import scores_in
 
@@ -84,9 +85,9 @@ def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
     flat = smooth(grid, np.full(len(scores), level), sd)
     moved = smooth(grid, scores + level, sd)
-    np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
+    assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
     expected = smooth(grid, scores, sd) + level
-    np.testing.assert_allclose(moved, expected, atol=1e-8)
+    assert_allclose(moved, expected, atol=1e-8)
     assert smooth(grid, scores, 0.0) is scores
 
 
@@ -154,7 +155,7 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
     )
     images, table = (scores_in(run.directory) for run in runs)
 
-    pd.testing.assert_frame_equal(images, table)
+    assert_frame_equal(images, table)
     in_memory = model.score_frame(table_of(NIGHT))
     assert np.array_equal(in_memory["score"], table["score"])
     assert again.lesions == model.lesions

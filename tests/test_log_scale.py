@@ -8,6 +8,7 @@ import pytest
 from flow_cohorts import patients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
@@ -44,12 +45,10 @@ def test_log_scale_any_unit(unit, seed):
     encoded = fitted(values).transform(cohort_of(values))
     in_unit = values * unit
 
-    np.testing.assert_allclose(
-        fitted(in_unit).transform(cohort_of(in_unit)), encoded, atol=1e-9
-    )
+    assert_allclose(fitted(in_unit).transform(cohort_of(in_unit)), encoded, atol=1e-9)
     logs = np.log(values)
     standardised = (logs - logs.mean()) / logs.std()
-    np.testing.assert_allclose(encoded[:, 0], standardised)
+    assert_allclose(encoded[:, 0], standardised)
 
 
 def test_log_scale_not_positive():
@@ -84,7 +83,7 @@ def test_log_scale_left_out(values):
     assert log_floor(values) == 0
     assert encoder.on_log_scale == []
     assert "log_floors" not in encoder.state()
-    np.testing.assert_array_equal(
+    assert_array_equal(
         encoder.transform(cohort_of(values)), plain.transform(cohort_of(values))
     )
 
@@ -117,7 +116,7 @@ def test_log_scale_state():
     restored = Encoder.from_state(CONTRACT, state)
 
     encoded = encoder.transform(rows)
-    np.testing.assert_array_equal(restored.transform(rows), encoded)
+    assert_array_equal(restored.transform(rows), encoded)
     assert restored.on_log_scale == ["crp"]
     damaged = [[-1.0], [np.nan], [np.inf], [1.0, 2.0]]
     for floors in map(np.array, damaged):
@@ -147,7 +146,7 @@ def test_log_scale_of_recipe(tmp_path):
     assert note in models[True].facts.training.notes
     assert note not in models[False].facts.training.notes
     encoded = models[True].encoder.transform(rows)
-    np.testing.assert_array_equal(stored.encoder.transform(rows), encoded)
+    assert_array_equal(stored.encoder.transform(rows), encoded)
 
 
 def test_log_scale_ratio():

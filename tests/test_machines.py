@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from machines_cohort import rows_and_labels, three_clouds, two_clouds
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.svm import SVC
@@ -101,9 +102,9 @@ def test_order_of_rows_and_of_features_changes_no_decision(machine):
     by_features = clone(tight).fit(turned, y)
 
     close = 1e-4 * np.abs(straight).max()
-    np.testing.assert_allclose(by_rows.decision_function(x), straight, atol=close)
+    assert_allclose(by_rows.decision_function(x), straight, atol=close)
     moved = by_features.decision_function(turned)
-    np.testing.assert_allclose(moved, straight, atol=close)
+    assert_allclose(moved, straight, atol=close)
 
 
 @pytest.mark.parametrize("machine", SUMS, ids=ids)
@@ -117,9 +118,9 @@ def test_decision_is_what_the_fitted_attributes_say(machine):
     ) * c + fitted.intercept_
     decisions = fitted.decision_function(x).reshape(len(x), -1)
 
-    np.testing.assert_array_equal(fitted.support_vectors_, x[fitted.support_])
+    assert_array_equal(fitted.support_vectors_, x[fitted.support_])
     close = 1e-9 * np.abs(expected).max()
-    np.testing.assert_allclose(decisions, expected, atol=close)
+    assert_allclose(decisions, expected, atol=close)
 
 
 def test_fields_of_kernel_factor_and_remedy_are_parameters():
@@ -212,7 +213,7 @@ def test_class_weights_are_costs_by_class(machine):
         each.decision_function(x)
         for each in by_class_and_row(clone(machine).set_params(gamma=0.5))
     ]
-    np.testing.assert_allclose(*same, atol=1e-8)
+    assert_allclose(*same, atol=1e-8)
 
 
 SCHEMES = ["one_vs_rest", "one_vs_one", "crammer_singer", "simplified"]
@@ -225,7 +226,7 @@ def test_one_vs_one_tie():
     scores = OneVsOne.scores(decisions)
     votes = np.floor(scores + 0.5)
     assert scores.argmax(axis=1).tolist() == [2, 0]
-    np.testing.assert_array_equal(votes, [[1, 1, 1], [2, 0, 1]])
+    assert_array_equal(votes, [[1, 1, 1], [2, 0, 1]])
 
 
 @pytest.mark.parametrize("scheme", ["one_vs_rest", "one_vs_one"])
@@ -235,8 +236,8 @@ def test_two_classes_are_the_two_class_machine(scheme):
     several = MultiClassSVM(kernel, C=3.0, scheme=scheme, tol=1e-8).fit(x, y)
     two = TwoClassSVM(kernel, C=3.0, tol=1e-8).fit(x, y)
     expected = two.decision_function(x)
-    np.testing.assert_allclose(several.decision_function(x), expected, atol=1e-5)
-    np.testing.assert_array_equal(several.predict(x), two.predict(x))
+    assert_allclose(several.decision_function(x), expected, atol=1e-5)
+    assert_array_equal(several.predict(x), two.predict(x))
 
 
 @pytest.mark.parametrize("scheme", ["crammer_singer", "simplified"])
@@ -252,7 +253,7 @@ def test_all_at_once_two_classes(scheme):
     alphas = smo.solve(problem, 1e-9).alphas
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-9).fit(x, y)
     expected = gram @ (signs * alphas) / 2.0
-    np.testing.assert_allclose(several.decision_function(x), expected, atol=1e-5)
+    assert_allclose(several.decision_function(x), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES[1:])
@@ -286,12 +287,10 @@ def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
         .fit(x, y)
     )
 
-    np.testing.assert_array_equal(
-        stopped.decision_function(x), fixed.decision_function(x)
-    )
+    assert_array_equal(stopped.decision_function(x), fixed.decision_function(x))
     last = stopped.codes_after(x, len(fixed.passes_) - 1)
     predicted = stopped.classes_[last]
-    np.testing.assert_array_equal(predicted, fixed.predict(x))
+    assert_array_equal(predicted, fixed.predict(x))
 
 
 def test_two_class_machine_and_its_gamma_are_scikit_learns():
@@ -299,8 +298,8 @@ def test_two_class_machine_and_its_gamma_are_scikit_learns():
     theirs = SVC(class_weight={0: 1.0, 1: 5.0}, tol=1e-6).fit(x, y)
     ours = TwoClassSVM(remedies=(UnequalCosts(5.0),), tol=1e-6).fit(x, y)
     expected = theirs.decision_function(x)
-    np.testing.assert_allclose(ours.decision_function(x), expected, atol=1e-3)
-    np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
+    assert_allclose(ours.decision_function(x), expected, atol=1e-3)
+    assert_array_equal(ours.predict(x), theirs.predict(x))
 
 
 @pytest.mark.parametrize("gamma", [0.1, 10.0, 1e4])
@@ -316,7 +315,7 @@ def test_log_ratio_is_that_of_the_kernel_sums(kernel, gamma):
     expected = log_sums - np.log(machine.offset_)
 
     found = machine.log_ratio(far)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
     signs = np.sign(machine.decision_function(x))
     assert (np.sign(machine.log_ratio(x)) == signs).all()
 
@@ -330,12 +329,12 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
     density = OneClassSVM(Gaussian(0.3), nu=1.0)
     ours_scaled = nu * 100 * ours.decision_function(x)
     expected = theirs.decision_function(x)
-    np.testing.assert_allclose(ours_scaled, expected, atol=1e-3)
+    assert_allclose(ours_scaled, expected, atol=1e-3)
     assert np.sum(ours.dual_coef_) == pytest.approx(1.0)
     few = x[:50]
     scores = density.fit(few).score_samples(few)
     expected = Gaussian(0.3)(few, few).mean(axis=1)
-    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+    assert_allclose(scores, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -375,9 +374,7 @@ def test_smote_stored_rows():
     in_input_space = TwoClassSVM(KERNEL, C=5.0, remedies=(Smote(),)).fit(x, y)
 
     assert in_feature_space.support_.max() < 60
-    np.testing.assert_array_equal(
-        in_feature_space.support_vectors_, x[in_feature_space.support_]
-    )
+    assert_array_equal(in_feature_space.support_vectors_, x[in_feature_space.support_])
     synthetic = in_input_space.support_ >= 60
     assert synthetic.any()
     assert np.all(in_input_space.dual_coef_[0, synthetic] > 0)
@@ -390,7 +387,7 @@ def test_a_single_positive_row_has_nothing_to_interpolate_with(remedy):
     plain = TwoClassSVM(KERNEL, remedies=()).fit(x, y)
     remedied = TwoClassSVM(KERNEL, remedies=(remedy,)).fit(x, y)
     expected = plain.decision_function(x)
-    np.testing.assert_array_equal(remedied.decision_function(x), expected)
+    assert_array_equal(remedied.decision_function(x), expected)
 
 
 def test_e_smote_combines_with_a_factor_and_costs():
@@ -402,7 +399,7 @@ def test_e_smote_combines_with_a_factor_and_costs():
     dear = TwoClassSVM(KERNEL, C=5.0, remedies=remedies).fit(x, y)
     assert np.ptp(machine.factor_at(x)) > 0.1
     expected = plain.decision_function(x)
-    np.testing.assert_allclose(none.decision_function(x), expected, atol=1e-6)
+    assert_allclose(none.decision_function(x), expected, atol=1e-6)
     assert dear.predict(x).mean() >= plain.predict(x).mean()
 
 

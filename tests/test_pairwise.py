@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
+from numpy.testing import assert_allclose
 
 from screening import TwoClassSVM
 from screening.errors import UsageError
@@ -50,7 +51,7 @@ def test_weights_of_any_size_keep_their_digits(factor):
     exact = Gaussian(0.2)(x, centres) @ weights
     tiny = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
     sums = weighted_sum(Gaussian(0.2), x, centres, weights)
-    np.testing.assert_allclose(sums, exact, rtol=2e-6)
+    assert_allclose(sums, exact, rtol=2e-6)
     expected = np.full(9, 9 * 3e-308)
     assert tiny == pytest.approx(expected, rel=1e-12)
 
@@ -128,7 +129,7 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
     x, centres = rows_and_centres(3)
     of_no_row = weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres)))
     of_no_centre = weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0))
-    np.testing.assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
+    assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
     assert of_no_row.shape == (0,)
     assert np.array_equal(of_no_centre, np.zeros(len(x)))
 
@@ -167,7 +168,7 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
         norm, x, centres, terms, dtype=bump_precision(norm, centres, rates)
     )[0]
 
-    np.testing.assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
+    assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("n_features", [1, 5, 30])
@@ -179,7 +180,7 @@ def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_featur
     assert ours.dtype == np.float32
     assert np.array_equal(ours, ours.T)
     assert np.array_equal(np.diagonal(ours), np.ones(len(x)))
-    np.testing.assert_allclose(ours, kernel(x, x), atol=1e-6)
+    assert_allclose(ours, kernel(x, x), atol=1e-6)
 
 
 @njit
@@ -229,14 +230,12 @@ def test_vector_code_gives_what_a_plain_loop_gives(
     apart, sums = plain_sums(x, centres, norm, np.full(m, 0.3), weights)
     _, bumps = plain_sums(x, centres, norm, rates, weights)
 
-    np.testing.assert_allclose(
-        distances(norm, x, centres, dtype=dtype), apart, rtol=close
-    )
+    assert_allclose(distances(norm, x, centres, dtype=dtype), apart, rtol=close)
     terms = [(0.3, weights), (rates, weights)]
     both = weighted_sums(norm, x, centres, terms, dtype=dtype)
     size = np.sqrt(np.square(weights).sum())
     for ours, plain in zip(both, (sums, bumps), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=0, atol=close * size)
+        assert_allclose(ours, plain, rtol=0, atol=close * size)
 
 
 SUM = """

@@ -5,10 +5,10 @@ in `tests/released`.
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from numpy.testing import assert_allclose
 from written_files import scores_in
 
 from screening import load_model, score
@@ -38,7 +38,7 @@ def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
 
     then = scores_in(folder / LAST_NIGHT)
     now = scores_in(tmp_path / "run")
-    np.testing.assert_allclose(now["score"], then["score"], rtol=1e-6)
+    assert_allclose(now["score"], then["score"], rtol=1e-6)
     assert now["flagged"].tolist() == then["flagged"].tolist()
 
 

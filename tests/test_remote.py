@@ -12,9 +12,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from flow_cohorts import patients, written
+from pandas.testing import assert_frame_equal
 
 from screening import read_cohort
 from screening.errors import CohortError, UsageError
@@ -45,9 +45,7 @@ def bucket(tmp_path, monkeypatch):
 @pytest.mark.parametrize("end", ["", "/", "/*.[cp]*"])
 def test_a_folder_or_glob_elsewhere_reads_as_the_table(end, bucket, tmp_path):
     cohort = read_cohort(bucket + end, **ROLES)
-    pd.testing.assert_frame_equal(
-        cohort.features, read_cohort(patients(), **ROLES).features
-    )
+    assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
     files = [(name, digest_of(tmp_path / name)) for name in ("a.csv", "b.parquet")]
     read = [(file.name, file.sha256) for file in cohort.source.files]
     assert read == files
@@ -118,9 +116,7 @@ def test_an_s3_bucket_is_read(s3, monkeypatch, tmp_path):
 
     cohort = read_cohort("s3://ward/past.parquet", **ROLES)
 
-    pd.testing.assert_frame_equal(
-        cohort.features, read_cohort(patients(), **ROLES).features
-    )
+    assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
     with pytest.raises(UsageError, match="no such file"):
         read_cohort("s3://ward/nowhere.parquet")
     with pytest.raises(UsageError) as refused:
@@ -314,7 +310,7 @@ def test_partitioned_parquet(tmp_path):
 
     assert days == ["2026-03-01"] * 100 + ["2026-03-02"] * 140
     of_table = read_cohort(table, **ROLES)
-    pd.testing.assert_frame_equal(whole.features, of_table.features)
+    assert_frame_equal(whole.features, of_table.features)
     assert [file.name for file in night.files] == ["day=2026-03-02/part-0.parquet"]
     assert night.files[0].header == [*table.columns, "day"]
     block, *_ = night.files[0].blocks(["day"], 500)

@@ -15,6 +15,7 @@ from flow_cohorts import night_of_patients, patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, of_ward
+from numpy.testing import assert_array_equal
 from written_files import scores_in
 
 from screening import history, load_model, open_ledger, read_cohort, train
@@ -336,7 +337,7 @@ def test_retrain_row_counts_once(champion, folder, told, same, changed):
     assert len(np.unique(cohort.id)) == cohort.n_rows - shared
     assert (cohort.group is not None) == bool(shared)
     patients_of_rows = cohort.group if shared else cohort.id
-    np.testing.assert_array_equal(patients_of_rows, cohort.id)
+    assert_array_equal(patients_of_rows, cohort.id)
 
 
 def test_retrain_fixed_parameters(champion, folder):

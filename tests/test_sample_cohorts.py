@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from pandas.testing import assert_frame_equal
 from written_files import names_in
 
 from screening.contract.contract import Contract
@@ -48,7 +49,7 @@ def test_the_folder_holds_the_tables_that_the_script_makes(tmp_path):
         kept = (SAMPLES / name).read_bytes()
         assert kept == (tmp_path / name).read_bytes()
     for name in PROSTATE:  # not bytes: a Parquet file names the pyarrow that wrote it
-        pd.testing.assert_frame_equal(table_of(name), table_of(name, tmp_path))
+        assert_frame_equal(table_of(name), table_of(name, tmp_path))
 
 
 @pytest.mark.parametrize(

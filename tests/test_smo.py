@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from independent import duals
 from independent.duals import certificate
 from machines_cohort import problem_of, rows_and_labels, three_clouds, two_clouds
+from numpy.testing import assert_allclose
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.kernels import Gaussian, Laplacian
@@ -112,7 +113,7 @@ def test_smo_scale_of_c_and_cache(kind):
     # Costs take the scale of c, nu's bounds do not.
     largest = {"one_class": 1.0}.get(kind, 2.0**20)
     expected = largest * plain.alphas
-    np.testing.assert_allclose(tiny.alphas, expected, rtol=1e-9)
+    assert_allclose(tiny.alphas, expected, rtol=1e-9)
     assert tiny.n_iter == plain.n_iter
     assert tiny.gap == pytest.approx(plain.gap)
     # Two rows of cache give the same bits as all.
@@ -274,7 +275,7 @@ def test_gram_beyond_memory(machine):
     assert isinstance(solvers.gram_within(Gaussian(0.3), little), KernelRows)
     (by_rows,) = machine.fit_each([None], x, y, cache=little)
     decisions = by_rows.decision_function(x)
-    np.testing.assert_allclose(decisions, whole, atol=5e-3)
+    assert_allclose(decisions, whole, atol=5e-3)
 
 
 @pytest.mark.parametrize("name", SEARCHED)

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from written_files import read_json
 
 from screening import (
@@ -206,7 +207,7 @@ def test_arrays_refused():
 
     assert len(content) < 5000
     for name, value in unpack(content).items():
-        np.testing.assert_array_equal(value, arrays[name], strict=True)
+        assert_array_equal(value, arrays[name], strict=True)
     objects = np.array([{}], dtype=object)
     with pytest.raises(ValueError, match="Object arrays"):
         pack({"a": objects})

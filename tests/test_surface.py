@@ -16,7 +16,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from flow_cohorts import night_of_patients, patients, voxels
+from numpy.testing import assert_allclose, assert_array_equal
 from numpydoc.validate import validate
+from pandas.testing import assert_frame_equal, assert_series_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -65,7 +67,7 @@ def test_table_in_memory(model):
         beside=(),
     )
 
-    pd.testing.assert_frame_equal(model.score_frame(tonight), arrow)
+    assert_frame_equal(model.score_frame(tonight), arrow)
     assert again.digest == model.digest
     with pytest.raises(UsageError, match="give label to read_cohort"):
         train(cohort, label="ill")
@@ -272,7 +274,7 @@ def test_sample_weight_zero_leaves_out():
 
     ours = weighted.held_out_.set_index("id")["score"]
     theirs = part.held_out_.set_index("id")["score"]
-    pd.testing.assert_series_equal(ours, theirs[ours.index])
+    assert_series_equal(ours, theirs[ours.index])
 
 
 @pytest.mark.parametrize(
@@ -317,15 +319,13 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
     assert screen.positive_ == "yes"
     flagged = rows["flagged"]
     is_positive = screen.decision_function(NIGHT) >= 0
-    np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", flagged)
-    np.testing.assert_array_equal(is_positive, flagged)
+    assert_array_equal(screen.predict(NIGHT) == "yes", flagged)
+    assert_array_equal(is_positive, flagged)
     assert turned.classes_.tolist() == ["a case", "none"]
     assert turned.positive_ == "a case"
-    np.testing.assert_allclose(
-        turned.decision_function(NIGHT), -screen.decision_function(NIGHT)
-    )
+    assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
     is_a_case = turned.predict(NIGHT) == "a case"
-    np.testing.assert_array_equal(is_a_case, flagged)
+    assert_array_equal(is_a_case, flagged)
     assert codes.classes_.dtype.kind == "i"
     assert codes.positive_ == 1
     assert set(codes.predict(NIGHT)) <= {0, 1}
@@ -338,9 +338,7 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
 def test_chances_are_there_where_they_were_earned(few, calibrated):
     night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
     chances = calibrated.predict_proba(night)
-    np.testing.assert_array_equal(
-        chances[:, 1], calibrated.score_frame(night)["chance"]
-    )
+    assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
     with pytest.raises(AttributeError) as refused:
         few.predict_proba(NIGHT)
     assert "too few to calibrate" in str(refused.value.__cause__)
@@ -361,8 +359,8 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
     assert again.model_.id == apart.model_.id == screen.model_.id
     assert again.rule == screen.rule
     expected = screen.predict(NIGHT)
-    np.testing.assert_array_equal(again.predict(NIGHT), expected)
-    np.testing.assert_array_equal(arrow.predict(NIGHT), expected)
+    assert_array_equal(again.predict(NIGHT), expected)
+    assert_array_equal(arrow.predict(NIGHT), expected)
     with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
         pickle.dumps(screen)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax, logit
 from sklearn.metrics import accuracy_score
 from written_files import page_in
@@ -272,11 +273,11 @@ def test_class_log_odds_are_those_of_the_probabilities():
     sure = (p > 1e-6) & (p < 1 - 1e-6)
     assert sure.sum() > 10
     expected = logit(p[sure])
-    np.testing.assert_allclose(found[sure], expected, rtol=1e-6)
+    assert_allclose(found[sure], expected, rtol=1e-6)
     assert np.isfinite(found).all()
     of_two = logs[:, :2]
     difference = logs[:, 1] - logs[:, 0]
-    np.testing.assert_array_equal(class_log_odds(of_two), difference)
+    assert_array_equal(class_log_odds(of_two), difference)
 
 
 def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
