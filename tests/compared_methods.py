@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 
 from screening import (
     GMean,
@@ -48,7 +49,7 @@ QUICK = {
 
 
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     code = np.arange(n_rows) % 5
     code = (code == 0).astype(int) if classes == 2 else code % 3
     return pd.DataFrame(

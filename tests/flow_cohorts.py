@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 
 
 def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFrame:
     """Two informative values, one that is often missing, one category; one patient a
     row.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     ill = rng.random(n_rows) < share
     fever = rng.normal(37, 0.5, n_rows) + 0.8 * ill
     crp = np.exp(rng.normal(2, 0.7, n_rows) + 0.9 * ill)
@@ -35,7 +36,7 @@ def night_of_patients(n_rows: int = 240, seed: int = 0) -> pd.DataFrame:
 
 def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     """Three tissues of several patients, one of them rare, with a shift a patient."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n_rows = n_patients * each
     tissue = rng.choice(["gland", "zone", "lesion"], n_rows, p=[0.5, 0.4, 0.1])
     middle = {

@@ -5,6 +5,7 @@ classes.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import default_rng
 from scipy.stats import norm
 
 from screening.model_selection.fold_fits import Resources
@@ -47,7 +48,7 @@ class Folded:
 
 def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.ndarray]:
     """Rows and labels of a cohort whose number of positives is chance too."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = rng.random(n_rows) < prevalence
     x = rng.normal(size=(n_rows, FEATURES))
     x[y, :SHIFTED] += APART
@@ -64,7 +65,7 @@ def folded(
     """Fisher's discriminant on the first features, a machine for each fold of each
     repeat.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     used = x[:, :features]
     scores = np.empty((repeats, len(y)))
     folds = np.empty((repeats, len(y)), int)

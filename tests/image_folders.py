@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -32,7 +33,7 @@ def brain(
     """Channels, mask and lesions of one patient; a lesion is a block of 2 x 2 x 2,
     brighter by its class.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[1:-1, 1:-1, 1:-1] = 1
     lesion = np.zeros(shape, dtype=np.uint8)

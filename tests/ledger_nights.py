@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.random import default_rng
 
 from screening.ledger.entries import Night
 from screening.ledger.nights import open_night, series_by
@@ -120,9 +121,9 @@ def simulate(
     """Nights of a ward: every patient stays five nights, three in twenty are ill, all
     are judged.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     is_case = np.arange(400) % 20 < 3
-    past = np.random.default_rng(1).normal(size=400) + 2.0 * is_case
+    past = default_rng(1).normal(size=400) + 2.0 * is_case
     edges = inner_edges(past)
     known = tuple(np.bincount(score_cells(past, edges)).tolist())
     truth: dict[str, set[str]] = {

@@ -1,6 +1,7 @@
 """Small made-up rows the machines' tests share, and problems of them."""
 
 import numpy as np
+from numpy.random import default_rng
 
 from screening.solvers import Problem
 
@@ -9,7 +10,7 @@ def two_clouds(
     n_rows: int = 60, n_features: int = 3, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping clouds, about one row in four positive."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = (np.arange(n_rows) % 4 == 0).astype(int)
     noise = rng.normal(size=(n_rows, n_features))
     return noise + 1.2 * y[:, None], y
@@ -19,7 +20,7 @@ def three_clouds(
     n_rows: int = 60, n_features: int = 2, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Three overlapping clouds of unequal numbers: labels 'a', 'b', 'c'."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     codes = np.array([0, 1, 1, 2, 2, 2])[np.arange(n_rows) % 6]
     centres = np.array(
         [
@@ -34,7 +35,7 @@ def three_clouds(
 
 
 def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     x = rng.normal(size=(n, n_features))
     score = x[:, 0] + 0.7 * rng.normal(size=n)
     return x, np.where(score > 1.0, 1.0, -1.0)

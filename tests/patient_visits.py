@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 
 PATIENTS = 40
 
@@ -14,7 +15,7 @@ def visits(
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Each row's patient, and what was measured on several visits, one below the
     other."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
     age = rng.integers(20, 90, patients)
     level = rng.normal(size=(patients, 6))

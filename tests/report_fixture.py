@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 
 from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
@@ -52,7 +53,7 @@ def validated(
 ) -> dict[str, Any]:
     """What validation says of normal scores, those of the cases by `shift` higher."""
     y = np.arange(n) < cases
-    scores = np.random.default_rng(seed).normal(0, 0.4, n) + shift * y
+    scores = default_rng(seed).normal(0, 0.4, n) + shift * y
     return {
         "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
         "curve": curve(scores, y).to_dict(),
@@ -233,7 +234,7 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
     """Return a run.json of about n rows with about a third flagged."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     model = nosocomial_model()
     threshold = model["operating_points"][0]["threshold"]
     scores = np.sort(rng.normal(0, 0.4, n) + 0.75 * (rng.random(n) < 0.2))[::-1]
@@ -313,7 +314,7 @@ CLASSES = ["CG", "PZ", "stroma", "PIN", "G3+3", "G3+4", "atrophy", "G4+4", "G4+3
 
 
 def voxel_model() -> dict[str, Any]:
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     model = nosocomial_model()
     shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
     parts = {
@@ -380,7 +381,7 @@ def voxel_model() -> dict[str, Any]:
 def voxel_run() -> dict[str, Any]:
     run = nosocomial_run(refused=0)
     model = voxel_model()
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     t = np.linspace(-1.2, 2.0, 300).tolist()
     grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}
     run["model"] = {
@@ -530,7 +531,7 @@ def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
     """A model document with every block that training can add."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     positive = rng.random(1500) < 0.2
     rates = {
         "sensitivity": estimate(0.9, 0.75, 0.97),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from independent import duals, methods
 from machines_cohort import three_clouds, two_clouds
+from numpy.random import default_rng
 
 from screening import build
 from screening.estimators.remedies.over_sampling import ESmote
@@ -19,7 +20,7 @@ GAMMA = 0.4
 
 
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     noise = rng.normal(size=(n_rows, x.shape[1]))
     return x.mean(axis=0) + 1.5 * x.std(axis=0) * noise
 

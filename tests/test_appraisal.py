@@ -11,6 +11,7 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from scipy.optimize import brentq
@@ -51,7 +52,7 @@ def scored(
     shift: float = 1.5,
     seed: int = 0,
 ):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     positive = rng.random(n) < share
     scores = rng.normal(size=n) + shift * positive
     return scores, positive, rng.integers(0, 5, n)
@@ -70,7 +71,7 @@ def table_of(**columns) -> pd.DataFrame:
 
 def test_platt_nearly_separated():
     """Of nearly separated scores Platt scaling is that of scikit-learn."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     positive = np.arange(360) % 6 == 0
     scores = 0.3 * rng.normal(size=360) + 4 * positive
     positive[[3, 12]] = True, False
@@ -149,7 +150,7 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
 def test_flag_rate_enriched_sample():
     """Flag rates of a sample rich in cases are those of the whole table."""
     scores, positive, _ = scored(20_000, share=0.1)
-    kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
+    kept = positive | (default_rng(1).random(20_000) < 0.3)
     sample = JudgedRows(scores[kept], positive[kept], 1.0, share=positive.mean())
     sampled_levels = table_of(s=["x"] * kept.sum())
     (of_sample,) = performance_by_subgroup(sampled_levels, sample)
@@ -266,7 +267,7 @@ def test_estimate_row_headline():
 
 
 def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     hit = 0
     for _ in range(300):
         ill = rng.random(500) < 0.15
@@ -305,7 +306,7 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     prevalence = float(positive.mean())
     fitted = calibrate(scores, positive, fold, prevalence, **more)
     few = np.arange(500)
-    noise = np.random.default_rng(0).normal(size=500)
+    noise = default_rng(0).normal(size=500)
     earned = []
     for n in (19, 20):
         is_case = few < n
@@ -385,7 +386,7 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
 
     A prevalence of None is that of the cohort, which is not known either.
     """
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     at = np.array([-0.5, 0.7, 2.0])
     true = (
         1.2 * at
@@ -443,7 +444,7 @@ def test_prevalence_unknown_sensitivity():
 
 
 def calibration(seed: int) -> Calibration:
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     positive = np.arange(900) % 6 == 0
     scores = rng.normal(size=900) + 1.5 * positive
     fold = np.arange(900) % 5
@@ -553,14 +554,14 @@ def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
 @pytest.mark.parametrize("grouped", [False, True])
 def test_intercept_of_calibration_holds_what_was_planted(grouped):
     """Its interval covers the shift of the log odds in about 95 of 100 tables."""
-    rng = np.random.default_rng(1000)
+    rng = default_rng(1000)
     scores = rng.normal(-1.5, 1, 200_000)
     spread = 0.8 if grouped else 0.0
     chance = expit(scores + 0.5 + spread * rng.normal(size=200_000))
     shift = brentq(lambda a: (expit(scores + a) - chance).mean(), -1, 2)
     held = 0
     for seed in range(200):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         scores = rng.normal(-1.5, 1, 600)
         of_patient = np.zeros(600)
         groups = None

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from pandas.testing import assert_frame_equal
 from written_files import page_in, read_json
@@ -36,7 +37,7 @@ from screening.store.model import Model
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("approval")
     table = patients()
-    shuffled = np.random.default_rng(5).permutation(table["ill"])
+    shuffled = default_rng(5).permutation(table["ill"])
     chance = table.assign(ill=shuffled)
     written(night_of_patients(40, seed=9), place / "night.csv")
     for name, past in (("good", table), ("poor", chance)):
@@ -172,7 +173,7 @@ OTHER = MaxFlagRate(0.25)
 
 
 def ward(n: int = 240, seed: int = 3) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     ill = rng.random(n) < 0.3
     return pd.DataFrame(
         {

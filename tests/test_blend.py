@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from flow_cohorts import patients
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -171,7 +172,7 @@ def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
 
 def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     estimator = BlendedClassifier((build("svm_weighted"), build("logistic")), folds=3)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = (rng.random(120) < 0.3).astype(int)
     x = rng.normal(size=(120, 3)) + y[:, None]
     moved = x * np.array([2.0**12, 1.0, 2.0**-9])
@@ -248,7 +249,7 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
 
 @pytest.fixture
 def noise(cohort, monkeypatch):
-    noise = np.random.default_rng(0).normal(size=cohort.n_rows)
+    noise = default_rng(0).normal(size=cohort.n_rows)
     monkeypatch.setattr(Logistic, "decide", lambda own, x: np.resize(noise, len(x)))
 
 
@@ -310,7 +311,7 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
 
 
 def test_of_many_cases_the_weights_are_those_of_the_best_mean():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     ill = rng.random(10_000) < 0.4
     told = ill + rng.normal(size=10_000)
     similar = told + rng.normal(0, 2, 10_000)

@@ -10,6 +10,7 @@ import pytest
 from flow_cohorts import columns_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from screening.contract.contract import Contract
@@ -29,7 +30,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 
 
 def cohort_of(folder, n_rows=80, seed=0, **columns):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     is_missing = rng.random(n_rows) < 0.2
     age = np.where(is_missing, np.nan, rng.normal(60, 15, n_rows))
     frame = pd.DataFrame(
@@ -73,7 +74,7 @@ def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
 
 @pytest.mark.parametrize("size", [1e300, 1e-300])
 def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
-    ages = np.random.default_rng(3).normal(60, 15, 80)
+    ages = default_rng(3).normal(60, 15, 80)
     cohort = cohort_of(tmp_path, age=ages)
     usual = Encoder(CONTRACT).fit(cohort).transform(cohort)
     cohort = cohort_of(tmp_path, age=ages * size)
@@ -178,7 +179,7 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
 
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     cohort = cohort_of(tmp_path)
-    order = np.random.default_rng(0).permutation(cohort.n_rows)
+    order = default_rng(0).permutation(cohort.n_rows)
     features = dict(reversed(FEATURES.items()))
     backwards = Contract.from_dict({"cohort": {}, "features": features})
     own = Encoder(CONTRACT).fit(cohort)
@@ -208,7 +209,7 @@ def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
     finer = [
         f"{chapter}{number / 10}" for chapter in "IK" for number in range(200, 400)
     ]
-    codes = np.random.default_rng(0).choice(finer, 2000)
+    codes = default_rng(0).choice(finer, 2000)
     cohort = coded_cohort(tmp_path, [*codes, *[None] * 50])
     encoder = Encoder(cohort.contract).fit(cohort)
     again = Encoder.from_state(cohort.contract, encoder.state())
@@ -243,7 +244,7 @@ def test_bundle_of_category(tmp_path):
     codes = ["5", "41", "410.1", "411", "V10", "V45"] + [
         f"6{number:02}" for number in range(40)
     ]
-    drawn = np.random.default_rng(5).integers(0, len(codes), 900)
+    drawn = default_rng(5).integers(0, len(codes), 900)
     diagnosis = np.array(codes)[drawn]
     cohort = cohort_of(tmp_path, n_rows=900, drug=diagnosis)
     encoder = Encoder(CONTRACT).fit(cohort)

@@ -6,6 +6,7 @@ import pytest
 from flow_cohorts import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort, read_cohort, starter_contract
@@ -16,7 +17,7 @@ N = 60
 
 
 def cohort_of(folder, **columns):
-    usable = np.random.default_rng(0).random(N)
+    usable = default_rng(0).random(N)
     table = pd.DataFrame({"usable": usable, **columns})
     return written(table, folder / "past.csv")
 
@@ -58,7 +59,7 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert "x" in columns
 
 
-DRAWN = np.random.default_rng(1)
+DRAWN = default_rng(1)
 DAYS = 44_931 + 3 * np.arange(N) % 365
 IDENTITIES = (
     "patient_id",
@@ -348,7 +349,7 @@ def test_reading_with_flag_or_unit(tmp_path, text, number):
 
 
 def stays(n_rows=600, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     codes = [*map(str, range(380, 440)), "V57", "V58", "E909", "250.01", "250.83"]
     return pd.DataFrame(
         {
@@ -463,7 +464,7 @@ def test_inference_coordinates(tmp_path):
     are looked for.
     """
     grid = np.arange(N)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     sides = {"x": grid, "y": grid % 3, "z": grid}
     path = cohort_of(tmp_path, patient_id=["a", "b"] * 30, **sides)
     voxels, _ = starter_contract(path)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 
@@ -31,7 +32,7 @@ CONTRACT = Contract.from_dict({"cohort": ROLES, "features": FEATURES})
 
 
 def table(n_rows, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     frame = pd.DataFrame(
         {
             "id": [f"{i:05d}" for i in range(n_rows)],
@@ -153,7 +154,7 @@ def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
     contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
     peaks = []
     for n_rows in (30_000, 180_000):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         path = tmp_path / f"{n_rows}.parquet"
         groups = np.where(np.arange(n_rows) % 2, "p1", "p2")
         rows = pa.table(
@@ -206,7 +207,7 @@ def test_normalised_values_do_not_depend_on_a_groups_unit(
     tmp_path_factory, scale, shift
 ):
     folder = tmp_path_factory.getbasetemp()
-    x = np.random.default_rng(1).normal(size=30)
+    x = default_rng(1).normal(size=30)
     features = {"flux": FEATURES["flux"]}
     contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
     seen = []

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from screening.monitoring.column_drift import (
@@ -25,7 +26,7 @@ from screening.monitoring.column_drift import (
 )
 
 CRP = Measure("values", "crp")
-VALUES = np.random.default_rng(0).normal(size=20_000)
+VALUES = default_rng(0).normal(size=20_000)
 EDGES = np.quantile(VALUES, np.arange(1, 20) / 20)
 N_NIGHTS = 118
 BEDS = 57
@@ -41,8 +42,8 @@ def ward(
 
     `shared`: standard deviation that a night of all wards has in common.
     """
-    rng = np.random.default_rng(seed)
-    of_night = shared * np.random.default_rng(99).normal(size=N_NIGHTS)
+    rng = default_rng(seed)
+    of_night = shared * default_rng(99).normal(size=N_NIGHTS)
     values = rng.normal(size=BEDS)
     names = np.arange(BEDS)
     counts = []
@@ -118,7 +119,7 @@ def test_shared_counts_the_patients_of_two_nights():
 
 
 def test_shared_of_a_sample_is_that_of_all_patients():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     everyone = [np.unique(rng.integers(0, 3000, 1500)) for _ in range(4)]
     sizes = np.array([len(night) for night in everyone])
     sample = [night[night < 600].tolist() for night in everyone]
@@ -269,7 +270,7 @@ def test_bound_grows_with_the_number_of_tests():
 
 @pytest.mark.parametrize("factor", [0.5, 1.3, 2.0])
 def test_factor_of_values_that_read_otherwise(factor):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     edges = np.exp(EDGES)
     before = np.exp(rng.normal(size=20_000))
     recent = factor * np.exp(rng.normal(size=20_000))
@@ -285,7 +286,7 @@ def test_factor_of_values_that_read_otherwise(factor):
 
 
 def test_factor_of_values_around_zero_is_a_shift():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     values = rng.normal(size=20_000)
     counts = np.array(
         [
@@ -299,7 +300,7 @@ def test_factor_of_values_around_zero_is_a_shift():
 
 
 def test_outbreak_of_many_new_cases_is_named_with_its_night():
-    new_cases = np.random.default_rng(0).poisson(2, 100)
+    new_cases = default_rng(0).poisson(2, 100)
     new_cases[-3:] = 12
     cases = outbreak([f"{night:03d}" for night in range(100)], new_cases, 40)
     assert cases.since == "097"
@@ -308,7 +309,7 @@ def test_outbreak_of_many_new_cases_is_named_with_its_night():
 
 
 def test_outbreak_of_wards_at_rest_is_as_rare_as_stated():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     nights = [f"{night:03d}" for night in range(104)]
     n_named = 0
     for _ in range(2000):
@@ -321,7 +322,7 @@ def test_outbreak_of_wards_at_rest_is_as_rare_as_stated():
 @pytest.mark.parametrize("dispersion", [1.0, 1.5, 2.0])
 def test_outbreak_chance_is_kept_where_nights_differ(dispersion):
     """One look in a thousand is beyond a chance of .001, however nights differ."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     shape = (40_000, 97)
     counts = rng.poisson(3, shape)
     if dispersion > 1:
@@ -341,7 +342,7 @@ def test_outbreak_chance_is_kept_where_nights_differ(dispersion):
 )
 def test_outbreak_that_triples_new_cases_is_named(n_nights, least):
     """Of wards with three new cases a night, in a site of four."""
-    rng = np.random.default_rng(6)
+    rng = default_rng(6)
     dates = [f"{night:03d}" for night in range(104 + n_nights)]
     n_named = 0
     for _ in range(200):
@@ -354,7 +355,7 @@ def test_outbreak_that_triples_new_cases_is_named(n_nights, least):
 
 
 def test_slow_rise_of_a_share_that_doubles_in_half_a_year():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     n_nights = 270
     rate = np.interp(np.arange(n_nights), [60, 240], [0.06, 0.2])
     sizes = np.full(n_nights, 120)

@@ -14,6 +14,7 @@ from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from patient_visits import named
@@ -405,7 +406,7 @@ def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
 
 
 def test_weights_count_as_copies_of_rows():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     y = rng.random(40) < 0.4
     scores = rng.normal(size=40) + y
     weights = rng.integers(0, 3, size=(1, 40))
@@ -424,7 +425,7 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     """A sum of what each row (or group) adds; the rows of a class are as many as they
     are.
     """
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     target = rng.choice(3, 400, p=[0.6, 0.3, 0.1])
     groups = np.arange(400) % n_groups
     right, others = rng.random((2, 400)) < np.array([[0.8], [0.6]])

@@ -15,6 +15,7 @@ from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, night
+from numpy.random import default_rng
 from scipy.stats import binom
 from written_files import page_in
 
@@ -92,13 +93,13 @@ QUIET = {
 @pytest.mark.parametrize("name", QUIET)
 def test_control_false_alarms(name):
     """Of a thousand quiet histories at most one night in a hundred signals."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     shares = [signals(*QUIET[name](rng)).mean() for _ in range(1000)]
     assert np.mean(shares) <= 0.011
 
 
 def test_a_doubled_rate_is_seen_within_two_weeks():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     seen = []
     for _ in range(200):
         quiet, sizes = binomial(rng, 240, 0.05, 20)
@@ -296,7 +297,7 @@ def test_drift_test_repeatable(known, seen):
 
 
 def test_a_p_value_is_as_often_small_as_it_says():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     p = []
     for _ in range(300):
         past = rng.normal(size=200)
@@ -310,7 +311,7 @@ def test_a_p_value_is_as_often_small_as_it_says():
 def test_drift_power():
     """Half a standard deviation is seen in three hundred rows and nothing where there
     is none."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
 
     def drift_by(change: float) -> ScoreCounts:
         past = rng.normal(size=683)
@@ -325,7 +326,7 @@ def test_drift_power():
 
 def test_drift_alarm_reason():
     """An alarm is a reason with figure threshold and remedy and its direction."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     past = rng.normal(size=500)
     up = drift_of(past, rng.normal(size=300) + 0.8, "group")
     same = drift_of(past, rng.normal(size=300))
@@ -395,7 +396,7 @@ def stays(
 @pytest.mark.parametrize("stay", [1, 5, 7])
 def test_drift_long_stays(stay):
     """Over nights a patient counts once so that long stays raise no alarm."""
-    rng = np.random.default_rng(stay)
+    rng = default_rng(stay)
     drifts = [drift_over(stays(rng, stay)) for _ in range(60)]
     n_drifts = sum(drift.reason is not None for drift in drifts)
     n_stays = -(-14 // stay)
@@ -407,7 +408,7 @@ def test_drift_long_stays(stay):
 
 def test_drift_ward_unlike_training():
     """Drift over nights of a ward unlike training is held to its own nights."""
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     nights = stays(rng, 5, nights=64, by=1.0)
     recent = nights[-14:]
     assert drift_over(recent).reason is not None
@@ -415,7 +416,7 @@ def test_drift_ward_unlike_training():
 
 
 def test_drift_over_nights_beside_its_own_nights_is_named():
-    rng = np.random.default_rng(9)
+    rng = default_rng(9)
     earlier = stays(rng, 5, nights=50, by=1.0)
     recent = [
         night.replace(who=tuple(number + 10_000 for number in night.who))
@@ -531,7 +532,7 @@ def test_images_count_once_by_their_highest_voxel(tissue_model, tmp_path, monkey
 
 def visits(n_patients, each, seed):
     """A table of patients with so many visits each, and a weak condition."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = n_patients * each
     x = rng.normal(size=(n, 3))
     crp = x[:, 0] + rng.normal(size=n)

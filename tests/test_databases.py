@@ -15,6 +15,7 @@ from commands import LOGISTIC, WHO, screen
 from database_places import in_database, in_duckdb, in_sqlite, said_to
 from flow_cohorts import night_of_patients, patients, written
 from ledger_places import schema
+from numpy.random import default_rng
 from typer.testing import CliRunner
 from written_files import names_in, read_json
 
@@ -407,7 +408,7 @@ def omop() -> dict[str, pd.DataFrame]:
     """Persons with one stay each; every fifth gets sepsis on its third day, some had it
     on their first.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     number = np.arange(STAYS)
     later = pd.Timestamp("2026-03-03").date()
     values = pd.DataFrame(

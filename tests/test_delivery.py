@@ -5,11 +5,11 @@ another ward's.
 import datetime
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients, written
+from numpy.random import default_rng
 from written_files import page_in, read_json
 
 from screening import score
@@ -193,7 +193,7 @@ def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
 
 def test_delivery_hashes_of_large_nights():
     """Patients of large nights are compared on the hashes that both kept."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     everybody = rng.permutation(100_000)[:3000].tolist()
     new = rng.integers(100_000, 2**32, 600).tolist()
     tonight = [*everybody[:2400], *new]

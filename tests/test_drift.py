@@ -14,6 +14,7 @@ from flow_cohorts import columns_of, patients, written
 from gated_tables import CONTRACT, count_in, gated, stored
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
 from written_files import page_in
 
@@ -90,8 +91,8 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
     assert len(np.unique(equal_shares(counts, 10))) <= 10
 
 
-IS_GIVEN = np.random.default_rng(0).random(600) > 0.75
-ZEROS = IS_GIVEN * np.random.default_rng(1).lognormal(1, 1, 600)
+IS_GIVEN = default_rng(0).random(600) > 0.75
+ZEROS = IS_GIVEN * default_rng(1).lognormal(1, 1, 600)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_fahrenheit_night_is_stopped_and_named(n_rows):
 
 
 def test_degrees_are_not_looked_for_in_a_column_of_years():
-    ages = np.random.default_rng(0).normal(37, 0.5, 500)
+    ages = default_rng(0).normal(37, 0.5, 500)
     past = pd.DataFrame({"age": ages})
     contract = of_one("age", type="number", unit="years")
     night = 1.8 * past[:50] + 32
@@ -356,7 +357,7 @@ def measured_often(rng, n_patients, each):
 
 def test_drift_rows_of_one_patient():
     """Rows of one patient tonight or in training are not taken for many."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     names, past = measured_often(rng, 40, 50)
     night = pd.DataFrame({"crp": rng.normal(1, 0.2, 100)})
     few, past_of_few = measured_often(rng, 4, 100)
@@ -423,7 +424,7 @@ def test_drift_normalised_values(tmp_path):
     roles = {"group": "p", "label": "ill"}
     contract = Contract.from_dict({"cohort": roles, "features": {"t2": t2}})
     names = np.repeat([f"p{n}" for n in range(60)], 5)
-    values = np.random.default_rng(0).normal(100, 9, 300)
+    values = default_rng(0).normal(100, 9, 300)
     table = pd.DataFrame(
         {
             "p": names,
@@ -518,7 +519,7 @@ def test_drift_shares_bonferroni(categories):
 @given(st.integers(1, 25), st.integers(4, 80), st.integers(0, 10_000))
 def test_drift_p_value_conservative(m, n, seed):
     """The distance of two samples is never said to be rarer than it is."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     first = rng.normal(0.5, 1, m)
     second = rng.normal(0, 1, n)
     found = ks_2samp(first, second, method="exact")
@@ -541,7 +542,7 @@ def test_one_row_of_a_new_category_has_the_chance_of_a_draw(n):
 @pytest.mark.parametrize("m", [1, 5, 20, 60])
 def test_drift_unseen_false_alarms(m):
     """Unseen and outside keep their chance where nothing has changed."""
-    rng = np.random.default_rng(m)
+    rng = default_rng(m)
     unseen = []
     outside = []
     for _ in range(2000):

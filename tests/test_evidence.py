@@ -8,6 +8,7 @@ import pytest
 from fold_machines import drawn, folded, held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.special import expit, logit
 from scipy.stats import beta, norm
 
@@ -75,7 +76,7 @@ def test_specificity_interval(false, n, b):
 def test_variance_between_folds():
     """Folds that differ by their rows alone add nothing and others add what they differ
     by."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sizes = np.full(2000, 90)
     alike = rng.binomial(90, 0.8, 2000) / 90
     chances = np.clip(0.8 + 0.05 * rng.normal(size=2000), 0, 1)
@@ -204,7 +205,7 @@ def comparisons(scores, y):
 
 def test_paired_auroc_variance():
     """The paired difference of areas has the variance of its definition."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = np.arange(90) < 30
     a, b = np.round(rng.normal(size=(2, 90)) + y, 1)
     gap = comparisons(a, y) - comparisons(b, y)
@@ -234,7 +235,7 @@ def test_the_difference_of_specificities_is_its_formula(rows):
 
 
 def test_rows_alike_within_a_group_count_once_in_a_difference():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = np.arange(400) < 100
     a, b = rng.normal(size=(2, 400)) + y
 
@@ -256,7 +257,7 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
 
 
 def held_out(n_groups: int, rows: int = 50):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = n_groups * rows
     y = np.arange(n) % 5 == 0
     groups = np.repeat(np.arange(n_groups), rows)
@@ -287,7 +288,7 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     """Of the AUROC that a model of these patients would print, three settings tried."""
     frame = flow_cohorts.patients(120, 0.2, seed)
     if permuted:
-        frame["ill"] = np.random.default_rng(seed).permutation(frame["ill"])
+        frame["ill"] = default_rng(seed).permutation(frame["ill"])
     cohort = read_cohort(
         frame,
         label="ill",

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy.special import expit
 from written_files import scores_in
 
@@ -12,7 +13,7 @@ from screening.scoring.expected import count_expected, expected_cases
 
 
 def curve(n_rows=400, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     scores = rng.normal(size=n_rows)
     positive = rng.random(n_rows) < expit(1.3 * scores - 2)
     return fit_platt(scores, positive, np.ones(n_rows))
@@ -30,7 +31,7 @@ def test_intervals_hold_what_nights_then_show():
     """
     held = []
     for seed in range(300):
-        rng = np.random.default_rng(1000 + seed)
+        rng = default_rng(1000 + seed)
         scores = rng.normal(size=60)
         expected = expected_of(curve(seed=seed), scores)
         ill = rng.random(60) < expit(1.3 * scores - 2)
@@ -46,7 +47,7 @@ def test_intervals_hold_what_nights_then_show():
 
 def test_parts_add_up_exactly():
     platt = curve()
-    scores = np.random.default_rng(3).normal(size=1000)
+    scores = default_rng(3).normal(size=1000)
     chances = platt.chances(scores)[0]
     flagged = scores > 0.7
     whole = count_expected(platt, scores, chances, flagged)
@@ -80,7 +81,7 @@ def test_rows_without_chance_are_not_counted():
 
 
 def test_night_says_what_its_chances_expect(tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     ill = rng.random(500) < 0.25
     past = pd.DataFrame(
         {

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients, voxels, written
+from numpy.random import default_rng
 from written_files import page_in, read_json
 
 from screening import load_model, read_cohort, train, validate
@@ -87,7 +88,7 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     group too.
     """
     groups = None if n_groups is None else np.arange(400) % n_groups
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     past = np.arange(900) % 6 == 0
     scores = rng.normal(size=900) + 1.5 * past
     fitted = calibrate(scores, past, np.arange(900) % 5, 1 / 6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from independent.duals import certificate
 from machines_cohort import three_clouds, two_clouds
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -77,7 +78,7 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
 @pytest.mark.parametrize("n_features", [2, 30])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(15, n_features)) + offset
     z = rng.normal(size=(9, n_features)) + offset
     gaps = x[:, None] - z
@@ -104,7 +105,7 @@ def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
 
 
 KERNEL = Laplacian(0.4)
-NEW = np.random.default_rng(1).normal(size=(25, 3)) * 1.5
+NEW = default_rng(1).normal(size=(25, 3)) * 1.5
 
 
 def squares(x, z):
@@ -210,7 +211,7 @@ PASSES = 2
 
 
 def rows(n_features: int, n_rows: int = 150) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(n_features)
+    rng = default_rng(n_features)
     codes = np.arange(n_rows) % 3
     noise = rng.normal(size=(n_rows, n_features))
     return noise + 0.7 * codes[:, None], codes
@@ -244,7 +245,7 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
     "name", [name for name, kind in COMPOSED if kind == "one_class"]
 )
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
-    x = np.random.default_rng(0).normal(size=(300, n_features))
+    x = default_rng(0).normal(size=(300, n_features))
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES)
     machine.fit(x)
     expansion = machine._expansion
@@ -258,7 +259,7 @@ def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
 
 def test_one_class_wide_range_of_c():
     """One class problem of twelve decades of c is solved to its own level."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 300
     c = 10.0 ** rng.uniform(-12, 0, n)
     x = rng.normal(size=(n, 6))
@@ -335,7 +336,7 @@ def balanced(x: np.ndarray, y: np.ndarray, cost: float) -> float:
 
 @pytest.mark.parametrize("cost", [1e-4, 1e-3, 1e-2])
 def test_intercept_of_balanced_costs_does_not_flip_between_subsets(cost):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = np.arange(150) % 7 == 0
     x = rng.normal(size=(150, 5)) + y[:, None]
     intercepts = []

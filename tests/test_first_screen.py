@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import night_of_patients, patients, written
+from numpy.random import default_rng
 from written_files import page_in
 
 from screening import MaxFlagRate, read_cohort, score, train
@@ -136,7 +137,7 @@ def sample_night(tmp_path_factory):
     past = read_cohort(SAMPLES / "nosocomial_past.csv", SAMPLES / "nosocomial.toml")
     model = train(past, "logistic", search=1, jobs=1, beside=())
     table = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     with open_ledger(folder / "screening.db", make=True) as ledger:
         for date in SAMPLE_NIGHTS:
             tonight = table.sample(frac=0.9, random_state=rng)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from screening.data import stream
 from screening.data.ids import HASH_KEY
@@ -84,7 +85,7 @@ def listed(folder, scores, flagged):
 )
 def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, seed):
     """Equal ones in the order of the table."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     scores = rng.integers(levels, size=n) / levels
     flagged = rng.random(n) < share
     tables = list(listed(tmp_path_factory.mktemp("night"), scores, flagged))
@@ -139,7 +140,7 @@ def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 9000), st.integers(1, 20_000), st.integers(0, 9))
 def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
-    numbers = np.random.default_rng(seed).integers(names, size=n)
+    numbers = default_rng(seed).integers(names, size=n)
     ids = numbers.astype(str).astype(object)
     ids[::97] = None
 

@@ -10,6 +10,7 @@ import pytest
 from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 
 from screening import read_cohort
@@ -27,7 +28,7 @@ from screening.model_selection.task import infer_task
 
 
 def grouped(seed, n_groups=12, rows_each=15):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     names = np.array([f"p{i}" for i in range(n_groups)])
     groups = np.repeat(names, rows_each)
     target = (rng.random(len(groups)) < 0.2).astype(int)
@@ -87,7 +88,7 @@ def test_rows_without_an_id_are_known_by_what_they_hold():
     nameless = read_cohort(
         patients().drop(columns="patient"), label="ill", need_label=True
     )
-    order = np.random.default_rng(3).permutation(nameless.n_rows)
+    order = default_rng(3).permutation(nameless.n_rows)
     dealt = (
         (nameless, 0),
         (nameless.take(order), 0),
@@ -104,7 +105,7 @@ def test_rows_without_an_id_are_known_by_what_they_hold():
 def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell
     # nothing.
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     kind = np.repeat(np.arange(60), 10)
     ill = rng.choice(["no", "yes"], len(kind))
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": ill})

@@ -9,6 +9,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -40,7 +41,7 @@ every_forest = pytest.mark.parametrize(
     seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6)
 )
 def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     values = np.round(rng.normal(size=(60, 3)), digits)
     x = (values * 10.0**exponent).astype(np.float32)
     tree = DecisionTreeClassifier(random_state=0).fit(x, np.arange(60) % 3)
@@ -57,7 +58,7 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_trees_leaves_of_any_number(n_leaves, n_classes):
     """Leaves are numbered by words of 8 to 64 bits, and not at all in larger trees."""
-    rng = np.random.default_rng(n_leaves)
+    rng = default_rng(n_leaves)
     x = rng.normal(size=(2000, 4)).astype(np.float32)
     y = np.arange(2000) % n_classes
     fitted = []
@@ -87,7 +88,7 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
     """Growing on the drawn rows alone changes no tree, also where a tree draws no row
     of some class.
     """
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     n_rows = sum(cases)
     numbers = rng.normal(size=(n_rows, 4)).round(1)
     x = np.column_stack([np.ones(n_rows), numbers]).astype(np.float32)
@@ -107,7 +108,7 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
 
 def test_balanced_forest_rows():
     """Trees of a balanced forest stand on as many rows of each class."""
-    x = np.random.default_rng(0).normal(size=(2000, 4))
+    x = default_rng(0).normal(size=(2000, 4))
     rows = np.arange(2000)
     y = np.where(rows % 3 == 0, "some", "most")
     y[rows % 40 == 0] = "rare"
@@ -122,7 +123,7 @@ def test_balanced_forest_rows():
 def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
     x, y = two_clouds(200)
     fitted = forest.fit(x, y)
-    table = np.random.default_rng(3).normal(size=(5000, 3))
+    table = default_rng(3).normal(size=(5000, 3))
     with limit_threads(1):
         alone = fitted.decision_function(table)
 
@@ -208,7 +209,7 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
 
 def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
     """The constant of scikit-learn is a number of rows times p (1 - p)."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(600, 4)).astype(np.float32)
     y = x[:, 0] + rng.normal(size=600) > 2.2
     share = y.mean()
@@ -234,7 +235,7 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
     rows, given, monkeypatch
 ):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     new = rng.normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
     models = []
     train_theirs = lightgbm.train

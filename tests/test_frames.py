@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from flow_cohorts import patients, written
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from pandas.testing import assert_frame_equal
 from pyarrow import dataset, feather
@@ -539,7 +540,7 @@ def test_workbook_whose_directory_is_damaged(seed, tmp_path):
     path = saved(tmp_path, ROWS)
     content = bytearray(path.read_bytes())
     start = content.rindex(b"PK\x01\x02")
-    noise = np.random.default_rng(seed).integers(0, 256, 8, np.uint8)
+    noise = default_rng(seed).integers(0, 256, 8, np.uint8)
     content[start : start + 8] = noise.tobytes()
     path.write_bytes(content)
     with pytest.raises(CohortError, match="damaged"):

@@ -8,6 +8,7 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 from written_files import scores_in
 
@@ -43,7 +44,7 @@ OBSERVED = Contract(
 
 def scored_past(n_rows=300, seed=0, higher="worse"):
     """Return patients with a vendor's score of whole numbers that ranks the ill."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     ill = rng.random(n_rows) < 0.2
     points = np.round(rng.normal(4 + 3 * ill, 2))
     ews = np.clip(points, 0, 20)

@@ -15,6 +15,7 @@ from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import two_clouds
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from screening import (
@@ -226,7 +227,7 @@ def test_rows_are_let_go_as_soon_as_they_are_scored(name):
     for.
     """
     ensemble = ensemble_of(name)
-    x = np.random.default_rng(1).normal(size=(300, 3))
+    x = default_rng(1).normal(size=(300, 3))
     held = weakref.ref(x)
     gc.disable()
     try:
@@ -318,7 +319,7 @@ def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence)
 
 
 def folds_of(n_rows=200, share=0.2, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     target = (rng.random(n_rows) < share).astype(int)
     noise = rng.normal(size=n_rows)
     return target, np.arange(n_rows) % 5, noise + target
@@ -382,7 +383,7 @@ def why(decisions):
 @pytest.mark.parametrize("seed", range(5))
 def test_folds_apart_two_scores(share, seed):
     """Folds that score yes and no a little differently do not lie apart."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     yes = rng.random(N) < share
     levels = np.where(yes, 0.1, -2.3)
     of_fold = rng.normal(0, 0.1, 5)
@@ -395,7 +396,7 @@ def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
 
     Where all settings tie, the largest AUROC decides as without a rule.
     """
-    noise = np.random.default_rng(1).normal(size=N)
+    noise = default_rng(1).normal(size=N)
     scores = 0.5 * TARGET + noise
     better = scores + TARGET
     least_case = np.sort(better[TARGET == 1])[3]
@@ -416,7 +417,7 @@ def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
 
 def test_the_better_of_two_settings_wins_by_a_hundredth():
     """Of settings alike the first."""
-    noise = np.random.default_rng(1).normal(size=N)
+    noise = default_rng(1).normal(size=N)
     settings = [0.8 * TARGET + noise, 0.9 * TARGET + noise]
     decisions = np.array(settings)[..., None]
     worse = auroc(decisions[0, :, 0], TARGET == 1)
@@ -441,7 +442,7 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
 )
 def test_folds_apart_narrow_scores(n_narrow, said):
     """A fold scored far more narrowly lies apart where it has rows to tell."""
-    decisions = np.random.default_rng(4).normal(size=N)
+    decisions = default_rng(4).normal(size=N)
     narrow = np.arange(N) < n_narrow
     fold = np.where(narrow, 4, np.arange(N) % 4)
     decisions[narrow] *= 1e-4
@@ -450,7 +451,7 @@ def test_folds_apart_narrow_scores(n_narrow, said):
 
 def test_unusable_scores():
     """Scores that are constant not finite or flipped in a fold carry no threshold."""
-    decisions = np.random.default_rng(0).normal(size=N)
+    decisions = default_rng(0).normal(size=N)
     assert why(decisions) is None
     assert why(decisions + 6 * (FOLD == 3)) == APART
     with_infinity = np.where(np.arange(N) == 7, np.inf, decisions)
@@ -488,7 +489,7 @@ def test_criterion_of_several_classes_named(name):
     """With several classes these are the mean recall, and the document says so."""
     target = np.repeat([0, 1, 2], 20)
     fold = np.arange(60) % 5
-    decisions = np.random.default_rng(0).normal(size=(1, 60, 3))
+    decisions = default_rng(0).normal(size=(1, 60, 3))
     decisions[0, np.arange(60), target] += 1.0
     predicted = decisions[0].argmax(axis=1)
     recalls = [np.mean(predicted[target == code] == code) for code in range(3)]
@@ -502,7 +503,7 @@ def test_criterion_of_several_classes_named(name):
 
 def test_rates_of_settings():
     """Every setting has the rates of its own boundary on held-out rows."""
-    noise = np.random.default_rng(1).normal(size=N)
+    noise = default_rng(1).normal(size=N)
     decisions = np.array([TARGET + noise, noise - 0.5])[..., None]
     settings = [{}, {"C": 2.0}]
 

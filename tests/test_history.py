@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from ledger_nights import NIGHTS, enter, night, simulate
+from numpy.random import default_rng
 
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
@@ -152,7 +153,7 @@ def test_interval_every_look():
     """An interval for every look covers at all looks; one for a single look does
     not.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     looks = np.unique(np.geomspace(10, 3000, 120).astype(int))
     is_event = rng.random((400, 3000)) < 0.4
     counts = np.cumsum(is_event, axis=1)[:, looks - 1]

@@ -27,6 +27,7 @@ from image_folders import (
     save,
     table_of,
 )
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from written_files import scores_in
@@ -289,7 +290,7 @@ def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
 
 @given(st.integers(0, 10**6), st.sampled_from([3, 5]), st.floats(-1e3, 1e3))
 def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
     values = rng.normal(level, 3, len(places))
     values[rng.random(len(places)) < 0.1] = np.nan
@@ -301,7 +302,7 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
 
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
 def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, origin):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
     values = rng.normal(size=len(places))
     order = rng.permutation(len(places))
@@ -391,7 +392,7 @@ def test_voxels_without_surroundings_are_refused(change, size, error, words):
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_robust_scales_any_batches(seed, batch):
     """Robust scales are median and median distance whatever the batches."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
     features = pd.DataFrame(
         {

@@ -5,6 +5,7 @@ tables.
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy.stats import norm
 
 from screening import MinSensitivity, train
@@ -21,7 +22,7 @@ QUICK = {
 
 def two_effects(n_rows=1500, first=1.2, second=0.6, seed=0):
     """Return rows in which two numbers differ between cases and others."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     ill = rng.random(n_rows) < 0.3
     strong = rng.normal(size=n_rows) + first * ill
     return pd.DataFrame(
@@ -63,7 +64,7 @@ def own_loss(model, column, new):
     """Return what a model loses on many new rows when a column is shuffled there."""
     ill = (new.ill == "yes").to_numpy()
     values = {name: new[name].to_numpy() for name in ("strong", "weak")}
-    order = np.random.default_rng(1).permutation(len(new))
+    order = default_rng(1).permutation(len(new))
     shuffled = values | {column: values[column][order]}
     areas = []
     for columns in (values, shuffled):
@@ -107,7 +108,7 @@ def test_loss_is_that_of_the_known_distribution():
 
 def test_blend_of_several_classes_and_large_tables(tmp_path):
     """Every watched class has its own list; of many rows some are decided on."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     kind = rng.choice(["a", "b", "c"], 400)
     table = pd.DataFrame(
         {
@@ -130,7 +131,7 @@ def test_blend_of_several_classes_and_large_tables(tmp_path):
 
 
 def test_no_loss_of_equal_scores():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scores = rng.normal(size=50)
     positive = np.arange(50) < 10
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
 from screening.contract.sentinels import sentinel_counts
@@ -52,7 +53,7 @@ DROPPED = {
     "empty": ("crp", pa.array([None, ""], pa.string())),
     "dates": ("seen", ["2024-01-31", "2024-02-01", "soon"]),
     "constant": ("ward", ["icu", "icu"]),
-    "row_index": ("value", np.random.default_rng(0).permutation(60)),
+    "row_index": ("value", default_rng(0).permutation(60)),
     "day_numbers": ("admission_date", 44_931 + np.arange(0, 180, 3)),
     "id_number": ("patient_id", np.arange(0, 90, 3)),
     "mixed_texts": (
@@ -121,7 +122,7 @@ def test_thing_is_no_person(name):
     assert drop_rule(column(name, ["a", "b"] * 20)) is None
 
 
-ROWS_OF_SUBSET = np.random.default_rng(0).permutation(400)[:60]
+ROWS_OF_SUBSET = default_rng(0).permutation(400)[:60]
 COUNTERS = {
     "rownames": ROWS_OF_SUBSET,
     "Sl. No": ROWS_OF_SUBSET,
@@ -386,7 +387,7 @@ def test_likeliest_needs_name_or_lead():
 
 def test_follow_up_strengths_finds_outcome():
     """Follow-up times differ between those with an event and the others."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     died = rng.random(200) < 0.3
     table = {
         "days": rng.exponential(100, 200) * np.where(died, 0.2, 1),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -99,7 +100,7 @@ def test_areas_agree_with_scikit_learn_under_ties(rows):
 
 
 def test_delong_has_the_variance_of_its_definition():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = np.arange(60) < 20
     scores = np.round(rng.normal(size=60) + y, 1)
     pairs = np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
@@ -115,7 +116,7 @@ def test_delong_has_the_variance_of_its_definition():
 
 
 def test_a_bootstrap_of_few_units_is_widened():
-    draws = np.random.default_rng(0).normal(size=100_000)
+    draws = default_rng(0).normal(size=100_000)
     of_many = percentiles(draws, 10**6)
     of_ten = percentiles(draws, 10)
     student = 2.262 * np.sqrt(10 / 9)
@@ -123,7 +124,7 @@ def test_a_bootstrap_of_few_units_is_widened():
     assert of_ten[1] == pytest.approx(student, abs=0.05)
 
 
-EVENTS = np.random.default_rng(0).random(400) < 0.3
+EVENTS = default_rng(0).random(400) < 0.3
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_design_effect_of_rows_in_groups(events, rows, effect):
 
 
 def test_few_groups_widen_the_area_by_their_number_and_by_student():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     positive = np.arange(60) % 3 == 0
     codes = np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
@@ -161,7 +162,7 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
 
 
 def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
     plain = ranking(scores, positive, None, variance_inflation=1.0)
@@ -184,7 +185,7 @@ def test_precision_repeated_rows():
 
     Nor is a draw without a case one without precision.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     codes = np.repeat(np.arange(6), 4)
     positive = np.arange(24) % 4 == 0
     scores = rng.normal(size=24) + positive
@@ -199,7 +200,7 @@ def test_precision_repeated_rows():
 
 
 def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     codes = np.repeat(np.arange(200), 6)
     positive = np.ones(1200, bool)
     shared = rng.normal(size=200)[codes]
@@ -221,7 +222,7 @@ def of_patients(
     """Scores of positive voxels, standard normal over the population, and the patient
     of each.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     patient = np.repeat(np.arange(patients), voxels)
     shared = np.sqrt(correlation) * rng.normal(size=patients)
     own = np.sqrt(1 - correlation) * rng.normal(size=len(patient))
@@ -295,7 +296,7 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     area = norm.cdf(1 / np.sqrt(2))
     for seed in range(300):
         scores, patient = of_patients(seed, patients, 20, 0.5)
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         y = rng.random(len(scores)) < 0.2
         low, high = delong(scores + y, y, codes=patient)
         inside.append(low <= area <= high)
@@ -310,7 +311,7 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     ],
 )
 def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n_draws = 1 if alike else 6
     draws = rng.random((2000, n_draws)) * np.ones((1, 6))
     counts = [(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)]

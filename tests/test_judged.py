@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_nights import QUESTION, enter, of_ward, simulate, states
 from ledger_nights import night as flagged_night
+from numpy.random import default_rng
 from scipy.stats import norm
 
 from screening import history, open_ledger
@@ -409,7 +410,7 @@ def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
 
 def test_ratio_interval_coverage():
     """Intervals of a ratio of shares cover it nineteen times of twenty."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     shares = (0.05, 0.5)
     sizes = (200, 60)
     held = 0

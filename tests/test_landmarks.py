@@ -5,6 +5,7 @@ whatever the classes.
 import numpy as np
 import pytest
 from flow_cohorts import patients
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -21,7 +22,7 @@ KERNEL = Gaussian(0.3)
 
 
 def cloud(n=3000, seed=0, share=0.05):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = (rng.random(n) < share).astype(int)
     noise = rng.normal(size=(n, 3))
     return noise + 1.8 * y[:, None], y
@@ -52,7 +53,7 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
 
 def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
-    order = np.random.default_rng(7).permutation(len(x))
+    order = default_rng(7).permutation(len(x))
     moved = x[order]
     one = landmarks.choose_landmarks(x, y, 400, lambda _: x[:, 0] > 1.0, seed=0)
     other = landmarks.choose_landmarks(
@@ -137,7 +138,7 @@ def test_landmarks_too_many_rows(monkeypatch):
 
 
 def three_clouds(n, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = rng.choice(3, n, p=[0.56, 0.4, 0.04])
     middles = np.array(
         [
@@ -199,7 +200,7 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
         with pytest.raises(ValueError, match="nystroem"):
             machine.check_parameters()
     TwoClassSVM(**decay, passes=0).check_parameters()
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     x = rng.normal(size=(700, 4))
     y = x[:, 0] ** 2 + x[:, 1] > 2.0
     machine = TwoClassSVM(

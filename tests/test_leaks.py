@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients
+from numpy.random import default_rng
 from patient_visits import PATIENTS, ROWS, named, visits
 
 from screening import MaxFlagRate, read_cohort, score, train
@@ -142,7 +143,7 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
 
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     _, table = visits(200, 2)
-    height = np.random.default_rng(1).normal(170, 10, 200).round(1)
+    height = default_rng(1).normal(170, 10, 200).round(1)
     table["height"] = np.repeat(height, 2)
     shuffled = table.sample(frac=1, random_state=0)
     assert "copies" in kinds(shuffled.reset_index(drop=True))
@@ -151,7 +152,7 @@ def test_patients_with_eyes_shuffled_are_found_by_their_copies():
 def test_beds_of_rooms_are_no_patients():
     """Two beds of a room are two patients: a column called after a place is no stem of
     rows."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
     values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
     table = pd.DataFrame({"bed": beds, "ill": "no", **values})
@@ -163,7 +164,7 @@ def test_beds_of_rooms_are_no_patients():
 def test_independent_patients_are_left_in_peace(by):
     """As they came, and sorted."""
     _, table = visits(300, 1)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     centre = np.sort(rng.integers(10, 40, 300))
     number = pd.Series(centre).groupby(centre).cumcount() + 1
     table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
@@ -176,7 +177,7 @@ def test_independent_patients_are_left_in_peace(by):
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
     """Rows that lie beside those most like them because values run one way are not of
     one patient."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     grades = rng.integers(0, 8, (1500, 3))
     table = pd.DataFrame(grades, columns=["stage", "grade", "visits"])
     table["smokes"] = rng.integers(0, 2, 1500)
@@ -188,7 +189,7 @@ def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
 
 @pytest.mark.parametrize("order", ["as they came", "by region"])
 def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     region = rng.integers(0, 50, 2000)
     year = rng.integers(0, 8, 2000)
     if order == "by region":
@@ -268,7 +269,7 @@ CONTRACT = (
 @pytest.fixture
 def rng():
     """Each test draws the same, whichever ran before it."""
-    return np.random.default_rng(1)
+    return default_rng(1)
 
 
 def questions(model):
@@ -559,7 +560,7 @@ def test_nights_carry_question(asked_model, tmp_path):
 
 def test_init_asks_on_terminal():
     """The answer of a person stands in the contract."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = patients()
     table["status"] = rng.normal(size=240)
     table["rtime"] = rng.random(240)

@@ -8,6 +8,7 @@ from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from scipy.ndimage import label
@@ -50,7 +51,7 @@ def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
     """A map of few levels, so that many voxels are alike, on a mask with holes and
     islands.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     is_voxel = rng.random((6, 5, 4)) < rng.uniform(0.3, 1)
     places = np.argwhere(is_voxel)
     if not len(places):
@@ -103,7 +104,7 @@ def test_peaks_and_false_clusters_are_those_counted_by_hand():
 
 def test_lesion_setting_chosen():
     """The setting with fewest false clusters keeps the promise of lesions."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places = np.argwhere(np.ones((10, 10, 10), bool))
     patients = []
     for _ in range(12):

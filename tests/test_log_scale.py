@@ -8,6 +8,7 @@ import pytest
 from flow_cohorts import patients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from screening import load_model, read_cohort, save_model, train
@@ -17,7 +18,7 @@ from screening.errors import RecipeError
 from screening.recipes.building import read_recipe
 
 CONTRACT = Contract.from_dict({"cohort": {}, "features": {"crp": {"type": "number"}}})
-SKEWED = np.exp(np.random.default_rng(0).normal(2, 1, 400))
+SKEWED = np.exp(default_rng(0).normal(2, 1, 400))
 BLEND = """
 name = "ours"
 title = "Ours"
@@ -40,7 +41,7 @@ def fitted(values):
 @given(unit=st.floats(1e-150, 1e150), seed=st.integers(0, 10))
 def test_log_scale_any_unit(unit, seed):
     """Concentrations are encoded alike whatever their unit."""
-    normal = np.random.default_rng(seed).normal(0, 1.2, 300)
+    normal = default_rng(seed).normal(0, 1.2, 300)
     values = np.exp(normal)
     encoded = fitted(values).transform(cohort_of(values))
     in_unit = values * unit
@@ -65,7 +66,7 @@ def test_log_scale_not_positive():
 @pytest.mark.parametrize(
     "values",
     [
-        np.random.default_rng(0).normal(60, 5, 400),
+        default_rng(0).normal(60, 5, 400),
         np.append(SKEWED, 0.0),
         np.append(SKEWED, -1.0),
         np.append(np.ones(390), np.full(10, 50.0)),
@@ -102,7 +103,7 @@ def test_log_scale_missing_values():
 def test_log_scale_fitted_again():
     """A second fit forgets the first."""
     encoder = fitted(SKEWED)
-    ages = np.random.default_rng(0).normal(60, 5, 400)
+    ages = default_rng(0).normal(60, 5, 400)
     encoder.fit(cohort_of(ages))
 
     assert encoder.on_log_scale == []
@@ -151,7 +152,7 @@ def test_log_scale_of_recipe(tmp_path):
 
 def test_log_scale_ratio():
     """A kernel machine ranks better by the ratio of two concentrations."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     kappa = np.exp(rng.normal(0, 2.5, 400))
     ratio = np.exp(rng.normal(0, 0.8, 400))
     is_case = ratio > np.quantile(ratio, 0.85)

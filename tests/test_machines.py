@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from machines_cohort import rows_and_labels, three_clouds, two_clouds
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -95,7 +96,7 @@ def test_order_of_rows_and_of_features_changes_no_decision(machine):
     tight = clone(machine).set_params(tol=1e-8)
     if "remedies" in tight.get_params(deep=False):
         tight.set_params(remedies=())
-    rows = np.random.default_rng(2).permutation(len(x))
+    rows = default_rng(2).permutation(len(x))
     straight = clone(tight).fit(x, y).decision_function(x)
     by_rows = clone(tight).fit(x[rows], y[rows])
     turned = x[:, ::-1]
@@ -179,7 +180,7 @@ def test_moved_boundary_keeps_groups_whole():
 
 
 def test_best_g_mean_is_the_best_of_all_thresholds():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     decisions = rng.normal(size=80)
     positive = rng.random(80) < 0.2
 
@@ -405,7 +406,7 @@ def test_e_smote_combines_with_a_factor_and_costs():
 
 def test_pruning_inner_folds():
     """Pruning by inner folds finds removals that help a skewed machine."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = (np.arange(160) % 8 == 0).astype(int)
     x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
     pruning = Pruning(most=15, inner_trials=5, trials=5)
@@ -418,7 +419,7 @@ def test_pruning_inner_folds():
 
 def test_pruning_curve_on_held_out_rows():
     """Inner folds choose the number of removals with the largest G-mean they noted."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = (np.arange(160) % 8 == 0).astype(int)
     x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
     pruning = Pruning(most=15, inner_trials=5, trials=5)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from numpy.random import default_rng
 from typer.testing import CliRunner
 
 from screening import read_cohort, train
@@ -67,7 +68,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 def mutated(number: int) -> tuple[str, str, pd.DataFrame]:
     """The number-th mutated night: what was done, to which column, and the table."""
-    rng = np.random.default_rng(number)
+    rng = default_rng(number)
     name = list(MUTATIONS)[number % len(MUTATIONS)]
     column = FEATURES[number // len(MUTATIONS) % len(FEATURES)]
     n_rows = int(rng.choice([1, 4, 20, 90]))

@@ -6,6 +6,7 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from written_files import read_json, scores_in
 
 from screening import (
@@ -44,7 +45,7 @@ points = [0, 1]
 
 def hours(n_stays=150, seed=0):
     """Return hourly rows of stays in the order of time, some without a score."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     stay = np.repeat([f"s{number:03d}" for number in range(n_stays)], 6)
     ill = np.repeat(rng.random(n_stays) < 0.25, 6)
     ews = np.round(rng.normal(4 + 2 * ill, 2), 1)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.special import logit
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
@@ -48,13 +49,13 @@ def labelled(
     seed: int = 0,
 ):
     y = np.arange(n_rows) < share * n_rows
-    noise = np.random.default_rng(seed).normal(size=n_rows)
+    noise = default_rng(seed).normal(size=n_rows)
     return noise + shift * y, y
 
 
 def grouped():
     """Scores, labels and groups: fifteen of twenty rows."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     group = np.repeat(np.arange(15), 20)
     y = rng.random(300) < 0.2
     own = rng.normal(size=300) + 2 * y
@@ -170,8 +171,8 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
     fold = np.arange(len(y)) % 5
-    order = np.random.default_rng(1).permutation(len(y))
-    noise = np.random.default_rng(2).normal(size=(3, len(y)))
+    order = default_rng(1).permutation(len(y))
+    noise = default_rng(2).normal(size=(3, len(y)))
     repeats = scores + noise
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
     in_order = {"fold": fold[order], "repeats": repeats[:, order]}
@@ -504,7 +505,7 @@ def test_promise_few_groups(n_groups, taken_back):
     # groups.
     group = np.repeat(np.arange(n_groups), 40)
     y = np.tile(np.arange(40) < 20, n_groups)
-    shared = np.random.default_rng(0).normal(size=n_groups)
+    shared = default_rng(0).normal(size=n_groups)
     scores = shared[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
     assert (
@@ -517,7 +518,7 @@ def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
     """Two groups hold all high scores, which says nothing of who is missed."""
     group = np.repeat(np.arange(20), 20)
     y = np.arange(400) % 4 > 0
-    noise = np.random.default_rng(0).normal(size=400)
+    noise = default_rng(0).normal(size=400)
     scores = noise + 10 * (group < 2)
     by_group = choose(scores, y, MinSensitivity(0.9), group)
     by_row = choose(scores, y, MinSensitivity(0.9), None)
@@ -568,7 +569,7 @@ def past(folder, people: pd.DataFrame):
 
 @pytest.mark.parametrize("recipe", ["logistic", "random_forest"])
 def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, recipe):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     model = train(
         past(tmp_path, answered(rng)),
         recipe,
@@ -608,7 +609,7 @@ sizes_and_shares = st.tuples(st.integers(5, 90), st.floats(0, 1))
 )
 def test_threshold_rates_of_new_rows(kinds, rule, seed):
     """A chosen threshold has the rates of new rows like those held out."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     sizes = [n for n, _ in kinds]
     shares = np.array([share for _, share in kinds])
     numbers = np.repeat(np.arange(len(kinds)), sizes)
@@ -659,7 +660,7 @@ def test_threshold_flags_nearly_all():
     so."""
     numbers = np.repeat([0, 1], [400, 200])
     y = np.repeat([True, False, True, False], [20, 380, 120, 80])
-    noise = np.random.default_rng(0).normal(0, 0.01, 600)
+    noise = default_rng(0).normal(0, 0.01, 600)
     scores = numbers + noise
     cut = choose(scores, y, MinSensitivity(0.9), ties=None)
     point = choose(scores, y, MinSensitivity(0.9), ties=numbers)
@@ -689,7 +690,7 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
 
 def test_rows_are_numbered_only_where_one_stands_for_many():
     """With rows of their own nothing changes."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scores = rng.normal(size=300)
     y = rng.random(300) < 0.3
     apart = rng.normal(size=(300, 3))

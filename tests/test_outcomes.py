@@ -11,6 +11,7 @@ from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 from written_files import scores_in
 
@@ -172,7 +173,7 @@ def ward(n_patients, seed, sensitivity=0.7, specificity=0.9):
 
     Rows of one patient are flagged alike with a patient's own tendency.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     lines = []
     events = {}
     for number in range(n_patients):
@@ -541,7 +542,7 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
 def three_classes(n_rows=240, seed=0):
     """Return patients of whom some get sepsis and some kidney failure."""
     table = night_of_patients(n_rows, seed=seed)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     became = rng.choice(["none", "sepsis", "kidney"], n_rows, p=[0.6, 0.2, 0.2])
     return table.assign(
         fever=table.fever + 2 * (became == "sepsis"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,7 @@ from screening.store.model import save_model
 
 
 def past(n_rows=300, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     ill = rng.random(n_rows) < 0.3
     return pd.DataFrame(
         {

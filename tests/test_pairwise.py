@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from screening import TwoClassSVM
@@ -39,7 +40,7 @@ KERNELS = (Gaussian(0.2), Laplacian(0.1))
 def rows_and_centres(
     n_features: int, n: int = 700, m: int = 150
 ) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(n_features)
+    rng = default_rng(n_features)
     x = rng.normal(size=(n, n_features))
     return x, rng.normal(size=(m, n_features))
 
@@ -64,7 +65,7 @@ def test_weights_of_any_size_keep_their_digits(factor):
     ],
 )
 def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     centres = rng.normal(size=(400, 3))
     copies = centres + apart * rng.normal(size=centres.shape)
     near = np.concatenate([centres, copies])
@@ -77,7 +78,7 @@ def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exac
 
 @given(few=st.integers(1, 100), large=st.floats(1.0, 1e6), seed=st.integers(0, 9))
 def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     rows = rng.normal(size=(400, 3))
     weights = rng.normal(size=(400, 1))
     weights[:few] *= large
@@ -91,7 +92,7 @@ def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
 
 
 def test_only_the_largest_weights_are_summed_in_double():
-    rows = np.random.default_rng(0).normal(size=(400, 3))
+    rows = default_rng(0).normal(size=(400, 3))
     weights = np.ones((400, 1))
     weights[:40, 0] = 1e5 * np.repeat([1.0, -1.0], 20)
     rows[20:40] = rows[:20] + 1e-4
@@ -101,7 +102,7 @@ def test_only_the_largest_weights_are_summed_in_double():
 
 def test_sums_small_c_in_double():
     """Where c is small at the largest sum more of it is summed in double."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(400, 3))
     rows[200:] = rows[:200] + 0.01 * rng.normal(size=(200, 3))
     sizes = 10 ** rng.uniform(0, 3, 200)
@@ -145,7 +146,7 @@ def test_a_row_scores_the_same_bits_in_every_batch_and_thread(
     start, length, threads, n_features, kernel
 ):
     x, centres = rows_and_centres(n_features)
-    weights = np.random.default_rng(1).normal(size=len(centres))
+    weights = default_rng(1).normal(size=len(centres))
     with limit_threads(1):
         whole = weighted_sum(kernel, x, centres, weights)
     with limit_threads(threads):
@@ -157,7 +158,7 @@ def test_a_row_scores_the_same_bits_in_every_batch_and_thread(
 @pytest.mark.parametrize("rate", [1e-3, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offset):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     centres = rng.normal(size=(200, 5)) + offset
     noise = rng.normal(size=(100, 5))
     x = centres[:100] + noise / np.sqrt(rate)
@@ -222,7 +223,7 @@ def test_vector_code_gives_what_a_plain_loop_gives(
     dtype, close, norm, n, m, n_features
 ):
     """Of the decision and of bumps of every width, in one sweep."""
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     x = rng.normal(size=(n, n_features)).astype(dtype)
     centres = rng.normal(size=(m, n_features)).astype(dtype)
     weights = rng.normal(size=(m, 2))
@@ -284,7 +285,7 @@ def test_compiled_without_cache_folder(monkeypatch, caplog):
 
 def test_fits_side_by_side_share_the_cores_and_give_them_back():
     """Scores do not depend on the number of threads; one that is none is refused."""
-    x = np.random.default_rng(0).normal(size=(9000, 3))
+    x = default_rng(0).normal(size=(9000, 3))
     machine = TwoClassSVM(Gaussian(0.3)).fit(x[:200], x[:200, 0] > 0.4)
     before = n_threads()
     decisions = []

@@ -13,6 +13,7 @@ import pytest
 from flow_cohorts import patients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
@@ -154,7 +155,7 @@ class Ward:
 
 def outcome(model, table, folder, cuts, seed=0):
     """Everything that a night tells, scored in pieces between the cuts."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     stream = model.opened(table, label="ill")
     scorer = BlockScorer(model, "2026-01-31", stream.reader())
     results = scored_in(scorer, stream, cuts, rng)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from numpy.random import default_rng
 from scipy.special import expit
 from written_files import scores_in
 
@@ -16,7 +17,7 @@ from screening.store.model import save_model
 
 def place(n_rows, seed, intercept=-2.0, slope=1.5, name="a"):
     """Return patients whose log odds are a line in x."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x = rng.normal(size=n_rows)
     ill = rng.random(n_rows) < expit(intercept + slope * x)
     return pd.DataFrame(
@@ -110,7 +111,7 @@ def test_few_cases_move_the_intercept_alone():
         np.array([False, False, False, True, True] * 40),
         np.ones(200),
     )
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scores = rng.normal(size=400)
     positive = np.arange(400) < 20
     curve = refitted_curve(written, scores, positive, np.ones(400))
@@ -122,13 +123,13 @@ def test_few_cases_move_the_intercept_alone():
 
 def test_no_shift_is_shrunk_to_the_models_own_curve():
     """With 30 to 99 cases what chance alone explains changes next to nothing."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     scores = rng.normal(size=20_000)
     positive = rng.random(20_000) < expit(scores - 3)
     written = fit_platt(scores, positive, np.ones(20_000))
     changes = []
     for seed in range(30):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         here = rng.normal(size=800)
         ill = rng.random(800) < expit(here - 3)
         assert 30 <= ill.sum() < 100

@@ -11,9 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from report_fixture import (
     KEPT,
     Outline,
@@ -268,7 +268,7 @@ def nights(model, tmp_path_factory):
     )
     runs = {}
     for n in (683, 10_000):
-        drawn = np.random.default_rng(n).integers(0, len(past), n)
+        drawn = default_rng(n).integers(0, len(past), n)
         night = past.iloc[drawn].drop(columns="infected")
         night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
         path = folder / f"{n}.csv"

@@ -12,6 +12,7 @@ import pytest
 from compared_methods import outcome
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from report_fixture import (
     Outline,
     appraised,
@@ -567,7 +568,7 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
     """Each has its threshold from its own cases: by the negatives alone one in four was
     worse for sure.
     """
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     unfit = 0
     rule = MinSensitivity(0.9)
     for _ in range(60):

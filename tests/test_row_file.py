@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from screening.io.parquet_join import ParquetJoin
 from screening.scoring import row_file
@@ -20,7 +21,7 @@ GROUP_ROWS = 128
 
 def rows_of(n_rows, seed=0):
     """Rows of every type of column, some of the table left out."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     numbers = np.flatnonzero(rng.random(n_rows) < 0.9) + 1
     scores = rng.normal(size=len(numbers))
     names = np.array([f"patient-{number}" for number in numbers], dtype=object)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from independent import duals
 from independent.duals import certificate
 from machines_cohort import problem_of, rows_and_labels, three_clouds, two_clouds
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
@@ -142,7 +143,7 @@ def degenerate(draw):
     """
     n_distinct = draw(st.integers(1, 6))
     n = draw(st.integers(2, 40))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    rng = default_rng(draw(st.integers(0, 2**16)))
     distinct = rng.normal(size=(n_distinct, 2))
     x = distinct[rng.integers(0, n_distinct, n)]
     x = np.column_stack([x, np.full(n, 3.0)])
@@ -194,7 +195,7 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
 def test_free_alphas_wide_range_of_c(seed):
     """Free alphas are not sent uphill under a factor of twelve decades."""
     x, y = rows_and_labels(200)
-    at = np.random.default_rng(seed).choice(x, 30, replace=False)
+    at = default_rng(seed).choice(x, 30, replace=False)
     bumps = np.exp(-70.0 * duals.squared(x, at)).sum(axis=1)
     c = np.maximum(bumps, 1e-12)
     ones = np.ones(len(x))
@@ -212,7 +213,7 @@ def test_free_alphas_wide_range_of_c(seed):
 )
 def test_few_rows_are_solved_to_their_last_digits_and_no_further(kernel):
     for seed in range(5):
-        x = np.random.default_rng(seed).normal(size=(7, 3))
+        x = default_rng(seed).normal(size=(7, 3))
         gram = kernel(x, x)
         problem = problem_of("one_class", gram, x, np.ones(7))
         solved = smo.solve(problem, 1e-10, max_iter=20_000)
@@ -287,7 +288,7 @@ def test_settings_fitted_together(name):
     n_scores = 3 if several else 1
     codes = np.unique(y, return_inverse=True)[1]
     rows = EncodedRows(recipe, n_scores, Distances(x), codes, None)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     new = rng.normal(size=(90, x.shape[1])) + 1.0
     everyone = np.arange(len(x))
     machines, decided = rows.fit_settings(everyone, SEARCHED[name], new)

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from flow_cohorts import night_of_patients, patients, voxels
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from numpydoc.validate import validate
 from pandas.testing import assert_frame_equal, assert_series_equal
@@ -239,7 +240,7 @@ def test_scikit_learns_checks(estimator, check):
 )
 def test_sample_weight_raises_scores(recipe):
     """Rows score higher where cases weigh more; figures count every row once."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     numbers = rng.normal(size=(300, 2))
     x = pd.DataFrame(numbers, columns=["crp", "urea"])
     chance = np.where(x["urea"] > 0, 0.6, 0.2)

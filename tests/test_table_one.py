@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
 from screening.metrics.subgroups import (
@@ -110,7 +111,7 @@ def test_difference_of_two_categories_is_that_of_the_share():
 
 
 def test_subgroup_is_compared_with_all_other_rows():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     positive = rng.random(600) < 0.4
     level = np.repeat(["low", "high"], [200, 400]).astype(object)
     # In one subgroup cases score no higher than others.
@@ -138,7 +139,7 @@ def test_subgroup_is_compared_with_all_other_rows():
 
 def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     """NPV, flag rate and calibration too, each with the interval of the difference."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     chance = rng.uniform(0.05, 0.6, 2000)
     level = np.repeat(["low", "high"], [800, 1200]).astype(object)
     is_low = level == "low"
@@ -167,7 +168,7 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
 
 
 def test_columns_are_crossed_where_every_cell_holds_enough():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 800
     positive = np.arange(n) % 3 == 0
     scores = rng.normal(size=n) + positive
@@ -206,7 +207,7 @@ def test_smallest_cell_is_the_contracts():
 
 def test_difference_of_category_is_the_mahalanobis_distance():
     """The closed form gives what the mean of both covariances gives."""
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     wards = rng.choice([*"abcd"], 400, p=[0.4, 0.3, 0.2, 0.1]).astype(object)
     chance = np.where(wards == "a", 0.6, 0.2)
     is_case = rng.random(400) < chance

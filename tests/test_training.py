@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax, logit
 from sklearn.metrics import accuracy_score
@@ -242,7 +243,7 @@ QUICK = {
 
 def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
     """Three illnesses and patients without one; each column tells of one illness."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     kind = rng.choice(["none", "A", "B", "C+"], n, p=[0.7, 0.12, 0.1, 0.08])
     table = pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind})
     for name in ("A", "B", "C+"):
@@ -266,7 +267,7 @@ def test_class_log_odds_are_those_of_the_probabilities():
     """Of each class against the others, whatever number a row's logs are off by; of
     two, the second's.
     """
-    logs = np.random.default_rng(0).normal(size=(20, 4)) * 30
+    logs = default_rng(0).normal(size=(20, 4)) * 30
     p = np.exp(log_softmax(logs, axis=1))
     found = class_log_odds(logs)
 
@@ -284,7 +285,7 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
     """Rounding would spread them, and folds that are all but alike would seem to lie
     apart.
     """
-    x = np.random.default_rng(0).normal(size=(300, 4))
+    x = default_rng(0).normal(size=(300, 4))
     y = np.digitize(x[:, 0], [-0.8, 0, 0.8])
     forest = RandomForest(n_estimators=50).fit(x, y)
     none = forest.predict_proba(x)[:, 3] == 0
@@ -374,7 +375,7 @@ def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
     """Rare in the past alone may be another class: the temporal validation is of those
     that are watched.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     late = np.arange(600) > 420
     kind = []
     for is_late in late:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from flow_cohorts import columns_of
 from gated_tables import gated
+from numpy.random import default_rng
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
@@ -54,7 +55,7 @@ def stopped(
     """
     hits = 0
     for seed in range(nights):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         past = DRAWS[name](rng, 600)
         night = DRAWS[name](rng, n_rows)
         gates = compared(past, factor * night, name, **feature)
@@ -105,7 +106,7 @@ def test_unit_share_of_rows(changed, n_rows, spoken):
     """Some rows in another unit are said by their share and never stop a night."""
     said = []
     for seed in range(6):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         past = DRAWS["creatinine"](rng, 600)
         night = DRAWS["creatinine"](rng, n_rows)
         night[:changed] *= 88.42
@@ -128,7 +129,7 @@ def test_unit_share_of_rows(changed, n_rows, spoken):
 
 @pytest.mark.parametrize("value", [35.5, 37.0, 41.0])
 def test_one_default_in_every_row_is_no_other_unit(value):
-    past = np.random.default_rng(0).normal(37.1, 0.6, 600).round(1)
+    past = default_rng(0).normal(37.1, 0.6, 600).round(1)
     gates = compared(past, [value] * 60, "temperature")
     assert gates.stops() == []
     assert {reason.code for reason in gates.attention()} <= {
@@ -183,9 +184,9 @@ def test_unit_of_column_name(column, quantity):
 @pytest.mark.parametrize("n_rows", [1, 3])
 def test_unit_very_few_rows(n_rows):
     """A very few rows like those of training are not said to be in another unit."""
-    past = DRAWS["urea"](np.random.default_rng(0), 600)
+    past = DRAWS["urea"](default_rng(0), 600)
     for seed in range(1, 130):
-        night = DRAWS["urea"](np.random.default_rng(seed), n_rows)
+        night = DRAWS["urea"](default_rng(seed), n_rows)
         gates = compared(past, night, "urea")
         codes = {reason.code for reason in gates.attention()}
         assert "unit_changed" not in codes
@@ -204,7 +205,7 @@ def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known)
 
 
 def test_rows_far_down_a_long_night_are_looked_at_too():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     past = DRAWS["creatinine"](rng, 600)
     night = DRAWS["creatinine"](rng, 1000)
     night[500:] *= 88.42
@@ -251,7 +252,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     """
     feature = {"type": "number"}
     contract = Contract.from_dict({"features": {"creatinine": feature}})
-    values = DRAWS["creatinine"](np.random.default_rng(0), 600)
+    values = DRAWS["creatinine"](default_rng(0), 600)
     past = pd.DataFrame({"creatinine": values})
     training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
@@ -266,7 +267,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
 
 
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
-    night = DRAWS["creatinine"](np.random.default_rng(1), 240)
+    night = DRAWS["creatinine"](default_rng(1), 240)
     # 1.6 is 1.3 standard deviations; 3 is three.
     brought = shift_of(1.6 * night, 1.6)
     assert brought.ratio > units.KNOWN_BOUND
@@ -276,7 +277,7 @@ def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
 
 def test_unit_few_rows():
     """A few rows in another unit are said only where chance would not bring as many."""
-    night = DRAWS["creatinine"](np.random.default_rng(1), 60)
+    night = DRAWS["creatinine"](default_rng(1), 60)
     night[:4] *= 88.42
     assert shift_of(night, 88.42).share == pytest.approx(4 / 60)
     assert shift_of(night, 88.42, chance=1e-7) is None
@@ -284,7 +285,7 @@ def test_unit_few_rows():
 
 def test_unit_huge_values():
     """Values farther off than can be squared are no fault of the night."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     far = [1e299] * 30 + [1e300]
     past = [*rng.normal(37, 1, 600), *far]
     fahrenheit = rng.normal(37, 1, 60) * 1.8 + 32

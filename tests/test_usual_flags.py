@@ -4,6 +4,7 @@ width.
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from screening.metrics.control import usual_events
 
@@ -11,7 +12,7 @@ NIGHTS = 40
 
 
 def test_usual_events_contain_nearly_every_night_of_a_ward():
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     n_outside = 0
     for _ in range(400):
         flagged = rng.binomial(50, 0.2, NIGHTS + 1)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from image_folders import folder_of, nibabel
+from numpy.random import default_rng
 from PIL import Image
 from report_fixture import voxel_run
 from written_files import page_in, scores_in
@@ -72,7 +73,7 @@ def test_the_largest_clusters_are_found_with_their_corners():
 def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
     seed, spacing, origin
 ):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
     shuffled = rng.permutation(places) * spacing + origin
     unscored = np.zeros((len(places), 1))
@@ -100,7 +101,7 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     """Patients of side x side x depth voxels with a bright block in the middle
     slice.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     grid = np.indices((side, side, depth))
     x, y, z = grid.reshape(3, -1)
     tables = []
@@ -238,7 +239,7 @@ def test_slices_axial_orientation(tmp_path, codes):
     )
     patients = {}
     for number in range(4):
-        noise = np.random.default_rng(number).normal(0, 0.1, body.shape)
+        noise = default_rng(number).normal(0, 0.1, body.shape)
         volumes = {
             "t1": wanted * body + noise,
             "mask": body,

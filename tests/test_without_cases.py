@@ -11,6 +11,7 @@ from commands import as_json, sampled, screen, verdict_file
 from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy import stats
 from written_files import page_in
 
@@ -87,7 +88,7 @@ def models():
 )
 def test_threshold_is_rank(n, rate, seed):
     """Without ties it is the ceil((1 - R)(n + 1))-th smallest score."""
-    scores = np.random.default_rng(seed).normal(size=n)
+    scores = default_rng(seed).normal(size=n)
     rank = int(np.ceil((1 - rate) * (n + 1) - 1e-9))
 
     point = selector(scores).point(MaxFlagRate(rate))
@@ -118,7 +119,7 @@ def test_share_of_new_rows_has_beta_law(rate):
     """Above the k-th smallest of n scores lies a share of Beta(n + 1 - k, k), at most R
     in the mean.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 150
     rank = int(np.ceil((1 - rate) * (n + 1) - 1e-9))
     shares = []
@@ -136,7 +137,7 @@ def test_share_of_new_rows_has_beta_law(rate):
 
 def test_interval_of_share_covers():
     """The interval of the share holds for the share of new rows in 95 % or more."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     n_covered = 0
     for _ in range(400):
         point = selector(rng.uniform(size=200)).point(MaxFlagRate(0.1))
@@ -148,7 +149,7 @@ def test_interval_of_share_covers():
 
 def test_rows_of_few_patients_are_worth_less():
     """Where rows come in groups, fewer rows are flagged and the interval is wider."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     groups = np.repeat(np.arange(40), 10)
     shared = rng.normal(size=40)
     scores = shared[groups] + 0.1 * rng.normal(size=400)
@@ -164,7 +165,7 @@ def test_rows_of_few_patients_are_worth_less():
 
 def test_share_promised_of_new_patients():
     """In the mean over patients' own levels at most R of new rows are flagged."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     groups = np.repeat(np.arange(60), 5)
     law = stats.norm(scale=np.sqrt(1.25))
     shares = []
@@ -192,7 +193,7 @@ def test_sensitivity_is_of_known_cases(found, n):
     on.
     """
     cases = np.where(np.arange(n) < found, 5.0, -5.0)
-    others = np.random.default_rng(0).normal(size=200)
+    others = default_rng(0).normal(size=200)
     scores = np.concatenate([cases, others])
 
     point = selector(scores, n_cases=n).point(MaxFlagRate(0.05))
@@ -207,7 +208,7 @@ def test_sensitivity_is_of_known_cases(found, n):
 
 def test_cases_choose_no_threshold():
     """The threshold is the same whatever the scores of known cases are."""
-    rows = np.sort(np.random.default_rng(0).normal(size=100))
+    rows = np.sort(default_rng(0).normal(size=100))
     # Also of a case next to the row at the rank.
     near = (rows[89] + rows[90]) / 2
     thresholds = set()
@@ -463,7 +464,7 @@ def test_label_by_words(text, meaning):
 
 def test_temporal_validation_compares_share_flagged():
     """Later rows that differ from the past are flagged more often than promised."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     past = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
     past.loc[210:, "a"] += 4.0
     days = pd.date_range("2025-01-01", periods=300)
@@ -509,7 +510,7 @@ def test_screen_fits_without_cases(y, classes):
 
     Its classes are values of y, as those of scikit-learn's classifiers.
     """
-    x = np.random.default_rng(0).normal(size=(120, 3))
+    x = default_rng(0).normal(size=(120, 3))
     classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
 
     classifier.fit(x, y)
@@ -525,7 +526,7 @@ def test_screen_fits_without_cases(y, classes):
 
 def test_screen_with_weights_and_without_cases():
     """Rows of weight 0 are left out, also where rows have no labels."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(120, 3))
     weight = rng.integers(0, 3, 120)
     classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
