@@ -32,6 +32,14 @@ def last(place: str) -> int:
         return head(connection).number
 
 
+@pytest.fixture
+def ledger_file(tmp_path) -> str:
+    """Path of a ledger in a file, in which one night was entered."""
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    return place
+
+
 def test_backup_restored(place, tmp_path):
     """What was entered after the backup is gone, and the ledger verifies."""
     enter(place, "2026-03-01")
@@ -81,15 +89,13 @@ def test_backup_by_command(place, tmp_path):
     assert back["head"] == answer["head"]
 
 
-def test_backup_while_writing(tmp_path):
+def test_backup_while_writing(ledger_file, tmp_path):
     """A backup that is made while a night is entered has it whole, or not at all."""
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
-    before = last(place)
+    before = last(ledger_file)
     entered = threading.Event()
 
     def write():
-        with open_ledger(place) as book, book.writing() as connection:
+        with open_ledger(ledger_file) as book, book.writing() as connection:
             reserved = Reserved(series="w", night="2026-03-02")
             append(connection, book.clock(), reserved)
             entered.set()
@@ -98,23 +104,21 @@ def test_backup_while_writing(tmp_path):
     writer = threading.Thread(target=write)
     writer.start()
     entered.wait(10)
-    _, made = back_up(place, tmp_path / "backups")
+    _, made = back_up(ledger_file, tmp_path / "backups")
     writer.join()
 
     assert made.number in (before, before + 1)
 
 
-def test_damaged_backup_is_refused(tmp_path):
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
-    path, _ = back_up(place, tmp_path / "backups")
+def test_damaged_backup_is_refused(ledger_file, tmp_path):
+    path, _ = back_up(ledger_file, tmp_path / "backups")
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE trail SET recorded = '2020-01-01T00:00:00Z'")
     connection.close()
     before = (tmp_path / "l.db").read_bytes()
 
     with pytest.raises(ModelError):
-        restore(path, place)
+        restore(path, ledger_file)
 
     assert (tmp_path / "l.db").read_bytes() == before
     assert sorted(names_in(tmp_path)) == ["backups", "l.db"]
@@ -152,10 +156,8 @@ def test_dump_of_something_else(new_place, tmp_path):
     assert last(place) == 1
 
 
-def test_full_disk(tmp_path, monkeypatch):
+def test_full_disk(ledger_file, tmp_path, monkeypatch):
     """What SQLite cannot write is an error in words."""
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
     connect = sqlite3.connect
 
     def connect_small(target, **options):
@@ -166,31 +168,27 @@ def test_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(backup.sqlite3, "connect", connect_small)
 
     with pytest.raises(UsageError, match="cannot write a backup"):
-        back_up(place, tmp_path / "backups")
+        back_up(ledger_file, tmp_path / "backups")
 
     assert not list((tmp_path / "backups").glob("*.db"))
 
 
-def test_restore_waits_for_no_writer(tmp_path, monkeypatch):
+def test_restore_waits_for_no_writer(ledger_file, tmp_path, monkeypatch):
     """A ledger that somebody is writing in is not replaced."""
     monkeypatch.setattr(backup, "WAIT_SECONDS", 0.1)
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
-    path, _ = back_up(place, tmp_path / "backups")
+    path, _ = back_up(ledger_file, tmp_path / "backups")
 
-    with open_ledger(place) as book, book.writing(), pytest.raises(Locked):
-        restore(path, place)
+    with open_ledger(ledger_file) as book, book.writing(), pytest.raises(Locked):
+        restore(path, ledger_file)
 
 
-def test_restore_damaged_ledger(tmp_path):
+def test_restore_damaged_ledger(ledger_file, tmp_path):
     """A ledger's file that is no database any more is put aside like any other."""
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
-    path, made = back_up(place, tmp_path / "backups")
+    path, made = back_up(ledger_file, tmp_path / "backups")
     (tmp_path / "l.db").write_bytes(b"damaged")
     (tmp_path / "l.db-journal").write_bytes(b"of the damaged file")
 
-    restored, kept = restore(path, place)
+    restored, kept = restore(path, ledger_file)
 
     assert restored == made
     assert kept is not None
@@ -226,27 +224,23 @@ def test_backup_without_client(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_backup_into_closed_folder(tmp_path):
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
+def test_backup_into_closed_folder(ledger_file, tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
 
     with pytest.raises(UsageError):
-        back_up(place, closed / "backups")
+        back_up(ledger_file, closed / "backups")
 
 
-def test_restore_over_newer(tmp_path):
+def test_restore_over_newer(ledger_file, tmp_path):
     """What a backup lacks is said at once, with the command that goes on."""
-    place = str(tmp_path / "l.db")
-    enter(place, "2026-03-01")
-    path, _ = back_up(place, tmp_path / "backups")
-    enter(place, "2026-03-02")
+    path, _ = back_up(ledger_file, tmp_path / "backups")
+    enter(ledger_file, "2026-03-02")
 
-    answer = screen("ledger", "restore", place, "--from", path)
+    answer = screen("ledger", "restore", ledger_file, "--from", path)
 
     assert "one entry more" in answer.stderr
-    assert f"screen ledger accept {place} --runs RUNS" in answer.stderr
+    assert f"screen ledger accept {ledger_file} --runs RUNS" in answer.stderr
 
 
 def test_restore_of_another_site_refused(place, tmp_path):

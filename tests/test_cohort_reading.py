@@ -170,7 +170,10 @@ def test_parquet_keeps_types_and_turns_ids_into_text(tmp_path):
     ]
     assert cohort.features["ward"].tolist()[0] == "A"
     numbers = cohort.features[["sick", "stage"]].to_numpy()
-    assert numbers.tolist() == [[1, 0], [0, 2]]
+    assert numbers.tolist() == [
+        [1, 0],
+        [0, 2],
+    ]
 
 
 def test_read_parquet_float_ids(tmp_path):
@@ -299,7 +302,10 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
         "2024-01-31T00:00:00.000000",
         "2024-02-01T04:30:00.000000",
     ]
-    assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert cohort.coordinates.tolist() == [
+        [1, 2, 3],
+        [4, 5, 6],
+    ]
     assert absent(cohort.subgroups["s"]).tolist() == [False, True]
 
 

@@ -114,7 +114,10 @@ def patients_of(nights: SeriesNights, n_nights: int = N_NIGHTS) -> NightPatients
 def test_shared_counts_the_patients_of_two_nights():
     patients = [[1, 2, 3, 4], [3, 4]]
     nights = SeriesNights(["1", "2"], {}, patients, np.array([4, 2]))
-    expected = [[1 / 4, 2 / 8], [2 / 8, 1 / 2]]
+    expected = [
+        [1 / 4, 2 / 8],
+        [2 / 8, 1 / 2],
+    ]
     assert_allclose(NightPatients(nights).shared, expected)
 
 
@@ -161,14 +164,19 @@ def test_contrast_has_at_least_the_variance_of_wards_at_rest(within):
     assert contrast.variance >= contrast.weights @ covariance @ contrast.weights
 
 
+def difference_over(nights: SeriesNights):
+    """Return how the last fourteen nights of a ward differ from those before."""
+    patients = patients_of(nights)
+    contrast = patients.contrast(14)
+    return difference_of(nights.counts[CRP], patients, contrast)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_difference_of_wards_at_rest_has_the_stated_variance(seed):
     of_ward = [ward(100 * seed + number) for number in range(60)]
     z = []
     for nights in of_ward:
-        patients = patients_of(nights)
-        contrast = patients.contrast(14)
-        differs = difference_of(nights.counts[CRP], patients, contrast)
+        differs = difference_over(nights)
         z.append(differs.effect / np.sqrt(differs.total_variance))
     assert 0.7 < np.std(z) < 1.2
 
@@ -177,10 +185,7 @@ def test_difference_of_noisy_nights_is_less_certain():
     differences = []
     for shared in (0.0, 0.3):
         nights = ward(0, shared=shared)
-        patients = patients_of(nights)
-        contrast = patients.contrast(14)
-        differs = difference_of(nights.counts[CRP], patients, contrast)
-        differences.append(differs)
+        differences.append(difference_over(nights))
     of_quiet, of_noisy = differences
     assert of_noisy.total_variance > 1.5 * of_quiet.total_variance
     assert of_noisy.variance == of_quiet.variance
@@ -215,9 +220,7 @@ def test_difference_of_equal_values_is_none():
 
 def test_stratified_of_equal_series_is_as_much_more_certain():
     nights = ward(0, changed_nights=14, log_factor=0.3)
-    patients = patients_of(nights)
-    contrast = patients.contrast(14)
-    differs = difference_of(nights.counts[CRP], patients, contrast)
+    differs = difference_over(nights)
     joint = stratified([differs] * 4)
     assert joint.variance == pytest.approx(differs.variance / 4)
     assert joint.effect == pytest.approx(differs.effect)
@@ -227,9 +230,7 @@ def test_stratified_sees_what_nights_of_all_series_have_in_common():
     differences = []
     for seed in range(8):
         nights = ward(seed, shared=0.15)
-        patients = patients_of(nights)
-        contrast = patients.contrast(14)
-        differences.append(difference_of(nights.counts[CRP], patients, contrast))
+        differences.append(difference_over(nights))
     joint = stratified(differences)
     assert joint.total_variance > 2 * joint.variance
 

@@ -207,7 +207,12 @@ def test_forget_every_byte(site):
         "1 patient named here was erased later"
         in (site / "runs/1/report.html").read_text()
     )
-    assert said["ledger"] == {"nights": 2, "cases": 2, "verdicts": 2, "mentions": 0}
+    assert said["ledger"] == {
+        "nights": 2,
+        "cases": 2,
+        "verdicts": 2,
+        "mentions": 0,
+    }
     assert [len(said[key]) for key in ("runs", "comparisons", "models", "pages")] == [
         2,
         1,
@@ -729,7 +734,12 @@ def test_forget_dry_run(site):
     after = files()
     again = forget(site)
     assert files() == after
-    assert again["ledger"] == {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
+    assert again["ledger"] == {
+        "nights": 0,
+        "cases": 0,
+        "verdicts": 0,
+        "mentions": 0,
+    }
     assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [
         [],
         [],
@@ -892,12 +902,18 @@ def texts_in(site: Path) -> dict[str, bytes]:
     return contents
 
 
+def night_of_canaries(site: Path) -> Path:
+    """Write a night on which all patients of odd names are flagged."""
+    night = table(60, 3)
+    first = slice(0, len(CANARIES) - 1)
+    night.loc[first, "patient"] = CANARIES
+    night.loc[first, ["fever", "crp"]] = [40.5, 60.0]
+    return written(night, site / "night3.csv")
+
+
 def test_forget_canaries_in_every_output(site):
     """Ids with every sign that a writer escapes leave whatever was written of them."""
-    night = table(60, 3)
-    night.loc[: len(CANARIES) - 1, "patient"] = CANARIES
-    night.loc[: len(CANARIES) - 1, ["fever", "crp"]] = [40.5, 60.0]
-    file = written(night, site / "night3.csv")
+    file = night_of_canaries(site)
     ledger = ["--ledger", site / "screening.db"]
     words = ["--date", "2026-03-03", "--series", "ward-7", *ledger]
     out = ["--out", site / "runs/3", "--publish", site / "pages"]
@@ -931,10 +947,7 @@ def test_forget_canaries_in_table(site):
     """A table of a database is named until it was exported again without any of the
     ids.
     """
-    night = table(60, 3)
-    night.loc[: len(CANARIES) - 1, "patient"] = CANARIES
-    night.loc[: len(CANARIES) - 1, ["fever", "crp"]] = [40.5, 60.0]
-    file = written(night, site / "night3.csv")
+    file = night_of_canaries(site)
     run = site / "runs/3"
     ledger = ["--ledger", site / "screening.db"]
     night_of = ["--date", "2026-03-03", "--series", "ward-7"]

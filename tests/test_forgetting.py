@@ -112,7 +112,12 @@ def test_erase_patient(ledger):
 
     counts = erase(ledger, WHY, Scope(SECRET))
 
-    assert counts == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
+    assert counts == {
+        "nights": 3,
+        "cases": 3,
+        "verdicts": 2,
+        "mentions": 1,
+    }
     held = everything(ledger)
     hashed = drift_of(SECRET)["who"][0]
     gone = [SECRET, "her note", "his note", str(hashed)]

@@ -480,7 +480,11 @@ def test_title_row_is_named(tmp_path):
 
 def test_formula_never_calculated_is_refused(tmp_path):
     """A formula without a value is no blank cell."""
-    rows = [["x", "y"], [1, "=A2*2"], [2, "=A3*2"]]
+    rows = [
+        ["x", "y"],
+        [1, "=A2*2"],
+        [2, "=A3*2"],
+    ]
     path = saved(tmp_path, rows)
 
     with pytest.raises(CohortError, match="2 formulas were never calculated"):

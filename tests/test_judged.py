@@ -83,7 +83,11 @@ def test_verdict_older_than_last(ledger):
     second = said(ledger, "confirmed", "10:00")
     entries = [first, second]
     # The same file, an older one read late, and the first one without its times.
-    late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
+    late = (
+        ("ruled out", "09:00"),
+        ("unsure", "08:00"),
+        ("ruled out", None),
+    )
     replayed = [said(ledger, *words) for words in late]
     own = word_of(ledger)
     n_entries = history(ledger)["audit"]["entries"]
@@ -91,7 +95,11 @@ def test_verdict_older_than_last(ledger):
     said(ledger, "confirmed", "11:00")
 
     assert entries == [{"new": 1}, {"changed": 1}]
-    assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
+    assert replayed == [
+        {"unchanged": 1},
+        {"older": 1},
+        {"unchanged": 1},
+    ]
     assert own == {"confirmed": 1}
     assert word_of(ledger) == {"unsure": 1}
     assert n_entries == 4
@@ -116,7 +124,11 @@ def test_verdicts_contradicting(ledger):
     said(ledger, "confirmed", "12:00", "cd")
     erase(ledger, "old", Scope())
 
-    assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
+    assert entries == [
+        {"new": 1},
+        {"new": 1, "disputed": 1},
+        {"changed": 1},
+    ]
     assert disputed == {"disputed": 1}
     assert agreed == {"ruled_out": 1}
     assert word_of(ledger) == {"disputed": 1}

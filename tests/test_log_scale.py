@@ -119,7 +119,12 @@ def test_log_scale_state():
     encoded = encoder.transform(rows)
     assert_array_equal(restored.transform(rows), encoded)
     assert restored.on_log_scale == ["crp"]
-    damaged = [[-1.0], [np.nan], [np.inf], [1.0, 2.0]]
+    damaged = [
+        [-1.0],
+        [np.nan],
+        [np.inf],
+        [1.0, 2.0],
+    ]
     for floors in map(np.array, damaged):
         with pytest.raises(ValueError, match="log_floors"):
             Encoder.from_state(CONTRACT, state | {"log_floors": floors})

@@ -404,11 +404,16 @@ def test_e_smote_combines_with_a_factor_and_costs():
     assert dear.predict(x).mean() >= plain.predict(x).mean()
 
 
+def skewed_clouds() -> tuple[np.ndarray, np.ndarray]:
+    """Return two overlapping clouds, the second of one row in eight."""
+    y = (np.arange(160) % 8 == 0).astype(int)
+    noise = default_rng(0).normal(size=(160, 2))
+    return noise + 1.5 * y[:, None], y
+
+
 def test_pruning_inner_folds():
     """Pruning by inner folds finds removals that help a skewed machine."""
-    rng = default_rng(0)
-    y = (np.arange(160) % 8 == 0).astype(int)
-    x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
+    x, y = skewed_clouds()
     pruning = Pruning(most=15, inner_trials=5, trials=5)
     inner = TwoClassSVM(KERNEL, remedies=(pruning,)).fit(x, y)
     plain = TwoClassSVM(KERNEL).fit(x, y)
@@ -419,9 +424,7 @@ def test_pruning_inner_folds():
 
 def test_pruning_curve_on_held_out_rows():
     """Inner folds choose the number of removals with the largest G-mean they noted."""
-    rng = default_rng(0)
-    y = (np.arange(160) % 8 == 0).astype(int)
-    x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
+    x, y = skewed_clouds()
     pruning = Pruning(most=15, inner_trials=5, trials=5)
     machine = TwoClassSVM(KERNEL, remedies=(pruning,)).fit(x, y)
     curve = np.array(machine.passes_[-1]["pruning_curve"])

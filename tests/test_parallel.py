@@ -117,7 +117,12 @@ def test_in_parallel_raises_error_of_source():
 
 
 def test_in_parallel_can_be_abandoned():
-    tasks = [(0.01,), (60,), (60,), (60,)]
+    tasks = [
+        (0.01,),
+        (60,),
+        (60,),
+        (60,),
+    ]
     results = in_parallel(wait, tasks, jobs=2)
     start = time.monotonic()
 

@@ -93,7 +93,10 @@ def test_steps_and_slices_are_those_of_the_grid():
     index = grid_index(places, step)
     assert grid_step(steps) == 1.5
     assert grid_step(np.array([4.0])) == 1.0
-    assert index.tolist() == [[0, 0, 0], [1, 0, 2]]
+    assert index.tolist() == [
+        [0, 0, 0],
+        [1, 0, 2],
+    ]
     assert fullest_slices(planes, 2) == [1.0, 5.0]
 
 
