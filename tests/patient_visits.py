@@ -21,12 +21,14 @@ def visits(
     level = rng.normal(size=(patients, 6))
     noise = rng.normal(size=(len(who), 6))
     names = ["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"]
-    table = pd.DataFrame(level[who] + 0.4 * noise, columns=names)
+    values = level[who] + 0.4 * noise
+    table = pd.DataFrame(values, columns=names)
     table.insert(0, "age", age[who])
     sex = rng.choice(["m", "f"], patients)
     table.insert(1, "sex", sex[who])
     crp = level[:, 0]
-    ill = crp + rng.normal(size=patients) > np.quantile(crp, 0.7)
+    severity = crp + rng.normal(size=patients)
+    ill = severity > np.quantile(crp, 0.7)
     table["ill"] = np.where(ill[who], "yes", "no")
     return who, table
 

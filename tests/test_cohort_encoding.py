@@ -106,9 +106,11 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort)
     medians = {name: encoder.medians[name] for name in ("ward", "stage", "icu")}
     filled = cohort.features.fillna(medians)
-    by_hand = encoder.transform(replace(cohort, values=columns_of(filled)))
+    values = columns_of(filled)
+    by_hand = encoder.transform(replace(cohort, values=values))
     assert_array_equal(encoder.transform(cohort), by_hand)
-    assert encoder.medians["age"] == cohort.features["age"].median()
+    median = cohort.features["age"].median()
+    assert encoder.medians["age"] == median
     assert encoder.medians["ward"] == "A"
 
 
@@ -200,9 +202,8 @@ def coded_cohort(folder, values):
     ages = np.arange(len(values), dtype=float)
     frame = pd.DataFrame({"diag": values, "age": ages})
     frame.to_parquet(folder / "coded.parquet")
-    return read_cohort(
-        folder / "coded.parquet", Contract.from_dict({"cohort": {}, "features": CODES})
-    )
+    contract = Contract.from_dict({"cohort": {}, "features": CODES})
+    return read_cohort(folder / "coded.parquet", contract)
 
 
 def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
@@ -254,8 +255,10 @@ def test_bundle_of_category(tmp_path):
     age, _, drug, *_, ward = seen.T
     own_age = encoded[:, encoder.names.index("age")]
     assert np.array_equal(age, own_age.astype(np.float32))
-    for column, values in ((ward, cohort.values["ward"]), (drug, diagnosis)):
-        level = {value: set(column[values == value]) for value in set(values) - {None}}
+    columns = [(ward, cohort.values["ward"]), (drug, diagnosis)]
+    for column, values in columns:
+        levels = set(values) - {None}
+        level = {value: set(column[values == value]) for value in levels}
         for places in level.values():
             assert len(places) == 1
     in_order = [max(level[code]) for code in ("5", "41", "600", "V10")]

@@ -60,11 +60,15 @@ def ward(
         patients.append(names.tolist())
     nights = [f"{night:03d}" for night in range(N_NIGHTS)]
     sizes = np.full(N_NIGHTS, BEDS)
-    return SeriesNights(nights, {CRP: np.array(counts)}, patients, sizes)
+    counts_of_nights = {CRP: np.array(counts)}
+    return SeriesNights(nights, counts_of_nights, patients, sizes)
 
 
 def site(n_wards: int, **change: float) -> dict[str, SeriesNights]:
-    return {f"ward-{seed}": ward(seed, **change) for seed in range(n_wards)}
+    wards = {}
+    for seed in range(n_wards):
+        wards[f"ward-{seed}"] = ward(seed, **change)
+    return wards
 
 
 def test_drifts_of_a_site_at_rest_are_none():
@@ -126,9 +130,10 @@ def test_shared_of_a_sample_is_that_of_all_patients():
     everyone = [np.unique(rng.integers(0, 3000, 1500)) for _ in range(4)]
     sizes = np.array([len(night) for night in everyone])
     sample = [night[night < 600].tolist() for night in everyone]
-    whole = NightPatients(SeriesNights([], {}, everyone, sizes)).shared
-    sampled = NightPatients(SeriesNights([], {}, sample, sizes)).shared
-    assert_allclose(sampled, whole, rtol=0.15)
+    whole = SeriesNights([], {}, everyone, sizes)
+    part = SeriesNights([], {}, sample, sizes)
+    expected = NightPatients(whole).shared
+    assert_allclose(NightPatients(part).shared, expected, rtol=0.15)
 
 
 def test_contrast_is_of_levels():
@@ -303,7 +308,8 @@ def test_factor_of_values_around_zero_is_a_shift():
 def test_outbreak_of_many_new_cases_is_named_with_its_night():
     new_cases = default_rng(0).poisson(2, 100)
     new_cases[-3:] = 12
-    cases = outbreak([f"{night:03d}" for night in range(100)], new_cases, 40)
+    dates = [f"{night:03d}" for night in range(100)]
+    cases = outbreak(dates, new_cases, 40)
     assert cases.since == "097"
     assert cases.p < 1e-6
     assert cases.new == 36

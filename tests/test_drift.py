@@ -84,7 +84,8 @@ def test_drift_distances(pair):
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300))
 def test_bins_hold_every_training_value_and_none_is_empty(values):
-    described = stored(pd.DataFrame({"x": values}), kinds(x="number"))
+    table = pd.DataFrame({"x": values})
+    described = stored(table, kinds(x="number"))
     counts = described.features["x"].counts
     assert sum(counts) == len(values)
     assert min(counts) > 0
@@ -112,7 +113,8 @@ def test_the_training_table_itself_passes_without_a_word(past, contract):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_other_nights_of_the_same_ward_pass_without_a_word(seed):
-    gates = gated(patients(5 + 9 * seed, seed=seed + 1))
+    night = patients(5 + 9 * seed, seed=seed + 1)
+    gates = gated(night)
     assert gates.stops() == gates.attention() == []
 
 
@@ -233,7 +235,8 @@ def test_drift_missing_more_often():
     # The share is that of all rows.
     past = pd.DataFrame({"crp": np.arange(200.0)})
     fewer = past.where(past.index.to_series() % 4 > 0)
-    words = said(gated(fewer, past, kinds(crp="number")))
+    contract = kinds(crp="number")
+    words = said(gated(fewer, past, contract))
     assert "50 of 200 rows without a value, in training 0%" in words
 
 
@@ -266,7 +269,8 @@ def with_every(step: int, value: float) -> np.ndarray:
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, expected):
     past = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
     contract = kinds(x="number")
-    gates = gated(pd.DataFrame({"x": night}), past, contract)
+    night = pd.DataFrame({"x": night})
+    gates = gated(night, past, contract)
     assert codes(gates) == expected
 
 
@@ -277,7 +281,8 @@ def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
     night = pd.DataFrame(dict.fromkeys(names, 0.8 * EVEN))
     contract = kinds(**dict.fromkeys(names, "number"))
     reasons = gated(night, past, contract).attention()
-    assert {reason.threshold for reason in reasons} == {ALARMS["values"] / n_columns}
+    thresholds = {reason.threshold for reason in reasons}
+    assert thresholds == {ALARMS["values"] / n_columns}
     assert sum(ALARMS.values()) == pytest.approx(0.01)
 
 
@@ -329,7 +334,8 @@ def test_drift_unlisted_ordinal():
 
 def test_shares_are_compared_as_their_definitions_say():
     expected_psi = 0.5 * np.log(2) + (0.5 - 0.05) * np.log(10)
-    by_count = stored(pd.DataFrame({"ward": list("abb")}), WARD)
+    three_rows = pd.DataFrame({"ward": list("abb")})
+    by_count = stored(three_rows, WARD)
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     groups = np.array([0] * 12 + [1, 2, 3, 4])
     one_ward = pd.DataFrame({"ward": ["a"] * 16})
@@ -362,8 +368,10 @@ def test_drift_rows_of_one_patient():
     night = pd.DataFrame({"crp": rng.normal(1, 0.2, 100)})
     few, past_of_few = measured_often(rng, 4, 100)
     usual = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
-    night_of_one = gated(night, past, OF_PATIENTS, np.zeros(100, int), names)
-    night_of_many = gated(night, past, OF_PATIENTS, np.arange(100), names)
+    one_patient = np.zeros(100, int)
+    many = np.arange(100)
+    night_of_one = gated(night, past, OF_PATIENTS, one_patient, names)
+    night_of_many = gated(night, past, OF_PATIENTS, many, names)
     after_few = gated(usual, past_of_few, OF_PATIENTS, past_groups=few)
     after_many = gated(usual, past_of_few, OF_PATIENTS)
 
@@ -387,14 +395,16 @@ def test_counts_do_not_depend_on_the_batches():
         sampled += SampledValues.of(8192, rows, rows.astype(float))
     assert split.facts() == gated(night).facts()
     assert len(sampled.values) <= 8192
-    assert len(np.unique(np.diff(sampled.values))) == 1
+    steps = np.diff(sampled.values)
+    assert len(np.unique(steps)) == 1
 
 
 def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
     leaving = of_one("ward", type="category", on_unseen="refuse_row")
     past = pd.DataFrame({"ward": list("abab")})
     night = pd.DataFrame({"ward": list("abc")})
-    assert len(gated(night, past, WARD).notes()) == 1
+    noted = gated(night, past, WARD).notes()
+    assert len(noted) == 1
     assert gated(night, past, leaving).notes() == []
 
 
@@ -443,7 +453,8 @@ def test_drift_normalised_values(tmp_path):
     assert violations == gates.attention() == []
     assert gates.facts()["t2"].ks > 0.9
     assert described == raw != profile(past.values, contract)
-    training = train(past, "logistic", search=1, beside=()).facts.training
+    model = train(past, "logistic", search=1, beside=())
+    training = model.facts.training
     extremes = (values.min(), values.max())
     assert training.profile.features["t2"].range == extremes
 
@@ -455,7 +466,8 @@ def test_gates_stop_or_stand(tmp_path):
     model = save_model(trained, tmp_path / "model")
     night = patients(90, seed=5)
     night.loc[:6, "ward"] = "tent"
-    run = score(load_model(model), night, tmp_path / "run", date="2026-01-31")
+    loaded = load_model(model)
+    run = score(loaded, night, tmp_path / "run", date="2026-01-31")
     page = page_in(tmp_path / "run")
     columns = {entry["name"]: entry for entry in run.document["data"]}
     ward = columns["ward"]
@@ -463,7 +475,8 @@ def test_gates_stop_or_stand(tmp_path):
     warm = written(in_other_unit, tmp_path / "warm.csv")
     refused = screen("score", model, warm, "--out", tmp_path / "warm", code=3)
     scored = refused.stderr
-    checked = screen("check", warm, "--model", model, code=3).stderr
+    refused = screen("check", warm, "--model", model, code=3)
+    checked = refused.stderr
 
     assert ward["unseen"] == 7
     assert ward["psi"] > 0
@@ -513,7 +526,8 @@ def test_drift_shares_bonferroni(categories):
     n_independent = 1 if len(categories) == 2 else len(categories)
     expected = min(1.0, 2 * n_independent * min(p_values))
 
-    assert chance.other_shares(counts, past) == pytest.approx(expected, rel=1e-7)
+    found = chance.other_shares(counts, past)
+    assert found == pytest.approx(expected, rel=1e-7)
 
 
 @given(st.integers(1, 25), st.integers(4, 80), st.integers(0, 10_000))
@@ -531,12 +545,16 @@ def test_drift_p_value_conservative(m, n, seed):
 def test_one_row_of_a_new_category_has_the_chance_of_a_draw(n):
     """It counts as one row at least, and names that nearly all differ are no news."""
     of_a_draw = 1 / (n + 1)
-    assert chance.never_seen([1], [n], 1) == pytest.approx(of_a_draw, rel=1e-6)
+    unseen = chance.never_seen([1], [n], 1)
+    assert unseen == pytest.approx(of_a_draw, rel=1e-6)
     either_end = min(1, 2 * of_a_draw)
-    assert chance.outside(1, 1, n) == pytest.approx(either_end, rel=1e-6)
+    outside = chance.outside(1, 1, n)
+    assert outside == pytest.approx(either_end, rel=1e-6)
     of_one_row = chance.never_seen([1], [40], 1)
-    assert chance.never_seen([0.2], [40], 1) == of_one_row < 0.03
-    assert chance.never_seen([1] * 40, [1] * 500, 40) > 0.5
+    of_less = chance.never_seen([0.2], [40], 1)
+    assert of_less == of_one_row < 0.03
+    of_names = chance.never_seen([1] * 40, [1] * 500, 40)
+    assert of_names > 0.5
 
 
 @pytest.mark.parametrize("m", [1, 5, 20, 60])

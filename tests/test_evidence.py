@@ -122,7 +122,11 @@ def test_draws_have_the_moments_of_their_laws():
 
 @pytest.fixture(scope="module")
 def cohorts():
-    return [folded(*drawn(seed, 500, 0.1), seed) for seed in range(400)]
+    models = []
+    for seed in range(400):
+        x, y = drawn(seed, 500, 0.1)
+        models.append(folded(x, y, seed))
+    return models
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -185,7 +189,9 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         at_one = choose(a, y, RULES[0]).threshold
         at_two = choose(b, y, RULES[0]).threshold
         area = auroc_difference(a, b, y)
-        clear = share_difference(a[~y] < at_one, b[~y] < at_two, one.fold[~y])
+        is_clear = a[~y] < at_one
+        is_clear_by_other = b[~y] < at_two
+        clear = share_difference(is_clear, is_clear_by_other, one.fold[~y])
         true_area = one.auroc - two.auroc
         true_clear = one.specificity(at_one) - two.specificity(at_two)
         held.append(
@@ -200,7 +206,8 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
 
 def comparisons(scores, y):
     """Of each case with each other row: 1 if it scores higher, 0.5 of a tie, else 0."""
-    return np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
+    pairs = scores[y][:, None] - scores[~y]
+    return np.sign(pairs) / 2 + 0.5
 
 
 def test_paired_auroc_variance():
@@ -253,7 +260,8 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     for once, four in zip(differences(1), differences(4), strict=True):
         assert four.value == pytest.approx(once.value)
         width = four.high - four.low
-        assert width == pytest.approx(once.high - once.low, rel=0.03)
+        expected = once.high - once.low
+        assert width == pytest.approx(expected, rel=0.03)
 
 
 def held_out(n_groups: int, rows: int = 50):
@@ -288,7 +296,8 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     """Of the AUROC that a model of these patients would print, three settings tried."""
     frame = flow_cohorts.patients(120, 0.2, seed)
     if permuted:
-        frame["ill"] = default_rng(seed).permutation(frame["ill"])
+        rng = default_rng(seed)
+        frame["ill"] = rng.permutation(frame["ill"])
     cohort = read_cohort(
         frame,
         label="ill",

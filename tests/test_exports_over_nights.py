@@ -51,7 +51,8 @@ class Ward:
         is_ill = table["patient"].isin(ill)
         table.loc[is_ill, ["fever", "crp"]] = ILL
         table.loc[~is_ill, ["fever", "crp"]] = WELL
-        table.loc[table["patient"].isin(odd), "fever"] = 400.0
+        is_odd = table["patient"].isin(odd)
+        table.loc[is_odd, "fever"] = 400.0
         table = table[~table["patient"].isin(left)]
         out = self.folder / "runs" / (name or str(day))
         with open_ledger(self.ledger, make=True) as ledger:
@@ -239,9 +240,11 @@ def test_fhir_lost_bundle(ward, monkeypatch):
 
     assert statuses(server, "Flag", "2") == ["inactive"]
     late = ward.night(31, ["1"])
-    assert kinds_of(ward.export(late, "fhir", "31.json", *since), "2")
+    bundle = ward.export(late, "fhir", "31.json", *since)
+    assert kinds_of(bundle, "2")
     monkeypatch.setattr(fhir, "REPEATED_DAYS", 20)
-    assert not kinds_of(ward.export(late, "fhir", "31b.json", *since), "2")
+    bundle = ward.export(late, "fhir", "31b.json", *since)
+    assert not kinds_of(bundle, "2")
 
 
 def test_fhir_security_and_device(ward):
@@ -257,7 +260,8 @@ def test_fhir_security_and_device(ward):
             assert codes == ["AIAST"]
     [(place, device)] = server.newest("Device").items()
     assert device["modelNumber"] == model["id"]
-    assert model["digest"] in [version["value"] for version in device["version"]]
+    versions = [version["value"] for version in device["version"]]
+    assert model["digest"] in versions
     flags = server.newest("Flag").values()
     assert {flag["author"]["reference"] for flag in flags} == {place}
     entries = read_json(ward.folder / "1.json")["entry"]
@@ -316,12 +320,14 @@ def test_csv_since(ward):
             "3": ("ended", "no row in the table"),
         }
     again = ward.export(second, "csv", "again.csv", "--since", out)
-    assert changes_in(again) == {"1": ("same", ""), "4": ("same", "")}
+    unchanged = ("same", "")
+    assert changes_in(again) == {"1": unchanged, "4": unchanged}
 
 
 def rows_of(folder, name):
     with (folder / name).open(encoding="utf-8", newline="") as lines:
-        return [tuple(row) for row in csv.reader(lines)][1:]
+        _, *rows = csv.reader(lines)
+        return [tuple(row) for row in rows]
 
 
 def test_omop_since(ward):

@@ -96,8 +96,8 @@ def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
     x, _ = two_clouds(80)
     here = kernel.resolved(x)
     there = kernel.resolved(1000 * x)
-    machine = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x)
-    c = machine.factor_at(x)
+    machine = OneClassSVM(nu=0.2, factor=MarginDensity())
+    c = machine.fit(x).factor_at(x)
     expected = here(x, x)
     assert_allclose(there(1000 * x, 1000 * x), expected, rtol=1e-9)
     root_mean_square = np.sqrt(np.mean(np.square(c)))
@@ -170,8 +170,8 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
         labels=signs[machine.support_],
         reach=among.sum(axis=1) / (len(vectors) - 1),
     )
-    second = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y)
-    c = second.factor_at(NEW)[:, 0]
+    second = TwoClassSVM(machine.kernel, C=3.0, factor=factor)
+    c = second.fit(x, y).factor_at(NEW)[:, 0]
 
     expected = OPTIONS[factor](one)
     assert_allclose(c, expected, rtol=1e-8)
@@ -201,9 +201,10 @@ def test_limit_of_a_factor_gives_k_back(machine):
     else:
         x, y = two_clouds()
     machine = machine.set_params(tol=1e-8).fit(x, y)
-    plain = clone(machine).set_params(passes=0).fit(x, y)
-    expected = plain.decision_function(x)
-    assert_allclose(machine.decision_function(x), expected, atol=1e-5)
+    plain = clone(machine).set_params(passes=0)
+    expected = plain.fit(x, y).decision_function(x)
+    decisions = machine.decision_function(x)
+    assert_allclose(decisions, expected, atol=1e-5)
 
 
 N_FEATURES = (2, 50)
@@ -290,7 +291,8 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
     y = codes == 2
     factor = FACTORS["margin_decay"]
     kernel = Gaussian(0.2)
-    plain = TwoClassSVM(kernel, C=height**2 * 3.0, tol=1e-6).fit(x, y)
+    plain = TwoClassSVM(kernel, C=height**2 * 3.0, tol=1e-6)
+    plain.fit(x, y)
     log_c = np.log(height)
     monkeypatch.setattr(
         factor, "log_at", lambda self, first, _: np.full(len(first.x), log_c)
@@ -300,7 +302,8 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
 
     expected = plain.decision_function(x)
     close = 1e-4 * np.ptp(expected)
-    assert_allclose(machine.decision_function(x), expected, atol=close)
+    decisions = machine.decision_function(x)
+    assert_allclose(decisions, expected, atol=close)
 
 
 # A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost
@@ -325,12 +328,14 @@ def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monke
     c = machine.factor_at(np.vstack([x, far]))
 
     assert np.isfinite(c).all()
-    assert c.min() >= 0.9 * FLOOR * c[: len(x)].max()
+    largest = c[: len(x)].max()
+    assert c.min() >= 0.9 * FLOOR * largest
     assert np.isfinite(machine.decision_function(far)).all()
 
 
 def balanced(x: np.ndarray, y: np.ndarray, cost: float) -> float:
-    machine = TwoClassSVM(C=cost, remedies=(UnequalCosts("balanced"),), tol=1e-6)
+    remedies = (UnequalCosts("balanced"),)
+    machine = TwoClassSVM(C=cost, remedies=remedies, tol=1e-6)
     return float(machine.fit(x, y).intercept_[0])
 
 

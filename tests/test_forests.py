@@ -44,14 +44,16 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     rng = default_rng(seed)
     values = np.round(rng.normal(size=(60, 3)), digits)
     x = (values * 10.0**exponent).astype(np.float32)
-    tree = DecisionTreeClassifier(random_state=0).fit(x, np.arange(60) % 3)
+    classes = np.arange(60) % 3
+    tree = DecisionTreeClassifier(random_state=0).fit(x, classes)
     splits = tree.tree_.feature >= 0
     thresholds = rounded_down(tree.tree_.threshold[splits])
     on = np.repeat(thresholds[:, None], 3, axis=1)
     above = np.nextafter(on, np.float32(np.inf))
     new = np.concatenate([x, on, above])
     shares = Trees.of([tree]).shares(new)
-    assert_allclose(shares, tree.predict_proba(new), rtol=0, atol=1e-6)
+    expected = tree.predict_proba(new)
+    assert_allclose(shares, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 16, 17, 32, 33, 64, 65])
@@ -196,7 +198,8 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
         max_iter=40, early_stopping=False, random_state=0, **given
     )
     theirs.fit(x[:500], codes[:500])
-    ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
+    ours = HistogramBoosting(n_rounds=40, **given)
+    ours.fit(x[:500], codes[:500])
     on = x[500:].copy()
     thresholds = ours.trees_.threshold[ours.trees_.feature == 0]
     on[:, 0] = np.resize(thresholds, len(on))
@@ -234,7 +237,9 @@ def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
 def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
     rows, given, monkeypatch
 ):
-    x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
+    numbers, _ = rows
+    constant = np.ones(len(numbers))
+    x = np.column_stack([constant, numbers]).astype(np.float32)
     rng = default_rng(1)
     new = rng.normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
     models = []
@@ -249,9 +254,8 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
     expected = raw if raw.ndim == 1 else against_the_rest(raw)
 
     assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
-    again = Boosting(**given).restore(
-        {name: np.array(value) for name, value in ours.state().items()}
-    )
+    state = {name: np.array(value) for name, value in ours.state().items()}
+    again = Boosting(**given).restore(state)
     assert_array_equal(again.decision_function(new), ours.decision_function(new))
 
 
@@ -303,14 +307,19 @@ def test_condensed_ensemble_scores_by_forests_of_the_same_size(
         forest = RandomForest(n_estimators, seed=seed)
         folds.append(forest.fit(x[rows], y[rows]))
     n_share = n_estimators // 5
-    shares = [folds[k].trees_.take(n_share * k, n_share * (k + 1)) for k in range(5)]
+    shares = []
+    for k in range(5):
+        own = folds[k].trees_.take(n_share * k, n_share * (k + 1))
+        shares.append(own)
 
     model = FoldEnsemble(folds, "baseline", 1).condensed(5)
 
     assert len(model.machines) == n_forests
-    assert {forest.trees_.n_trees for forest in model.machines} == {n_estimators}
+    n_trees = {forest.trees_.n_trees for forest in model.machines}
+    assert n_trees == {n_estimators}
     expected = sum(share.sums(x) for share in shares)
-    assert_allclose(model.machines[0].trees_.sums(x), expected)
+    sums = model.machines[0].trees_.sums(x)
+    assert_allclose(sums, expected)
     if n_forests == 5:
         of_folds = [forest.predict_proba(x) for forest in folds]
         of_model = [forest.predict_proba(x) for forest in model.machines]

@@ -386,7 +386,8 @@ def test_unreadable_column_refused(cells, role):
 @pytest.mark.parametrize("cells", UNREADABLE.values(), ids=UNREADABLE)
 def test_unreadable_column_dropped(cells):
     """Without a contract such a column is left out, and a note names it."""
-    cohort = read_cohort(pa.table({"value": cells, "age": [61, 62]}))
+    table = pa.table({"value": cells, "age": [61, 62]})
+    cohort = read_cohort(table)
 
     assert [*cohort.values] == ["age"]
     assert any(note.endswith(": value") for note in cohort.notes)
@@ -416,9 +417,8 @@ def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending
     cohort = read_cohort(
         tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50
     )
-    assert_frame_equal(
-        cohort.features, read_cohort(table, id="patient", label="ill").features
-    )
+    of_table = read_cohort(table, id="patient", label="ill")
+    assert_frame_equal(cohort.features, of_table.features)
     assert cohort.notes[0] == f"past.{ending}: Arrow"
 
 
@@ -567,12 +567,14 @@ def test_screen_guesses_as_train_does(past_file):
     with pytest.warns(UserWarning, match="guessed role id: stay_id"):
         screen = Screen("logistic", **QUICK).fit(past, "ill")
     scored = screen.score_frame(night)
-    reasons = screen.explain(night, night["stay_id"].iloc[3])
+    fourth = night["stay_id"].iloc[3]
+    reasons = screen.explain(night, fourth)
 
     assert scored["id"].tolist() == night["stay_id"].tolist()
     assert scored.index.tolist() == night.index.tolist()
     assert "guessed role id: stay_id" in screen.notes_
-    assert screen.feature_names_in_.tolist() == [*screen.model_.contract.features]
+    names = [*screen.model_.contract.features]
+    assert screen.feature_names_in_.tolist() == names
     assert screen.n_features_in_ == len(screen.feature_names_in_)
     assert set(reasons["feature"]) <= set(screen.feature_names_in_)
     flagged = scored["score"] >= screen.threshold_

@@ -59,7 +59,8 @@ def night(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(model, night, tmp_path_factory):
-    return score(model, night, tmp_path_factory.mktemp("run") / "run", batch_rows=100)
+    out = tmp_path_factory.mktemp("run") / "run"
+    return score(model, night, out, batch_rows=100)
 
 
 def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
@@ -142,7 +143,8 @@ def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope
     volumes = brain(1)
     header = nibabel.Nifti1Header(endianness=">")
     folder = folder_of({"A": volumes, "B": brain(2)}, tmp_path)
-    image = nibabel.Nifti1Image(volumes["flair"].astype(">i2"), AFFINE, header)
+    values = volumes["flair"].astype(">i2")
+    image = nibabel.Nifti1Image(values, AFFINE, header)
     image.header.set_slope_inter(slope, 3.0)
     nibabel.save(image, folder / "A" / "flair.nii.gz")
     path = folder / "A" / "flair.nii.gz"
@@ -156,7 +158,8 @@ def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
     files = run.document["input"]["files"]
     known = [file["sha256"] for file in files]
     changed = folder_of(NIGHT, tmp_path / "night")
-    save(changed / "P11" / "t1.nii.gz", 2 * NIGHT["P11"]["t1"])
+    twice = 2 * NIGHT["P11"]["t1"]
+    save(changed / "P11" / "t1.nii.gz", twice)
     changed_digests = digests(str(changed))
     same = [one == other for one, other in zip(changed_digests, known, strict=True)]
     assert digests(str(night)) == known
@@ -171,14 +174,21 @@ def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
 
 def rewritten(change):
     """A fault in the bytes that a packed image holds."""
-    return lambda path: path.write_bytes(
-        gzip.compress(change(gzip.decompress(path.read_bytes())))
-    )
+
+    def rewrite(path):
+        content = gzip.decompress(path.read_bytes())
+        path.write_bytes(gzip.compress(change(content)))
+
+    return rewrite
 
 
 def saved(change, affine=AFFINE):
     """A fault in the voxels of an image, or in their place."""
-    return lambda path: save(path, change(brain(1)["t1"]), affine)
+
+    def replace_image(path):
+        save(path, change(brain(1)["t1"]), affine)
+
+    return replace_image
 
 
 FAULTS = {
@@ -239,7 +249,8 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
         assert flags.shape == (9, 8, 7)
         assert np.array_equal(flag_voxels[at], own["flagged"])
         assert flag_voxels.sum() == own["flagged"].sum() > 0
-        assert np.array_equal(score_voxels[at], own["score"].astype(np.float32))
+        own_scores = own["score"].astype(np.float32)
+        assert np.array_equal(score_voxels[at], own_scores)
         assert np.array_equal(is_scored, volumes["mask"] > 0)
 
 
@@ -307,9 +318,8 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     values = rng.normal(size=len(places))
     order = rng.permutation(len(places))
     one = neighbourhood_features(values, *bounding_grid(places), 3)
-    other = neighbourhood_features(
-        values[order], *bounding_grid(places[order] * spacing + origin), 3
-    )
+    grid = bounding_grid(places[order] * spacing + origin)
+    other = neighbourhood_features(values[order], *grid, 3)
     in_order = np.array(one)[:, order]
     assert_allclose(in_order, other, atol=1e-9)
 
@@ -335,9 +345,8 @@ def test_images_equal_table(tmp_path):
     )
     table = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
     model = train(images, "logistic", search=1, jobs=1, beside=())
-    one = score(
-        model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64
-    )
+    night = folder_of(NIGHT, tmp_path / "night")
+    one = score(model, night, tmp_path / "one", batch_rows=64)
     other = score(model, table_of(NIGHT), tmp_path / "other")
 
     around_them = [
@@ -418,6 +427,5 @@ def test_robust_scales_any_batches(seed, batch):
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
     scales = Medians(["x"])
     with pytest.raises(CohortError, match="stand together"):
-        scales.add(
-            np.array(["a", "b", "a"], dtype=object), {"x": np.array([1.0, 2.0, 3.0])}
-        )
+        groups = np.array(["a", "b", "a"], dtype=object)
+        scales.add(groups, {"x": np.array([1.0, 2.0, 3.0])})

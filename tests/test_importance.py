@@ -38,7 +38,10 @@ def two_effects(n_rows=1500, first=1.2, second=0.6, seed=0):
 
 def losses(model):
     (of_class,) = model.facts.training.importance
-    return {tuple(block.columns): block.lost for block in of_class.blocks}
+    lost = {}
+    for block in of_class.blocks:
+        lost[tuple(block.columns)] = block.lost
+    return lost
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "random_forest"])
@@ -89,7 +92,8 @@ def test_loss_is_that_of_the_known_distribution():
         for (column,), lost in losses(model).items():
             found[column].append(lost.value)
             # The interval is of this model on other rows.
-            n_held += lost.low <= own_loss(model, column, new) <= lost.high
+            own = own_loss(model, column, new)
+            n_held += lost.low <= own <= lost.high
 
     whole = norm.cdf(np.hypot(first, second) / np.sqrt(2))
 
@@ -121,7 +125,9 @@ def test_blend_of_several_classes_and_large_tables(tmp_path):
 
     facts = model.facts.training.importance
     assert [of_class.label for of_class in facts] == list(model.watched)
-    best = {of_class.label: of_class.blocks[0].columns[0] for of_class in facts}
+    best = {}
+    for of_class in facts:
+        best[of_class.label] = of_class.blocks[0].columns[0]
     useful = {"a": "first", "b": "second"}
     assert best
     for name in useful.keys() & best.keys():

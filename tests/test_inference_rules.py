@@ -119,7 +119,8 @@ def test_person_is_dropped(name):
 @pytest.mark.parametrize("name", ["clinic_name", "drug", "nomad", "viability", "rued"])
 def test_thing_is_no_person(name):
     """Names of things, and words that begin like those of people, are kept."""
-    assert drop_rule(column(name, ["a", "b"] * 20)) is None
+    candidate = column(name, ["a", "b"] * 20)
+    assert drop_rule(candidate) is None
 
 
 ROWS_OF_SUBSET = default_rng(0).permutation(400)[:60]

@@ -70,7 +70,8 @@ def test_intervals_at_their_edges():
     scores = np.arange(8.0)
     one_patient = np.zeros(8, int)
     thresholds = np.array([-np.inf, 4.0])
-    rows = ThresholdCounts(scores, np.ones(8, bool), one_patient, thresholds)
+    positive = np.ones(8, bool)
+    rows = ThresholdCounts(scores, positive, one_patient, thresholds)
     bands = np.array(rate_bands(rows, True))
     one_of_two = rate_interval([1, 0.5], [1, 1])
 
@@ -92,10 +93,11 @@ def test_intervals_at_their_edges():
 
 @given(rows)
 def test_areas_agree_with_scikit_learn_under_ties(rows):
-    scores = np.array([score for score, _ in rows], float)
-    y = np.array([positive for _, positive in rows])
+    scores, positive = np.array(rows, float).T
+    y = positive > 0
     expected_precision = average_precision_score(y, scores)
-    assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
+    expected_area = roc_auc_score(y, scores)
+    assert auroc(scores, y) == pytest.approx(expected_area)
     assert average_precision(scores, y) == pytest.approx(expected_precision)
 
 
@@ -108,7 +110,8 @@ def test_delong_has_the_variance_of_its_definition():
     of_cases = pairs.mean(axis=1).var(ddof=1) / 20
     of_others = pairs.mean(axis=0).var(ddof=1) / 40
     spread = np.sqrt(of_cases + of_others)
-    expected = norm.ppf(0.975) * spread / (area * (1 - area))
+    standard_error = spread / (area * (1 - area))
+    expected = norm.ppf(0.975) * standard_error
 
     low, high = logit(delong(scores, y))
 
@@ -150,7 +153,8 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     rng = default_rng(0)
     positive = np.arange(60) % 3 == 0
     codes = np.repeat(np.arange(5), 12)
-    _, pull = placements(rng.normal(size=60) + positive, positive)
+    scores = rng.normal(size=60) + positive
+    _, pull = placements(scores, positive)
     sums = np.bincount(codes, weights=pull)
     variance = np.square(sums).sum() * 5 / 4
     expected = 2.776445 * np.sqrt(variance)
@@ -206,10 +210,12 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
     shared = rng.normal(size=200)[codes]
     is_event = shared + rng.normal(size=1200) > 0
     events = is_event.astype(float)
-    tally = ThresholdCounts(events, positive, codes, np.array([0.0, 1.0]))
+    thresholds = np.array([0.0, 1.0])
+    tally = ThresholdCounts(events, positive, codes, thresholds)
     hits = tally.resampled[0]
     p = is_event.mean()
-    variance = design_effect(is_event, codes) * p * (1 - p) / 1200
+    effect = design_effect(is_event, codes)
+    variance = effect * p * (1 - p) / 1200
 
     ratios = hits[:, 1] / hits[:, 0]
 
@@ -323,7 +329,8 @@ def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect
 def test_share_interval_few_groups():
     """A share that few groups decide borrows the correlation of the median split."""
     # One patient has the only miss: alone it would pass for one row in sixty.
-    counts = np.array([9, 10, 10, 10, 10, 10])[:, None]
+    counts = np.full((6, 1), 10)
+    counts[0] = 9
     sizes = np.full(6, 10)
     alike = np.full(6, 5)
     apart = np.array([0, 10, 10, 0, 10, 0])
@@ -345,8 +352,10 @@ def test_predictive_interval_sides(end):
     hits = 0.1 * right[end + 1]
     false = 0.9 * wrong[2 - end]
     assert centre == pytest.approx(0.09 / (0.09 + 0.18))
-    assert by_right == pytest.approx(hits / (hits + 0.9 * 0.1))
-    assert by_wrong == pytest.approx(0.1 * 0.8 / (0.1 * 0.8 + false))
+    by_right_expected = hits / (hits + 0.9 * 0.1)
+    by_wrong_expected = 0.1 * 0.8 / (0.1 * 0.8 + false)
+    assert by_right == pytest.approx(by_right_expected)
+    assert by_wrong == pytest.approx(by_wrong_expected)
 
 
 def test_groups_pooled_by_hash():
@@ -357,7 +366,8 @@ def test_groups_pooled_by_hash():
     event = np.repeat(is_first_half, 2).astype(float)
     codes = np.repeat(np.arange(4000), 2)
     thresholds = np.array([-np.inf, 0.5])
-    tally = ThresholdCounts(event, np.ones(8000, bool), codes, thresholds)
+    positive = np.ones(8000, bool)
+    tally = ThresholdCounts(event, positive, codes, thresholds)
     expected = 2 * 1.96 * np.sqrt(0.25 / 4000)
     low, high = rate_bands(tally, True)
     assert high[1] - low[1] == pytest.approx(expected, rel=0.1)

@@ -36,8 +36,10 @@ def night(
     verdicts: dict[str, str] | None = None,
     **other,
 ):
-    date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
-    entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
+    since = datetime.timedelta(days=day)
+    date = str(datetime.date(2025, 12, 31) + since)
+    one = flagged_night(day, flagged, key=date, **other)
+    entered = enter(ledger, one)
     words = verdicts or {}
     given = [Verdict(name, word) for name, word in words.items()]
     record_verdicts(ledger, date, given)
@@ -69,7 +71,8 @@ def said(
 
 
 def word_of(ledger) -> dict[str, int]:
-    counts = history(ledger, verify=True)["runs"][0]["verdicts"]
+    run, *_ = history(ledger, verify=True)["runs"]
+    counts = run["verdicts"]
     return {name: n for name, n in counts.items() if n}
 
 
@@ -117,10 +120,12 @@ def test_verdicts_contradicting(ledger):
     ]
     disputed = word_of(ledger)
     shown = night(ledger, 2, "a").cases["a"]
-    sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
+    (series,) = HistoryDocument.from_dict(history(ledger)).series
+    sentence = sentences(series)
     entries += [said(ledger, "ruled out", "11:00")]
     agreed = word_of(ledger)
-    judged = history(ledger)["runs"][0]["ppv"]["judged"]
+    run, *_ = history(ledger)["runs"]
+    judged = run["ppv"]["judged"]
     said(ledger, "confirmed", "12:00", "cd")
     erase(ledger, "old", Scope())
 
@@ -144,7 +149,8 @@ def test_verdict_two_tables_of_a_night(ledger):
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
-    assert states(night(ledger, 2, "a")) == {"a": "known"}
+    second = night(ledger, 2, "a")
+    assert states(second) == {"a": "known"}
 
 
 def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
@@ -164,7 +170,8 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
         [3, 0, 1, 0, 2, 2],
         [2, 1, 0, 1, 0, 2],
     ]
-    assert [run["minutes"] for run in told["runs"]] == [40, 20, 20, 10, 10]
+    minutes = [run["minutes"] for run in told["runs"]]
+    assert minutes == [40, 20, 20, 10, 10]
     assert series["workload"] == {
         "cases_per_night": 3.2,
         "waiting_per_night": 2.0,

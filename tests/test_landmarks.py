@@ -76,7 +76,8 @@ def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
 def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
     x, y = cloud()
     z, of_z = cloud(6000, seed=1)
-    exact = TwoClassSVM(KERNEL, **given).fit(x, y).decision_function(z)
+    plain = TwoClassSVM(KERNEL, **given).fit(x, y)
+    exact = plain.decision_function(z)
     machine = TwoClassSVM(
         KERNEL, approximation="landmarks", n_landmarks=600, **given
     ).fit(x, y)
@@ -147,7 +148,8 @@ def three_clouds(n, seed=0):
             [0.0, 3.0, 2.0],
         ]
     )
-    return rng.normal(size=(n, 3)) + middles[y], y
+    noise = rng.normal(size=(n, 3))
+    return noise + middles[y], y
 
 
 @pytest.mark.parametrize("cost_ratio", [1.0, "balanced"])
@@ -162,7 +164,8 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
         gram = KERNEL(x[rows], x[rows].copy())
         ones = np.ones((len(rows), 1))
         (dual,) = posed.solve(gram, [ones])
-        return KERNEL(x, x[rows]) @ dual.weights + dual.intercept
+        gram = KERNEL(x, x[rows])
+        return gram @ dual.weights + dual.intercept
 
     once = decided(np.arange(150), counts.astype(float))
     twice = decided(again, np.ones(len(again)))

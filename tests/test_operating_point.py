@@ -153,14 +153,15 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     false = (1 - share) * (1 - point.specificity.value)
 
     assert point.misses == y.sum() - hits
-    assert point.sensitivity.value == pytest.approx(hits / (y.sum() + 1))
+    sensitivity = hits / (y.sum() + 1)
+    assert point.sensitivity.value == pytest.approx(sensitivity)
     specificity = np.mean(scores[~y] < point.threshold)
     assert point.specificity.value == pytest.approx(specificity)
     assert point.flag_rate.value == pytest.approx(found + false)
-    assert point.ppv.value == pytest.approx(found / point.flag_rate.value)
-    assert point.npv.value == pytest.approx(
-        (1 - share - false) / (1 - point.flag_rate.value)
-    )
+    flag_rate = point.flag_rate.value
+    npv = (1 - share - false) / (1 - flag_rate)
+    assert point.ppv.value == pytest.approx(found / flag_rate)
+    assert point.npv.value == pytest.approx(npv)
     assert point.nne.value == pytest.approx(1 / point.ppv.value)
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
         value, low, high = getattr(point, name).value_and_interval
@@ -217,7 +218,8 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
 def test_confidence_exact_bound():
     """Confidence takes the largest threshold whose exact lower bound is enough."""
     scores, y = labelled(800, 0.1)
-    threshold = choose(scores, y, MinSensitivity(0.9, confidence=0.95)).threshold
+    rule = MinSensitivity(0.9, confidence=0.95)
+    threshold = choose(scores, y, rule).threshold
 
     def lower_bound(threshold):
         found = int((scores[y] >= threshold).sum())
@@ -268,7 +270,8 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
     scores, y = labelled(600)
     threshold = choose(scores, y, MinSensitivity(0.8)).threshold
     below = np.flatnonzero(~y & (scores < threshold))
-    scores[below[:alike]] = np.sort(scores[below])[-6]
+    sixth_highest = np.sort(scores[below])[-6]
+    scores[below[:alike]] = sixth_highest
     notes = choose(scores, y, MinSensitivity(0.8)).notes
     assert (
         any("of the negatives have one of few scores" in note for note in notes) == said
@@ -285,8 +288,10 @@ def test_overall_score_several_classes():
         ]
     )
     thresholds = np.array([2.0, 2.0])
-    assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
-    assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
+    of_two = overall(scores, thresholds)
+    of_one = overall(scores[:, :1], thresholds[:1])
+    assert of_two.tolist() == [1.0, 2.0, -1.0]
+    assert of_one.tolist() == [3.0, 0.0, 1.0]
     # A class that flags everything says nothing of a row.
     assert excess(scores, np.array([2.0, FLAG_EVERYTHING]))[:, 1].tolist() == [
         0.0,
@@ -323,7 +328,8 @@ def test_a_rule_out_of_range_is_refused(wrong):
 
 
 def width(figures: Observed | OperatingPoint, name: str) -> float:
-    return getattr(figures, name).high - getattr(figures, name).low
+    figure = getattr(figures, name)
+    return figure.high - figure.low
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
@@ -381,7 +387,8 @@ def test_repeats_that_differ_at_one_threshold_widen_specificity():
             logit(getattr(point.specificity, end)) - logit(point.specificity.value)
             for point in (alike, shifted)
         ]
-        assert reach[1] == pytest.approx(reach[0] * np.sqrt(growth))
+        expected = reach[0] * np.sqrt(growth)
+        assert reach[1] == pytest.approx(expected)
 
 
 def test_observed_predictive_interval():
@@ -393,15 +400,14 @@ def test_observed_predictive_interval():
     seen = performance(scores, y, 1.0)
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
-    known = rates(seen.sensitivity, seen.specificity, float(np.mean(y)))
+    prevalence = float(np.mean(y))
+    known = rates(seen.sensitivity, seen.specificity, prevalence)
     rare = rates(seen.sensitivity, seen.specificity, 0.05)
 
-    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(
-        np.array(rate_interval(seen.true_positive, flagged))
-    )
-    assert [seen.npv.low, seen.npv.high] == pytest.approx(
-        np.array(rate_interval(seen.true_negative, left))
-    )
+    ppv_interval = np.array(rate_interval(seen.true_positive, flagged))
+    npv_interval = np.array(rate_interval(seen.true_negative, left))
+    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(ppv_interval)
+    assert [seen.npv.low, seen.npv.high] == pytest.approx(npv_interval)
     assert seen.ppv.value == pytest.approx(known["ppv"].value)
     ppv = known["ppv"]
     assert width(seen, "ppv") > ppv.high - ppv.low
@@ -529,11 +535,14 @@ def test_observed_shares_are_those_of_scikit_learn():
     """A night without positives still has a specificity and a flag rate."""
     scores, y = labelled()
     seen = performance(scores, y, 0.8)
-    night = performance(np.arange(20.0), np.zeros(20, int), 15.0)
+    no_case = np.zeros(20, int)
+    night = performance(np.arange(20.0), no_case, 15.0)
 
-    assert seen.accuracy == pytest.approx(accuracy_score(y, scores >= 0.8))
-    assert seen.f1 == pytest.approx(f1_score(y, scores >= 0.8))
-    assert seen.min_sensitivity == min(seen.sensitivity.value, seen.specificity.value)
+    is_flagged = scores >= 0.8
+    assert seen.accuracy == pytest.approx(accuracy_score(y, is_flagged))
+    assert seen.f1 == pytest.approx(f1_score(y, is_flagged))
+    least = min(seen.sensitivity.value, seen.specificity.value)
+    assert seen.min_sensitivity == least
     flag_rate = night.flag_rate
     for figure in (night.sensitivity, night.ppv, night.auroc):
         assert figure.value is None
@@ -700,4 +709,5 @@ def test_rows_are_numbered_only_where_one_stands_for_many():
     assert number_ties(apart) is None
     assert number_ties(thrice) is None
     assert len(np.unique(number_ties(tied))) == 2
-    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), ties=each_alone)
+    by_tie = choose(scores, y, GMean(), ties=each_alone)
+    assert choose(scores, y, GMean()) == by_tie

@@ -41,8 +41,10 @@ def lines_of(page: str, section: str) -> list[str]:
 def counts_of(line: str) -> list[tuple[int, int]]:
     """Return the flagged and all of each "n of m" in a line of a table."""
     pairs = N_OF_M.findall(line)
-    without_commas = [(n.replace(",", ""), m.replace(",", "")) for n, m in pairs]
-    return [(int(n), int(m)) for n, m in without_commas]
+    found = []
+    for n, m in pairs:
+        found.append((int(n.replace(",", "")), int(m.replace(",", ""))))
+    return found
 
 
 def test_operating_points_counts(model):
@@ -54,9 +56,10 @@ def test_operating_points_counts(model):
     in_use = [line for line in lines if "in use" in line]
     of_cases, of_others = counts_of(in_use[0])
 
-    assert of_cases == (int((flagged & is_case).sum()), n_cases)
-    n_others = len(flagged) - n_cases
-    assert of_others == (int((flagged & ~is_case).sum()), n_others)
+    n_flagged_cases = int((flagged & is_case).sum())
+    n_flagged_others = int((flagged & ~is_case).sum())
+    assert of_cases == (n_flagged_cases, n_cases)
+    assert of_others == (n_flagged_others, len(flagged) - n_cases)
 
 
 def test_own_boundary_counts(model):

@@ -85,7 +85,8 @@ def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
     weights[:few] -= weights[:few].mean()
     kernel = Gaussian(0.2)
     exact = weighted_sum(kernel, rows, rows, weights, dtype=np.float64)
-    ours = ExpansionSums(kernel, rows, {(0, -1): weights}).at(rows)[0, -1]
+    sums = ExpansionSums(kernel, rows, {(0, -1): weights})
+    ours = sums.at(rows)[0, -1]
 
     apart = np.abs(ours - exact)
     assert apart.max() <= 3e-5 * np.abs(exact).max()
@@ -128,7 +129,8 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
         ]
     )
     x, centres = rows_and_centres(3)
-    of_no_row = weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres)))
+    ones = np.ones(len(centres))
+    of_no_row = weighted_sum(Gaussian(0.2), x[:0], centres, ones)
     of_no_centre = weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0))
     assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
     assert of_no_row.shape == (0,)
@@ -165,9 +167,8 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
     rates = np.full(200, rate)
     terms = [(rates, np.ones((200, 1)))]
     (exact,) = weighted_sums(norm, x, centres, terms, dtype=np.float64)
-    sums = weighted_sums(
-        norm, x, centres, terms, dtype=bump_precision(norm, centres, rates)
-    )[0]
+    precision = bump_precision(norm, centres, rates)
+    (sums,) = weighted_sums(norm, x, centres, terms, dtype=precision)
 
     assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
 
@@ -228,7 +229,8 @@ def test_vector_code_gives_what_a_plain_loop_gives(
     centres = rng.normal(size=(m, n_features)).astype(dtype)
     weights = rng.normal(size=(m, 2))
     rates = rng.uniform(0.1, 0.5, m)
-    apart, sums = plain_sums(x, centres, norm, np.full(m, 0.3), weights)
+    equal_rates = np.full(m, 0.3)
+    apart, sums = plain_sums(x, centres, norm, equal_rates, weights)
     _, bumps = plain_sums(x, centres, norm, rates, weights)
 
     assert_allclose(distances(norm, x, centres, dtype=dtype), apart, rtol=close)
@@ -256,7 +258,8 @@ def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
     runs = [subprocess.run(command, **given) for _ in range(2)]
 
     assert [run.stdout for run in runs] == ["4.0\n", "4.0\n"]
-    assert [run.stderr.count("compiling once") for run in runs] == [1, 0]
+    n_compiled = [run.stderr.count("compiling once") for run in runs]
+    assert n_compiled == [1, 0]
 
 
 def test_compiled_without_cache_folder(monkeypatch, caplog):
@@ -286,7 +289,8 @@ def test_compiled_without_cache_folder(monkeypatch, caplog):
 def test_fits_side_by_side_share_the_cores_and_give_them_back():
     """Scores do not depend on the number of threads; one that is none is refused."""
     x = default_rng(0).normal(size=(9000, 3))
-    machine = TwoClassSVM(Gaussian(0.3)).fit(x[:200], x[:200, 0] > 0.4)
+    is_high = x[:200, 0] > 0.4
+    machine = TwoClassSVM(Gaussian(0.3)).fit(x[:200], is_high)
     before = n_threads()
     decisions = []
     for jobs in (1, 2):

@@ -34,7 +34,8 @@ def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
     """The scores and flags of a night are those that the release gave it."""
     folder = released / kind
     (night,) = (path for path in folder.iterdir() if path.is_file())
-    score(load_model(folder / "model"), night, tmp_path / "run", jobs=1)
+    model = load_model(folder / "model")
+    score(model, night, tmp_path / "run", jobs=1)
 
     then = scores_in(folder / LAST_NIGHT)
     now = scores_in(tmp_path / "run")

@@ -86,7 +86,8 @@ def test_optimality_conditions_hold_for_every_form_of_the_kernel(kind, form):
         "float32": exact.astype(np.float32),
         "rows": KernelRows(x, kernel),
     }[form]
-    ours = smo.solve(problem_of(kind, given, x, y), 1e-3)
+    problem = problem_of(kind, given, x, y)
+    ours = smo.solve(problem, 1e-3)
     checked = problem_of(kind, exact, x, y)
     intercept, violation = certificate(checked, ours.alphas)
 

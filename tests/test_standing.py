@@ -23,7 +23,8 @@ def test_mark_standing_after_three_nights_names_the_first():
 
 
 def test_mark_standing_on_the_third_night_still_rings():
-    assert new_reasons(mark_standing([FEW_CASES], nights(FEW_CASES, n_nights=2)))
+    after_two = mark_standing([FEW_CASES], nights(FEW_CASES, n_nights=2))
+    assert new_reasons(after_two)
 
 
 def test_mark_standing_carries_the_first_night_on():
@@ -39,11 +40,13 @@ def test_mark_standing_after_a_night_without_it_rings_again():
 
 def test_mark_standing_of_another_column_rings():
     other = Reason("values_differ", "age: distributed otherwise.", "age")
-    assert new_reasons(mark_standing([other], nights(CRP))) == [other]
+    marked = mark_standing([other], nights(CRP))
+    assert new_reasons(marked) == [other]
 
 
 def test_mark_standing_other_rows_each_night_always_ring():
-    assert new_reasons(mark_standing([REFUSED], nights(REFUSED))) == [REFUSED]
+    marked = mark_standing([REFUSED], nights(REFUSED))
+    assert new_reasons(marked) == [REFUSED]
 
 
 def test_mark_standing_lists_new_reasons_first():

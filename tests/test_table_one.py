@@ -40,7 +40,8 @@ def values_of():
 
 
 def shown_wards(smallest: int) -> list[str]:
-    ward = table_one(values_of(), FEATURES, IS_CASE, smallest=smallest)[2]
+    columns = table_one(values_of(), FEATURES, IS_CASE, smallest=smallest)
+    ward = columns[2]
     return [level.level for level in ward.levels]
 
 
@@ -126,7 +127,8 @@ def test_subgroup_is_compared_with_all_other_rows():
     high = rows["high"]
     for name in ("sensitivity", "auroc", "ppv"):
         difference = low.to_the_rest[name]
-        expected = getattr(low, name).value - getattr(high, name).value
+        of_low = getattr(low, name).value
+        expected = of_low - getattr(high, name).value
         assert difference.value == pytest.approx(expected)
         assert difference.high < 0
         assert high.to_the_rest[name].value == pytest.approx(-expected)
@@ -144,7 +146,8 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     level = np.repeat(["low", "high"], [800, 1200]).astype(object)
     is_low = level == "low"
     # Of the low twice as many become cases as their chances say.
-    true_chance = np.where(is_low, np.minimum(2 * chance, 1), chance)
+    twice = np.minimum(2 * chance, 1)
+    true_chance = np.where(is_low, twice, chance)
     positive = rng.random(2000) < true_chance
     judged = JudgedRows(chance, positive, 0.3, chance=chance)
 
@@ -155,14 +158,16 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     flagged = chance >= 0.3
     missed = positive[is_low & ~flagged]
     assert low.npv.value == pytest.approx(1 - missed.mean())
-    ratio = positive[is_low].sum() / chance[is_low].sum()
+    n_expected = chance[is_low].sum()
+    ratio = positive[is_low].sum() / n_expected
     assert low.observed_expected.value == pytest.approx(ratio)
     of_high = rows["high"].observed_expected
     assert of_high.low < 1
     assert of_high.high > 1
     assert low.to_the_rest["observed_expected"].low > 0.5
     gap = low.to_the_rest["flag_rate"]
-    expected = flagged[is_low].mean() - flagged[~is_low].mean()
+    of_low = flagged[is_low].mean()
+    expected = of_low - flagged[~is_low].mean()
     assert gap.value == pytest.approx(expected)
     assert gap.low < gap.value < gap.high
 
@@ -177,7 +182,8 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     rare = texts("ab", [790, 10])
     judged = JudgedRows(scores, positive, 1.0)
 
-    (crossed,) = performance_in_cells({"sex": sex, "ward": ward}, judged)
+    columns = {"sex": sex, "ward": ward}
+    (crossed,) = performance_in_cells(columns, judged)
     withheld = performance_in_cells({"sex": sex, "rare": rare}, judged)
 
     assert crossed.columns == ("sex", "ward")
@@ -186,7 +192,8 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     is_cell = (sex == "m") & (ward == "b")
     assert crossed.rows[3].n == is_cell.sum()
     sensitivity = np.mean(scores[is_cell & positive] >= 1)
-    assert crossed.rows[3].sensitivity.value == pytest.approx(sensitivity)
+    found = crossed.rows[3].sensitivity
+    assert found.value == pytest.approx(sensitivity)
     # One cell of two would follow from the totals of the levels.
     assert withheld == []
 
@@ -222,7 +229,8 @@ def test_difference_of_category_is_the_mahalanobis_distance():
     of_others = np.diag(others) - np.outer(others, others)
     covariance = (of_cases + of_others) / 2
     gap = cases - others
-    expected = np.sqrt(gap @ np.linalg.solve(covariance, gap))
+    solved = np.linalg.solve(covariance, gap)
+    expected = np.sqrt(gap @ solved)
     assert column.difference == pytest.approx(expected)
 
 

@@ -65,7 +65,8 @@ def quadratic_program(
 def two_class(gram, signs, upper):
     """Alphas (n,) and intercept of a C-SVC with an upper bound a row."""
     machine = SVC(kernel="precomputed", C=1.0, tol=1e-9, max_iter=2_000_000)
-    machine.fit(gram, signs, sample_weight=upper * np.ones(len(signs)))
+    weights = upper * np.ones(len(signs))
+    machine.fit(gram, signs, sample_weight=weights)
     alphas = np.zeros(len(signs))
     alphas[machine.support_] = np.abs(machine.dual_coef_[0])
     return alphas, float(machine.intercept_[0])
@@ -121,8 +122,10 @@ def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
         return 0.0, float(max(too_low, too_high, 0.0) / problem.scale)
     levels = -problem.signs * gradient
     plus = problem.signs > 0
-    highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
-    lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
+    may_rise = np.where(plus, up, down)
+    may_fall = np.where(plus, down, up)
+    highest = levels[may_rise].max(initial=-np.inf)
+    lowest = levels[may_fall].min(initial=np.inf)
     # The mean level of the free alphas; where there is none the middle of the interval
     # that is allowed.
     known = levels[up & down]
