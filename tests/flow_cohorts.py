@@ -14,7 +14,8 @@ def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFr
     rng = default_rng(seed)
     ill = rng.random(n_rows) < share
     fever = rng.normal(37, 0.5, n_rows) + 0.8 * ill
-    crp = np.exp(rng.normal(2, 0.7, n_rows) + 0.9 * ill)
+    logs = rng.normal(2, 0.7, n_rows) + 0.9 * ill
+    crp = np.exp(logs)
     crp[rng.random(n_rows) < 0.15] = np.nan
     ward = rng.choice(["icu", "medicine", "surgery"], n_rows)
     names = [f"{seed:03d}{i:05d}" for i in range(n_rows)]

@@ -42,7 +42,8 @@ class Folded:
     @property
     def auroc(self) -> float:
         w = self.weights
-        apart = APART * w[:SHIFTED].sum() / np.linalg.norm(w)
+        along = APART * w[:SHIFTED].sum()
+        apart = along / np.linalg.norm(w)
         return float(norm.cdf(apart / np.sqrt(2)))
 
 
@@ -84,10 +85,13 @@ def folded(
             of_ill = ill.mean(axis=0)
             of_well = well.mean(axis=0)
             middle = (of_ill + of_well) / 2
-            within = np.cov(ill.T) * len(ill) + np.cov(well.T) * len(well)
-            w = np.linalg.solve(within / learned.sum(), of_ill - of_well)
+            of_cases = np.cov(ill.T) * len(ill)
+            of_others = np.cov(well.T) * len(well)
+            within = (of_cases + of_others) / learned.sum()
+            w = np.linalg.solve(within, of_ill - of_well)
             scores[r, test] = (used[test] - middle) @ w
-            weights.append(np.pad(w, (0, FEATURES - features)))
+            padded = np.pad(w, (0, FEATURES - features))
+            weights.append(padded)
             intercepts.append(-middle @ w)
     mean = np.mean(weights, axis=0)
     intercept = float(np.mean(intercepts))

@@ -21,7 +21,8 @@ def three_clouds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Three overlapping clouds of unequal numbers: labels 'a', 'b', 'c'."""
     rng = default_rng(seed)
-    codes = np.array([0, 1, 1, 2, 2, 2])[np.arange(n_rows) % 6]
+    six_rows = np.array([0, 1, 1, 2, 2, 2])
+    codes = six_rows[np.arange(n_rows) % 6]
     centres = np.array(
         [
             [0.0, 0.0],

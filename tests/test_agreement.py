@@ -22,7 +22,8 @@ GAMMA = 0.4
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
     rng = default_rng(1)
     noise = rng.normal(size=(n_rows, x.shape[1]))
-    return x.mean(axis=0) + 1.5 * x.std(axis=0) * noise
+    spread = 1.5 * x.std(axis=0)
+    return x.mean(axis=0) + spread * noise
 
 
 def built(name: str, **given):
@@ -36,7 +37,8 @@ def built(name: str, **given):
 def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
     """Largest difference, as a share of the range."""
     assert ours.shape == theirs.shape
-    return float(np.abs(ours - theirs).max() / np.ptp(theirs))
+    difference = np.abs(ours - theirs).max()
+    return float(difference / np.ptp(theirs))
 
 
 TWO_CLASS: list[tuple[str, Callable, dict]] = [
@@ -88,7 +90,8 @@ def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     )
     ours = machine.fit(x).decision_function(z)
     theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
-    assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
+    ours = ours / np.ptp(ours)
+    assert apart(ours, theirs / np.ptp(theirs)) < 1e-4
 
 
 MULTI_CLASS: list[tuple[str, Callable, dict]] = [
@@ -170,12 +173,13 @@ def test_oversampling_balance():
     training = Training(gram, 2 * y - 1, ones, ones, 1e-3)
     drawn = ESmote(k=5, seed=3).draw(training)
     positive = np.flatnonzero(y == 1)
-    nearest = dict(
-        zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True)
-    )
+    found = methods.nearest_in_feature_space(x, y, GAMMA)
+    nearest = dict(zip(positive, found, strict=True))
     often = np.bincount(drawn.first, minlength=len(x))[positive]
 
-    assert len(drawn.first) == (y == 0).sum() - (y == 1).sum()
+    n_negative = (y == 0).sum()
+    n_positive = (y == 1).sum()
+    assert len(drawn.first) == n_negative - n_positive
     assert often.max() - often.min() <= 1
     assert all(
         second in nearest[first]

@@ -59,14 +59,13 @@ def scored(
 
 
 def rates(sensitivity, specificity) -> Rates:
-    return Rates(sensitivity=Estimate(*sensitivity), specificity=Estimate(*specificity))
+    se = Estimate(*sensitivity)
+    return Rates(sensitivity=se, specificity=Estimate(*specificity))
 
 
 def table_of(**columns) -> pd.DataFrame:
     # The dtype is said: pandas 3 makes texts of its own of objects.
-    return pd.DataFrame(
-        {name: pd.Series(values, dtype=object) for name, values in columns.items()}
-    )
+    return pd.DataFrame(columns, dtype=object)
 
 
 def test_platt_nearly_separated():
@@ -119,13 +118,15 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
     levels = ["a"] * 44 + ["b"] * 9
     few_cases, few_others = rows_of(levels, np.arange(53.0), positive)
     levels = ["a"] * 50 + ["tiny"] * 4
-    _, tiny = rows_of(levels, np.arange(54.0), np.arange(54) % 2 == 0)
+    is_case = np.arange(54) % 2 == 0
+    _, tiny = rows_of(levels, np.arange(54.0), is_case)
     scores, is_case, _ = scored(300)
     patients = np.repeat(["p1", "p2", "p3"], 100)
     (three,) = rows_of(["x"] * 300, scores, is_case, 1.0, patients)
     events = []
     for n in (4, 5):
-        (row,) = rows_of(["m"] * 60, np.arange(60.0), np.arange(60) < n)
+        is_case = np.arange(60) < n
+        (row,) = rows_of(["m"] * 60, np.arange(60.0), is_case)
         events.append(row.events)
 
     assert (
@@ -151,7 +152,8 @@ def test_flag_rate_enriched_sample():
     """Flag rates of a sample rich in cases are those of the whole table."""
     scores, positive, _ = scored(20_000, share=0.1)
     kept = positive | (default_rng(1).random(20_000) < 0.3)
-    sample = JudgedRows(scores[kept], positive[kept], 1.0, share=positive.mean())
+    share = positive.mean()
+    sample = JudgedRows(scores[kept], positive[kept], 1.0, share=share)
     sampled_levels = table_of(s=["x"] * kept.sum())
     (of_sample,) = performance_by_subgroup(sampled_levels, sample)
     (whole,) = rows_of(["x"] * 20_000, scores, positive, 1.0)
@@ -188,7 +190,8 @@ def test_subgroups_many_values():
     rows = rows_of(births, np.arange(400.0), is_case, 300.0)
     assert [row.n for row in rows] == [100, 100, 100, 100]
     assert len({row.level for row in rows}) == 4
-    assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == [
+    of_named = levels_of(texts("a", "q", None), None, ["a"])
+    assert of_named.tolist() == [
         "a",
         "other",
         None,
@@ -207,7 +210,8 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
     is_case = np.arange(100) % 3 == 0
     judged = JudgedRows(np.arange(100.0), is_case, 50.0)
-    described = performance_by_subgroup(table_of(ward=["a", "b"] * 50), judged)
+    of_training = table_of(ward=["a", "b"] * 50)
+    described = performance_by_subgroup(of_training, judged)
     wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7
     night = table_of(ward=wards)
     flagged = np.arange(50) % 2 == 0
@@ -220,8 +224,11 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
         parts.add(night.iloc[block], flagged[block])
     one_ward = table_of(ward=["a"] * 40)
     groups = np.repeat(["p1", "p2"], 20)
-    patients.add(one_ward, np.ones(40, dtype=bool), groups)
-    shown = {row.level: (row.n, row.flag_rate) for row in whole.facts()}
+    flagged_rows = np.ones(40, dtype=bool)
+    patients.add(one_ward, flagged_rows, groups)
+    shown = {}
+    for row in whole.facts():
+        shown[row.level] = (row.n, row.flag_rate)
 
     assert whole.facts() == parts.facts()
     assert shown["a"] == ((30, 0.5))
@@ -276,7 +283,9 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
         of_cases = rng.random(500) < 0.9
         of_others = rng.random(500) >= 0.8
         flagged = np.where(ill, of_cases, of_others)
-        point = rates((se, se - 0.03, se + 0.03), (sp, sp - 0.04, sp + 0.04))
+        sensitivity = (se, se - 0.03, se + 0.03)
+        specificity = (sp, sp - 0.04, sp + 0.04)
+        point = rates(sensitivity, specificity)
         found = prevalence_tonight(int(flagged.sum()), 500, point)
         hit += found.low <= 0.15 <= found.high
 
@@ -420,8 +429,9 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     from_there = np.abs(np.array(curve.threshold) - 0.45)
     place = int(np.argmin(from_there))
     t = curve.threshold[place]
-    assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
-    assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
+    harm = t / (1 - t)
+    assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * harm)
+    assert curve.all[place] == pytest.approx(0.5 - 0.5 * harm)
 
 
 def test_prevalence_unknown_sensitivity():
@@ -430,9 +440,11 @@ def test_prevalence_unknown_sensitivity():
     """
     certain = (0.9, 0.9, 0.9)
     unsure = (0.9, 0.8, 1.0)
-    few = prevalence_tonight(2 * 10**6, 10**7, rates(unsure, certain))
-    many = prevalence_tonight(8 * 10**6, 10**7, rates(unsure, certain))
-    sure = prevalence_tonight(8 * 10**6, 10**7, rates(certain, certain))
+    of_unsure = rates(unsure, certain)
+    of_certain = rates(certain, certain)
+    few = prevalence_tonight(2 * 10**6, 10**7, of_unsure)
+    many = prevalence_tonight(8 * 10**6, 10**7, of_unsure)
+    sure = prevalence_tonight(8 * 10**6, 10**7, of_certain)
 
     # An error of 0.1 in sensitivity, of the share that has it, over sensitivity +
     # specificity - 1.
@@ -471,9 +483,11 @@ def test_chance_several_classes():
 
     One that has earned none, or whose every row is flagged, has none.
     """
-    unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
+    too_few = Calibration(earned=False, reason="too few")
+    unearned = {"b": too_few, "c": EARNED["c"]}
     alone = chances_with({"c": -0.2}, EARNED, [1.1], [0])
-    both = chances_with({"b": 0.3, "c": -0.2}, EARNED, [1.1 + 0.2, 5.0], [1, 0])
+    thresholds = {"b": 0.3, "c": -0.2}
+    both = chances_with(thresholds, EARNED, [1.1 + 0.2, 5.0], [1, 0])
 
     for name in CHANCES:
         assert both[name][0] == pytest.approx(alone[name][0])
@@ -525,7 +539,8 @@ def test_chance_monotone_in_every_file(judged, tmp_path):
         chances = scores.loc[each["id"], names]
         assert [*each["chance"].values()] == chances.tolist()
     assert explained["chance"] == case["chance"]
-    assert re.search(r"^chance +(\d|>99\.9%)", screen(*words).stdout, re.MULTILINE)
+    printed = screen(*words).stdout
+    assert re.search(r"^chance +(\d|>99\.9%)", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -557,7 +572,8 @@ def test_intercept_of_calibration_holds_what_was_planted(grouped):
     rng = default_rng(1000)
     scores = rng.normal(-1.5, 1, 200_000)
     spread = 0.8 if grouped else 0.0
-    chance = expit(scores + 0.5 + spread * rng.normal(size=200_000))
+    noise = spread * rng.normal(size=200_000)
+    chance = expit(scores + 0.5 + noise)
     shift = brentq(lambda a: (expit(scores + a) - chance).mean(), -1, 2)
     held = 0
     for seed in range(200):

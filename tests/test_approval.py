@@ -263,7 +263,8 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
         ).to_dict(),
     )
     names = list(model.contract.features)
-    approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial", names)
+    day = datetime.date(2026, 3, 1)
+    approved = approve(warned, "X", day, "trial", names)
 
     for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
         with pytest.raises(ValueError, match="of another"):

@@ -32,7 +32,8 @@ def test_rates_are_of_whole_months_before_and_after():
     assert compared.before.patient_days == 1900
     assert compared.after.outcomes == 4
     assert compared.after.interventions == 42
-    assert compared.before.outcome_rate.value == pytest.approx(1000 * 22 / 1900)
+    outcome_rate = compared.before.outcome_rate
+    assert outcome_rate.value == pytest.approx(1000 * 22 / 1900)
     assert compared.after.intervention_rate.value == pytest.approx(42)
 
 

@@ -72,12 +72,14 @@ def test_blend_weights(cohort, trained):
     validation = both.validation.set_index("id").loc[ids]
     ill = (validation["label"] == both.watched[0]).to_numpy()
     standardised = [(own - own.mean()) / own.std() for own in columns]
-    steepness = 15 * ill.sum() / (ill.sum() + 30)
+    n_cases = ill.sum()
+    steepness = 15 * n_cases / (n_cases + 30)
     precision = [average_precision_score(ill, own) for own in columns]
     weights = np.exp(steepness * np.array(precision))
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
 
-    expected = LogisticRegression(C=1e6).fit(mean, ill).decision_function(mean)
+    second_stage = LogisticRegression(C=1e6).fit(mean, ill)
+    expected = second_stage.decision_function(mean)
     assert np.allclose(validation["score"], expected, rtol=1e-2, atol=1e-2)
 
 
@@ -102,7 +104,8 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     assert first == pytest.approx(second)
     assert first > 0
     assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
-    assert_allclose(blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
+    pooled = standardised.mean(axis=1)
+    assert_allclose(blind.pooled(decisions), pooled, atol=1e-9)
 
 
 def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
@@ -157,7 +160,8 @@ def test_few_cases(n_cases):
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
-    scores = model.scores(model.encoder.transform(cohort))[:, 0]
+    encoded = model.encoder.transform(cohort)
+    scores = model.scores(encoded)[:, 0]
     flagged = np.flatnonzero(scores >= model.thresholds[0])[:5]
     rows = cohort.take(flagged)
     cases = explained(model, rows, score_batch(model, rows).rows)
@@ -171,7 +175,8 @@ def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
 
 
 def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
-    estimator = BlendedClassifier((build("svm_weighted"), build("logistic")), folds=3)
+    members = (build("svm_weighted"), build("logistic"))
+    estimator = BlendedClassifier(members, folds=3)
     rng = default_rng(0)
     y = (rng.random(120) < 0.3).astype(int)
     x = rng.normal(size=(120, 3)) + y[:, None]
@@ -234,7 +239,8 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     model = train(cohort, own, search=1, repeats=1, beside=())
     again = load_model(save_model(model, tmp_path / "model"))
 
-    logistic, forest, boosted = (member.machines for member in model.ensemble.members)
+    members = model.ensemble.members
+    logistic, forest, boosted = (member.machines for member in members)
     assert max(learned) == 60
     assert {machine.n_estimators for machine in forest} == {40}
     # Trees of boosting see the five wards as one column, also once the model was
@@ -244,7 +250,8 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     assert {machine.n_features_in_ for machine in boosted} == {n_encoded - 4}
     encoded = model.encoder.transform(cohort)
     assert again.digest == model.digest
-    assert np.array_equal(again.decisions(encoded), model.decisions(encoded))
+    decisions = model.decisions(encoded)
+    assert np.array_equal(again.decisions(encoded), decisions)
 
 
 @pytest.fixture
@@ -319,7 +326,8 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     decisions = np.stack([told, similar, blind], axis=1)[..., None]
     ill = ill[:, None]
     many = Pooling.of(decisions, ill).weights[:, 0]
-    few = Pooling.of(decisions[:4000], ill[:4000]).weights[:, 0]
+    some = slice(0, 4000)
+    few = Pooling.of(decisions[some], ill[some]).weights[:, 0]
     assert many[0] > 0.95
     assert (many > 0).all()
     assert 0.6 < few[0] < many[0]

@@ -55,7 +55,8 @@ TYPES = {
 def test_types_are_inferred_and_stated(tmp_path, values, types):
     cohort = read_cohort(cohort_of(tmp_path, x=values))
     assert kinds(cohort.contract) == types
-    columns = [note.split(": ")[-1].split(", ")[-1] for note in cohort.notes[1:]]
+    last_words = [note.split(": ")[-1] for note in cohort.notes[1:]]
+    columns = [words.split(", ")[-1] for words in last_words]
     assert "x" in columns
 
 
@@ -206,7 +207,8 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     header, *rows = lines
     parts = {"1.csv": rows[:20], "2.csv": rows[20:]}
     for name, rows in parts.items():
-        (tmp_path / "parts" / name).write_text("".join([header, *rows]))
+        text = "".join([header, *rows])
+        (tmp_path / "parts" / name).write_text(text)
     assert starter_contract(tmp_path / "parts")[0] == starter_contract(path)[0]
 
 
@@ -243,10 +245,9 @@ def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
     assert starter_contract(cohort_of(tmp_path, **columns))[0].time == "visit date"
-    assert (
-        starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time
-        is None
-    )
+    path = cohort_of(tmp_path, sampling_date=days, **columns)
+    contract, _ = starter_contract(path)
+    assert contract.time is None
 
 
 def with_codes(code, often=12):
@@ -301,7 +302,8 @@ def test_columns_of_one_finding_stand_in_one_note(tmp_path):
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
 def test_one_unit_behind_numbers_is_read(tmp_path, unit):
     """A unit behind every number is the column's, and no other is read there."""
-    path = cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)])
+    values = [f"{i % 20},5{unit}" for i in range(N)]
+    path = cohort_of(tmp_path, x=values)
     contract, _ = starter_contract(path)
     numbers = read_cohort(path, contract).features["x"].tolist()
     other = cohort_of(tmp_path, x=[f"{i % 20},5 kg" for i in range(N)])
@@ -421,7 +423,8 @@ def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
         "z": [0, 0, 0, 1] * 15,
     }
     result = np.arange(N) * 1.5
-    notes = starter_contract(cohort_of(tmp_path, **columns, result=result))[1]
+    path = cohort_of(tmp_path, **columns, result=result)
+    _, notes = starter_contract(path)
     (note,) = (
         note for note in notes if note.startswith("no outcome recognised: set `label`")
     )
@@ -525,7 +528,8 @@ def tables(draw) -> str:
     columns = []
     for _ in names:
         kind = draw(st.sampled_from(KINDS))
-        columns.append(draw(st.lists(kind, min_size=COUNT, max_size=COUNT)))
+        cells = st.lists(kind, min_size=COUNT, max_size=COUNT)
+        columns.append(draw(cells))
     columns.append([f"{row}.5" for row in range(COUNT)])
     delimiter = draw(st.sampled_from(",;\t|"))
     rows = [[*names, "usable"], *map(list, zip(*columns, strict=True))]
@@ -544,7 +548,8 @@ def test_a_table_passes_the_check_of_the_contract_written_from_it(
     folder = tmp_path_factory.mktemp("init")
     (folder / "past.csv").write_text(text, encoding="utf-8", newline="")
     contract, notes = starter_contract(folder / "past.csv")
-    (folder / "cohort.toml").write_text(contract.to_toml(notes), encoding="utf-8")
+    text = contract.to_toml(notes)
+    (folder / "cohort.toml").write_text(text, encoding="utf-8")
     assert (
         check_cohort(folder / "past.csv", Contract.load(folder / "cohort.toml"))[0]
         == []

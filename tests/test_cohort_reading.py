@@ -36,7 +36,8 @@ def test_a_table_is_typed_by_its_contract(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, encoding):
     text = "id,größe,station\nMüller,1.5,Süd\nÅse,2.5,Nord\n".replace(",", delimiter)
-    cohort = read_cohort(written(tmp_path, text, encoding=encoding), id="id")
+    path = written(tmp_path, text, encoding=encoding)
+    cohort = read_cohort(path, id="id")
     assert cohort.id.tolist() == ["Müller", "Åse"]
     assert cohort.features["größe"].tolist() == [1.5, 2.5]
     assert cohort.source.to_dict()["delimiter"] == delimiter
@@ -88,7 +89,8 @@ def test_decimal_mark_of_other_columns(tmp_path):
     ],
 )
 def test_dates_are_read_in_the_order_of_the_contract(tmp_path, cells, order):
-    path = written(tmp_path, "x,day\n" + "".join(f"1,{cell}\n" for cell in cells))
+    lines = [f"1,{cell}\n" for cell in cells]
+    path = written(tmp_path, "x,day\n" + "".join(lines))
     contract = with_feature().with_roles(time="day", date_order=order)
     cohort = read_cohort(path, contract)
     days = cohort.time.astype("datetime64[D]").astype(str)
@@ -197,10 +199,12 @@ IDS = st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, unique=True)
 def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
     native = tmp_path_factory.getbasetemp() / "ids.parquet"
     numbers = np.arange(len(ids)) + 0.5
-    pq.write_table(pa.table({"id": ids, "x": numbers}), native)
+    table = pa.table({"id": ids, "x": numbers})
+    pq.write_table(table, native)
     escaped = [text.replace('"', '""') for text in ids]
     quoted = [f'"{text}"' for text in escaped]
-    table = "id,x\n" + "".join(f"{text},{i}.5\n" for i, text in enumerate(quoted))
+    lines = [f"{text},{i}.5\n" for i, text in enumerate(quoted)]
+    table = "id,x\n" + "".join(lines)
     contract = with_feature().with_roles(id="id")
     for path in (native, written(native.parent, table, "ids.csv")):
         assert read_cohort(path, contract).id.tolist() == ids
@@ -277,8 +281,10 @@ UNPADDED = [str(int(name)) for name in PADDED]
 def test_ids_of_another_shape_are_those_that_no_other_patients_explain(
     past, tonight, words
 ):
-    shape_of_past = id_shape(np.array([*past, None], dtype=object))
-    shape_tonight = id_shape(np.array([*tonight, None], dtype=object))
+    ids_of_past = np.array([*past, None], dtype=object)
+    ids_tonight = np.array([*tonight, None], dtype=object)
+    shape_of_past = id_shape(ids_of_past)
+    shape_tonight = id_shape(ids_tonight)
     differences = other_shape(shape_of_past, shape_tonight)
     assert len(differences) == len(words)
     for word, said in zip(words, differences, strict=True):

@@ -195,7 +195,8 @@ def test_faults_of_all_files_of_a_directory_come_together(tmp_path):
     (tmp_path / "c.csv").unlink()
     with pytest.raises(CohortError) as refused:
         read_cohort(tmp_path, CONTRACT)
-    assert [line.split(":")[0] for line in refused.value.violations] == [
+    files = [line.split(":")[0] for line in refused.value.violations]
+    assert files == [
         "b.csv",
         "d.csv",
     ]

@@ -144,7 +144,8 @@ def test_a_file_that_changes_between_or_while_it_is_read_is_refused(tmp_path, be
     stream.check()
     batches = iter(stream)
     list(itertools.islice(batches, begun))
-    table(5000).iloc[::-1].to_csv(tmp_path / "a.csv", index=False)
+    backwards = table(5000).iloc[::-1]
+    backwards.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(CohortError, match="changed while"):
         list(batches)
 

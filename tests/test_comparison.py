@@ -78,7 +78,8 @@ def test_every_row_is_tested_once_by_every_method_on_the_same_folds(compared):
     assert set(compared.scores["recipe"]) == {"svm", "logistic", "one_class"}
     assert (dealt.nunique(axis=1) == 1).all()
     for one in compared.document["cohorts"]:
-        controls = [method["recipe"] for method in one["methods"] if method["control"]]
+        methods = one["methods"]
+        controls = [method["recipe"] for method in methods if method["control"]]
         assert controls == ["svm"]
         assert [bool(method["differences"]) for method in one["methods"]] == [
             False,
@@ -209,7 +210,8 @@ def test_compare_joined_classes(folder):
     whole = cohort(folder, "three", positive="yes+perhaps")
     methods = ["one_vs_rest", "logistic"]
     mixed = comparison.compare({"three": whole}, methods, **QUICK)
-    ill = mixed.scores.assign(ill=mixed.scores["label"] != "no")
+    is_case = mixed.scores["label"] != "no"
+    ill = mixed.scores.assign(ill=is_case)
     labels = ill.pivot_table(index="id", columns="recipe", values="ill", aggfunc=list)
     facts = mixed.document["cohorts"][0]
 
@@ -413,11 +415,13 @@ def test_weights_count_as_copies_of_rows():
     copies = np.repeat(np.arange(40), weights[0])
     of_rows = outcome(scores, y)
     weighted = figures_of_method(of_rows, 0.9, weights.astype(float))
-    copied = figures_of_method(outcome(scores[copies], y[copies]), 0.9)
+    of_copies = outcome(scores[copies], y[copies])
+    copied = figures_of_method(of_copies, 0.9)
 
     assert weighted.keys() == copied.keys()
     for name, value in weighted.items():
-        assert value[0] == pytest.approx(copied[name][0]), name
+        expected = copied[name][0]
+        assert value[0] == pytest.approx(expected), name
 
 
 @pytest.mark.parametrize("n_groups", [400, 60])
@@ -491,7 +495,8 @@ def test_the_worked_example_of_the_literature_comes_out():
 
 
 def has_three_values(table: np.ndarray) -> bool:
-    return len(np.unique(np.round(table, 9))) > 2
+    distinct = np.unique(np.round(table, 9))
+    return len(distinct) > 2
 
 
 @given(TABLES.filter(has_three_values))
@@ -537,7 +542,8 @@ def test_compare_declined_factor(rescaled):
         plain = facts.methods[0]
         for method in facts.methods[1:]:
             assert method.factor is not None
-            machine = {name: method.factor.setting[name] for name in ("C", "gamma")}
+            setting = method.factor.setting
+            machine = {name: setting[name] for name in ("C", "gamma")}
             if method.factor_declined:
                 declined += 1
                 chosen = {name: method.chosen[name] for name in ("C", "gamma")}
@@ -580,7 +586,8 @@ def test_own_boundary_without_threshold(rescaled):
     """
     facts = rescaled.facts.cohorts[0]
     scores = rescaled.scores
-    is_plain = (scores["cohort"] == "one") & (scores["recipe"] == "svm")
+    is_of_cohort = scores["cohort"] == "one"
+    is_plain = is_of_cohort & (scores["recipe"] == "svm")
     flagged = scores["score"][is_plain] > 0
     ill = scores["label"][is_plain] == "yes"
     figures = facts.methods[0].figures
@@ -590,7 +597,8 @@ def test_own_boundary_without_threshold(rescaled):
     sensitivity = flagged[ill].mean()
     specificity = 1 - flagged[~ill].mean()
     least = min(sensitivity, specificity)
-    assert figures["own_accuracy"].value == pytest.approx(np.mean(flagged == ill))
+    accuracy = np.mean(flagged == ill)
+    assert figures["own_accuracy"].value == pytest.approx(accuracy)
     assert figures["own_sensitivity"].value == pytest.approx(sensitivity)
     assert figures["own_specificity"].value == pytest.approx(specificity)
     assert figures["own_min_sensitivity"].value == pytest.approx(least)

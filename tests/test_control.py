@@ -61,7 +61,8 @@ def binomial(
 
 def restless(rng: np.random.Generator, mean_size: int, rate: float):
     """Nights whose own rates differ, by three tenths of the rate."""
-    sizes = rng.integers(mean_size // 2, 3 * mean_size // 2 + 1, NIGHTS)
+    least = mean_size // 2
+    sizes = rng.integers(least, 3 * mean_size // 2 + 1, NIGHTS)
     weight = (1 - rate) / (0.09 * rate) - 1
     rates = rng.beta(weight * rate, weight * (1 - rate), NIGHTS)
     return rng.binomial(sizes, rates), sizes
@@ -94,7 +95,10 @@ QUIET = {
 def test_control_false_alarms(name):
     """Of a thousand quiet histories at most one night in a hundred signals."""
     rng = default_rng(0)
-    shares = [signals(*QUIET[name](rng)).mean() for _ in range(1000)]
+    shares = []
+    for _ in range(1000):
+        counts, sizes = QUIET[name](rng)
+        shares.append(signals(counts, sizes).mean())
     assert np.mean(shares) <= 0.011
 
 
@@ -125,7 +129,9 @@ def test_control_limits(nights, size):
     counts = np.array([round(n * share) for n, share in nights])
     usual = limits(counts, sizes)
 
-    bounds = [] if usual is None else [(usual.centre, *usual.at(np.array([size])))]
+    bounds = []
+    if usual is not None:
+        bounds.append((usual.centre, *usual.at(np.array([size]))))
 
     assert usual is not None or np.count_nonzero(sizes) < control.LEAST
     for centre, low, high in bounds:
@@ -168,9 +174,11 @@ def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
     loud = [run(day, 40) for day in range(21, 41)]
     chart, *_ = control_charts([*quiet, *loud], [])
     alone, *_ = control_charts(quiet, [])
-    assert chart.phases[0].points[:20] == alone.phases[0].points
-    assert chart.phases[0].frozen
-    assert chart.phases[0].centre == alone.phases[0].centre
+    phase = chart.phases[0]
+    of_alone = alone.phases[0]
+    assert phase.points[:20] == of_alone.points
+    assert phase.frozen
+    assert phase.centre == of_alone.centre
     assert [reason.words[3:13] for reason in chart.signals] == [
         f.night for f in chart.phases[0].points[20:]
     ]
@@ -233,7 +241,8 @@ def told(tmp_path_factory):
                 f"P{day:02d}{n:02d}" for n in range(48 if loud else 10 + day % 4)
             )
             rows = {"read": 200, "scored": 200, "flagged": len(flagged)}
-            missing = {"missing": 400 if loud else 60 + day % 7, "values": 2000}
+            n_missing = 400 if loud else 60 + day % 7
+            missing = {"missing": n_missing, "values": 2000}
             rest = {"cases": 200 - len(flagged)}
             flagged_night = night(day, flagged, unflagged=rest, missing=missing, **rows)
             enter(ledger, flagged_night)
@@ -301,7 +310,8 @@ def test_a_p_value_is_as_often_small_as_it_says():
     p = []
     for _ in range(300):
         past = rng.normal(size=200)
-        p.append(drift_of(past, rng.normal(size=100)).p)
+        tonight = rng.normal(size=100)
+        p.append(drift_of(past, tonight).p)
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
     # Of twenty deals of three and three rows, two part them so.
     of_six = shift([3, 0], [0, 3])
@@ -328,7 +338,8 @@ def test_drift_alarm_reason():
     """An alarm is a reason with figure threshold and remedy and its direction."""
     rng = default_rng(2)
     past = rng.normal(size=500)
-    up = drift_of(past, rng.normal(size=300) + 0.8, "group")
+    shifted = rng.normal(size=300) + 0.8
+    up = drift_of(past, shifted, "group")
     same = drift_of(past, rng.normal(size=300))
     reason = drift_reason(up)
     assert isinstance(reason, Reason)
@@ -343,14 +354,16 @@ def test_drift_alarm_reason():
 def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     past = np.arange(200_000) / 200_000
     trifle = drift_of(past, past + 0.03)
-    few = drift_of(np.arange(300.0), np.full(9, 1e3), "group")
+    far = np.full(9, 1e3)
+    few = drift_of(np.arange(300.0), far, "group")
     assert trifle.p < 0.001
     assert not is_alarming(trifle)
     assert not is_alarming(few)
     assert "Too few patients were scored (9)" in describe_drift(few)
     # An edge belongs to the cell below it, and above the last one lies the highest
     # score.
-    edges = inner_edges(np.repeat([1.0, 2.0, 3.0], 50))
+    thirds = np.repeat([1.0, 2.0, 3.0], 50)
+    edges = inner_edges(thirds)
     cells = score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0]))
     assert edges.tolist() == [1.0, 2.0]
     assert cells.tolist() == [0, 0, 1]
@@ -380,7 +393,8 @@ def stays(
     """
     past = rng.normal(size=400)
     edges = inner_edges(past)
-    counts = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
+    cells = score_cells(past, edges)
+    counts = np.bincount(cells, minlength=len(edges) + 1)
     known = tuple(counts.tolist())
     own = rng.normal(size=(nights, beds)) + by
     return [
@@ -456,7 +470,8 @@ def test_drift_over_nights_is_said_from_where_chance_and_trifles_end(
 def test_nights_that_cannot_be_put_together_say_nothing():
     counts = ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))
     assert drift_over([counts]) is None
-    assert drift_over([counts.replace(who=(1,), cell=(0,))]).reason is None
+    placed = counts.replace(who=(1,), cell=(0,))
+    assert drift_over([placed]).reason is None
 
 
 @pytest.fixture(scope="module")
@@ -480,7 +495,9 @@ def test_drift_steady_and_changed_night(model, tmp_path):
     ]
     odd = night.assign(crp=night["crp"] * 3)
     other = score(model, odd, tmp_path / "rc").document
-    codes = [[each["code"] for each in run["attention"]] for run in (runs[0], other)]
+    codes = []
+    for run in (runs[0], other):
+        codes.append([each["code"] for each in run["attention"]])
     drift = runs[0]["drift"]
     assert runs[0]["drift"] == runs[1]["drift"]
     assert sum(drift["counted"]) == len(drift["who"]) == 200
@@ -537,13 +554,15 @@ def visits(n_patients, each, seed):
     x = rng.normal(size=(n, 3))
     crp = x[:, 0] + rng.normal(size=n)
     ill = np.where(crp > 1.4, "yes", "no")
-    names = np.repeat([f"P{seed}-{i:04d}" for i in range(n_patients)], each)
+    patients = [f"P{seed}-{i:04d}" for i in range(n_patients)]
+    names = np.repeat(patients, each)
     table = {
         "visit": [f"V{seed}-{i}" for i in range(n)],
         "patient": names,
         "ill": ill,
     }
-    return pd.DataFrame(table | {f"x{j}": x[:, j] for j in range(3)})
+    numbers = {f"x{j}": x[:, j] for j in range(3)}
+    return pd.DataFrame(table | numbers)
 
 
 @pytest.mark.parametrize("each", [1, 8])

@@ -120,7 +120,8 @@ def test_delivery_half_a_ward_accepted():
     """
     past = ward()
     for number in (10, 11, 12):
-        delivery, findings = examine(night(number), came(20, number, 17), past)
+        tonight = came(20, number, 17)
+        delivery, findings = examine(night(number), tonight, past)
         assert [one.reason.code for one in findings] == ["not_whole"]
         past[night(number)] = delivery
     past[night(12)] = delivery.replace(accepted="half of the ward is closed")
@@ -146,7 +147,8 @@ def test_a_table_that_was_there_before(same, expected):
 
 def test_what_the_contract_states_and_ids_of_another_shape():
     stated = {"files_expected": 3, "n_files": 2, "rows_expected": (60, 120)}
-    assert codes(came(40, 0), {}, 0, **stated) == [
+    as_stated = codes(came(40, 0), {}, 0, **stated)
+    assert as_stated == [
         "files_unexpected",
         "rows_unexpected",
     ]
@@ -198,7 +200,8 @@ def test_delivery_hashes_of_large_nights():
     new = rng.integers(100_000, 2**32, 600).tolist()
     tonight = [*everybody[:2400], *new]
     lots_before = sorted(everybody)[:500]
-    before, still = still_there(lots_before, sorted(tonight)[:500], 500)
+    lots_tonight = sorted(tonight)[:500]
+    before, still = still_there(lots_before, lots_tonight, 500)
     assert 400 < before <= 500
     assert 0.76 < still / before < 0.84
     assert still_there([1, 2, 3], [2, 3, 4], 500) == (3, 2)
@@ -261,7 +264,8 @@ def test_delivery_half_a_ward(site):
 
     The ledger keeps counts and no value of a delivery.
     """
-    table = written(beds(6).iloc[::2], site / "half.csv")
+    half = beds(6).iloc[::2]
+    table = written(half, site / "half.csv")
     answer = json.loads(scored(site, table).stdout)
     attention = answer["attention"]
     page = page_in(site / "run7")
@@ -285,7 +289,8 @@ def test_delivery_half_a_ward(site):
 def test_night_cut_in_its_last_cell_is_named(site):
     """Every row and field is there; the page notes it without earlier nights too."""
     table = written(beds(6), site / "cut.csv")
-    table.write_bytes(table.read_bytes().rstrip()[:-2])
+    cut = table.read_bytes().rstrip()[:-2]
+    table.write_bytes(cut)
     refused = scored(site, table, "--strict", code=5)
     answer = json.loads(refused.stdout)
     document = read_json(site / "run7" / "run.json")
@@ -343,7 +348,8 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
 def test_ids_without_zeros_stop_a_night_without_ledger(site, model, tmp_path):
     """Ids that were read as numbers name nobody, whether or not there is a ledger."""
     numbers = beds(6).astype({"patient": int})
-    other = numbers.assign(patient=[f"K-{name}" for name in numbers["patient"]])
+    ids = [f"K-{name}" for name in numbers["patient"]]
+    other = numbers.assign(patient=ids)
 
     with pytest.raises(CohortError, match="without the zeros in front"):
         score(model, numbers, tmp_path / "numbers")
@@ -356,7 +362,8 @@ def test_ids_without_zeros_stop_a_night_without_ledger(site, model, tmp_path):
 
 def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):
     words = ("--accept-delivery", "holiday: nobody came or left")
-    first = json.loads(scored(site, site / "5.csv", *words).stdout)
+    accepted = scored(site, site / "5.csv", *words)
+    first = json.loads(accepted.stdout)
     document = read_json(site / "run7" / "run.json")
     again = json.loads(scored(site, site / "5.csv").stdout)
 
@@ -441,7 +448,7 @@ def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
     run = ("run", site / "NIGHT.toml", "--date")
     screen(*run, "2026-01-06")
 
-    stopped = as_json(*run, "2026-01-07", code=3)["series"][0]
+    (stopped,) = as_json(*run, "2026-01-07", code=3)["series"]
     accepted = ("--accept-delivery", "static test table")
     screen(*run, "2026-01-07", *accepted, code=2)
     answer = as_json(*run, "2026-01-07", "--only", "ward", *accepted)

@@ -118,7 +118,8 @@ def refused(run: Path, reference: Path, out: Path, words: str) -> str:
 
 @pytest.mark.parametrize("turned", [False, True], ids=["axial", "sagittal and flipped"])
 def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned):
-    exported(run, series_of_all(tmp_path / "dicom", turned=turned), tmp_path / "out")
+    series = series_of_all(tmp_path / "dicom", turned=turned)
+    exported(run, series, tmp_path / "out")
     rows = scores_in(run)
     for name in NIGHT:
         seg = highdicom.seg.segread(tmp_path / "out" / f"{name}_flags.dcm")
@@ -177,7 +178,8 @@ def test_dicom_seg_several_classes(run, tmp_path):
             nibabel.load(tmp_path / "maps" / f"{name}_flags.nii.gz").dataobj
         )
         places = tuple(own[axis].to_numpy(int) for axis in "xyz")
-        assert np.array_equal(flags[places], own["class"].astype(int))
+        classes = own["class"].astype(int)
+        assert np.array_equal(flags[places], classes)
 
 
 @pytest.mark.parametrize("shift", [0.5, 100.0])

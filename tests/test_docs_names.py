@@ -75,7 +75,8 @@ def test_links_lead_somewhere(document):
     """In the repository as it is, without the pages that `make docs` writes."""
     links = relative_links(document)
 
-    assert [link for link in links if not leads_somewhere(document, link)] == []
+    broken = [link for link in links if not leads_somewhere(document, link)]
+    assert broken == []
 
 
 def test_readme_links_can_be_rewritten():
@@ -98,7 +99,8 @@ def docstrings_and_comments(source: str) -> str:
         and isinstance(node.value.value, str)
     ]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    texts += [token.string for token in tokens if token.type == tokenize.COMMENT]
+    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    texts += [comment.string for comment in comments]
     return "\n".join(texts).replace("``", "`")
 
 
@@ -135,7 +137,8 @@ def modules() -> dict[str, list[str]]:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[-1] == "__init__":
             parts = parts[:-1]
-        names.setdefault(parts[-1], []).append(".".join(parts))
+        full = ".".join(parts)
+        names.setdefault(parts[-1], []).append(full)
     return names
 
 

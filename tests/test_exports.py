@@ -83,7 +83,8 @@ def flagged_of(run) -> pd.DataFrame:
 
 
 def listed(run) -> pd.DataFrame:
-    return pd.read_csv(run.directory / "flagged.csv", dtype=str, keep_default_na=False)
+    path = run.directory / "flagged.csv"
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 @given(st.text("ab=+-@'\"\t\n\r;,| \u2028＝", max_size=12))
@@ -111,7 +112,8 @@ def test_export_altered_run(name, run, tmp_path):
         file.write(b" ")
 
     for to in ("csv", "xlsx", "fhir", "omop"):
-        code, text = said("export", copy, "--to", to, "--out", tmp_path / "out")
+        out = ["--out", tmp_path / "out"]
+        code, text = said("export", copy, "--to", to, *out)
         assert code == 4
         assert "digest" in text
     (copy / name).unlink()
@@ -155,7 +157,8 @@ def test_workbook_cells(run, tmp_path):
 
     assert list(columns) == flagged.table().column_names
     assert kinds["id"] == kinds["run_id"] == {"s"}
-    assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"}
+    for name in ("score", "rank", "nights"):
+        assert kinds[name] == {"n"}
     assert kinds["drawn"] == {"b"}
     ids = [cell.value for cell in columns["id"]]
     assert ids == flagged.rows["id"].to_pylist()
@@ -175,7 +178,8 @@ def test_fhir_bundle(run, tmp_path):
     bundle = r4.Bundle.model_validate_json(file.read_bytes())
     assessments = entries_of(bundle, "RiskAssessment")
     flags = entries_of(bundle, "Flag")
-    subjects = [entry.resource.subject for entry in [*assessments, *flags]]
+    entries = [*assessments, *flags]
+    subjects = [entry.resource.subject for entry in entries]
 
     assert len(assessments) == len(flags)
     assert len(assessments) == len(entries_of(bundle, "Task"))
@@ -197,7 +201,8 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
     past = read_cohort(patients(1500), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, beside=())
     run = tmp_path / "run"
-    score(model, patients(100, seed=5), run, date="2026-03-01")
+    night = patients(100, seed=5)
+    score(model, night, run, date="2026-03-01")
     bundle = exported(run, tmp_path / "a.json", "fhir")
     entries = read_json(bundle)["entry"]
     told = [
@@ -226,7 +231,8 @@ def test_export_quiet_night(run, tmp_path):
     """A night without flags is a valid bundle, and tables with headers."""
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     flagged = read_flagged(run)
-    flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
+    no_rows = flagged.rows.slice(0, 0)
+    flagged = replace(flagged, rows=no_rows)
     for form in (fhir, csv_form, omop):
         form.write(flagged, out=tmp_path / form.__name__)
     bundle = (tmp_path / fhir.__name__).read_bytes()
@@ -321,7 +327,8 @@ def test_table_replaced(run, url):
     assert "--force" in again[1]
     stored = read_flagged(run).table()
     columns = [column.to_pylist() for column in stored.columns]
-    assert read_back(url, "flagged") == list(zip(*columns, strict=True))
+    expected = list(zip(*columns, strict=True))
+    assert read_back(url, "flagged") == expected
 
 
 def test_table_kept(run, url, monkeypatch):
@@ -387,7 +394,10 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[1] / "docs" / "exports.md"
     lines = commands_of(page.read_text(encoding="utf-8"))
-    codes = [said(*shlex.split(line))[0] for line in lines]
+    codes = []
+    for line in lines:
+        code, _ = said(*shlex.split(line))
+        codes.append(code)
     assert codes == [0] * 6
     assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
         *map(str, Path().iterdir())
@@ -422,7 +432,8 @@ def test_flagged_csv_columns(model, tmp_path):
 
     table = listed(run).set_index("id")
     assert set(listed(plain)) == promised
-    assert {"id", *table.columns} == promised | {"state", "nights", "drawn"}
+    from_ledger = {"state", "nights", "drawn"}
+    assert {"id", *table.columns} == promised | from_ledger
     assert dict(table.loc[judged, ["state", "nights"]]) == {
         "state": "ruled out",
         "nights": "2",

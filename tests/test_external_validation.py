@@ -73,8 +73,9 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     assert (
         promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
     )
+    trained_ppv = model.operating_points[0]["ppv"]["value"]
     assert promise.ppv.value == pytest.approx(hit / (hit + false))
-    assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
+    assert promise.ppv.value > trained_ppv
     assert calibration.platt == model.facts.validation.calibration["yes"].platt
     assert calibration.observed_expected.value == pytest.approx(
         ill.sum() / chances.sum(), rel=1e-3
@@ -100,7 +101,8 @@ def test_intervals_of_true_chances_hold_one(n_groups):
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
         slope = seen.slope
-        held.append((ratio.low <= 1 <= ratio.high, slope.low <= 1 <= slope.high))
+        holds = ratio.low <= 1 <= ratio.high
+        held.append((holds, slope.low <= 1 <= slope.high))
 
     assert (np.mean(held, axis=0) >= 0.91).all()
 
@@ -116,7 +118,8 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     mixed = elsewhere.assign(ill=shuffled.to_numpy())
 
     assert local.rule == model.facts.operating_points[0].rule
-    assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
+    before = found.operating_points[0].flag_rate.value
+    assert local.flag_rate.value <= 0.3 < before
     assert local.threshold > model.thresholds[0]
     codes = {reason.code for reason in validate(model, mixed).attention}
     assert {"promise_not_kept", "chance_misfit"} <= codes
@@ -138,7 +141,8 @@ def test_validate_stated_prevalence(model, elsewhere):
     copies = []
     for k in range(9):
         copies.append(others.assign(patient=f"{k} " + others["patient"]))
-    stated = validate(model, pd.concat([cases, others]), prevalence=0.1)
+    both = pd.concat([cases, others])
+    stated = validate(model, both, prevalence=0.1)
     there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
@@ -206,7 +210,8 @@ def test_classes_of_patients_are_judged_by_patient(judged):
     tissue = voxels(6, seed=9)
     model = load_model(judged / "tissue")
     by_patient = validate(model, tissue)
-    by_row = tissue.assign(patient=[f"v{i}" for i in range(len(tissue))])
+    ids = [f"v{i}" for i in range(len(tissue))]
+    by_row = tissue.assign(patient=ids)
     by_voxel = validate(model, by_row)
     (point,) = by_patient.operating_points
     (alone,) = by_voxel.operating_points

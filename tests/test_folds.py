@@ -70,7 +70,8 @@ def test_a_group_is_never_on_both_sides(seed, folds):
 def test_every_fold_has_its_share_of_positives():
     """Classes smaller than the folds share a stratum."""
     target = (np.arange(200) % 10 == 0).astype(int)
-    several = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
+    two_large = np.repeat([0, 1], 40)
+    several = np.concatenate([two_large, [2, 2, 3]])
     order = hash_names(np.arange(len(target)).astype(str), 0)
     fold = split_folds(target, None, order, 5)
     order = hash_names(np.arange(len(several)).astype(str), 0)
@@ -111,9 +112,12 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": ill})
     nameless = read_cohort(table, label="ill", need_label=True)
     task, *_ = infer_task(nameless, False)
-    fold = plan_study(nameless, task, 5, 1, 0).fold[0]
+    study = plan_study(nameless, task, 5, 1, 0)
+    fold = study.fold[0]
     ill = nameless.label == "yes"
-    other = (kind[:, None] == kind) & (fold[:, None] != fold)
+    is_same = kind[:, None] == kind
+    is_other_fold = fold[:, None] != fold
+    other = is_same & is_other_fold
     chance = other @ ill / other.sum(axis=1)
     assert 0.4 < roc_auc_score(ill, chance) < 0.55
 
@@ -150,8 +154,9 @@ def table(group, coordinates=None):
 
 
 def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
-    x, y, z = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
-    coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
+    grid = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
+    columns = [axis.ravel() for axis in grid]
+    coordinates = np.column_stack(columns).astype(float)
     target = np.arange(len(coordinates)) % 2
     alike = np.full(len(coordinates), "a")
     groups, number, notes = plan_groups(table(alike, coordinates), target, 5)

@@ -43,7 +43,8 @@ NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
 
 def drift_of(*names: str) -> dict:
     """What a night's facts hold of drift, with the hashes of these patients."""
-    hashes = keyed_hashes(np.array(names, dtype=object), "m" * 64)
+    names = np.array(names, dtype=object)
+    hashes = keyed_hashes(names, "m" * 64)
     who = [int(lot) for lot in short_hashes(hashes)]
     return {
         "unit": "row",
@@ -102,7 +103,11 @@ def figures(told: dict) -> dict:
         for each in told["series"]
     ]
     text = json.dumps({"runs": told["runs"], "series": series})
-    return json.loads(text, parse_float=lambda figure: round(float(figure), 12))
+
+    def rounded(figure: str) -> float:
+        return round(float(figure), 12)
+
+    return json.loads(text, parse_float=rounded)
 
 
 def test_erase_patient(ledger):
@@ -276,7 +281,8 @@ def test_erasing_any_order(steps):
         open_ledger(f"{folder}/l", make=True) as ledger,
     ):
         for day in (1, 2):
-            enter(ledger, night(day, PEOPLE, drift=drift_of(*PEOPLE)))
+            drift = drift_of(*PEOPLE)
+            enter(ledger, night(day, PEOPLE, drift=drift))
         for step, *words in steps:
             if step == "forget":
                 erase(ledger, WHY, Scope(patient=words[0]))
@@ -299,8 +305,10 @@ def test_erasing_mention_then_patient(ledger):
     verdict = Verdict("A", "unsure", "ward 7", "ab", "in one room with B")
     record_verdicts(ledger, "key of 2026-01-01", [verdict])
 
-    assert erase(ledger, WHY, Scope(patient="B"))["mentions"] == 1
-    assert erase(ledger, WHY, Scope(patient="A"))["verdicts"] == 1
+    of_b = erase(ledger, WHY, Scope(patient="B"))
+    of_a = erase(ledger, WHY, Scope(patient="A"))
+    assert of_b["mentions"] == 1
+    assert of_a["verdicts"] == 1
 
     assert "room" not in everything(ledger)
     with ledger.writing() as connection:
@@ -317,7 +325,8 @@ def test_mention_either_unicode_form(form, ledger):
     verdict = Verdict("B", "unsure", "ward 7", "ab", note)
     record_verdicts(ledger, "key of 2026-01-01", [verdict])
 
-    assert erase(ledger, WHY, Scope(patient=name))["mentions"] == 1
+    counts = erase(ledger, WHY, Scope(patient=name))
+    assert counts["mentions"] == 1
 
 
 def files_naming(cluster: Path, text: str) -> set[str]:
@@ -340,7 +349,8 @@ def test_no_dead_row_on_postgresql(postgres, new_place):
             everyone = [patient, *map(str, range(300))]
             enter(ledger, night(day, everyone))
         key = "key of 2026-01-01"
-        record_verdicts(ledger, key, [Verdict(patient, "unsure", note=patient)])
+        verdict = Verdict(patient, "unsure", note=patient)
+        record_verdicts(ledger, key, [verdict])
         hand_out(ledger, page)
         hand_out(ledger, page.replace(sha256=None))
         with ledger.engine.connect() as connection:

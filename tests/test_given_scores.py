@@ -88,7 +88,8 @@ def test_given_score_is_judged_as_it_stands(higher):
     (point,) = model.operating_points
     is_flagged = suspicion >= point["threshold"]
     # Printed rates allow for the choice of the threshold on these rows.
-    sensitivity = pytest.approx(is_flagged[ill].mean(), abs=0.02)
+    sensitivity = is_flagged[ill].mean()
+    sensitivity = pytest.approx(sensitivity, abs=0.02)
     clear = ~is_flagged[~ill]
     specificity = pytest.approx(clear.mean(), abs=0.02)
     assert point["sensitivity"]["value"] == sensitivity
@@ -108,7 +109,8 @@ def test_given_score_is_the_score_of_a_night(tmp_path):
 
     scores = scores_in(run.directory)
     by_id = night.set_index("id")
-    assert scores.set_index("id").score.to_dict() == by_id.ews.to_dict()
+    of_scores = scores.set_index("id").score
+    assert of_scores.to_dict() == by_id.ews.to_dict()
 
 
 def test_given_model_reads_the_score_and_what_is_shown(tmp_path):
@@ -196,8 +198,9 @@ def test_column_of_words_is_no_score():
 def test_score_must_be_a_numeric_feature():
     with pytest.raises(ValueError, match="'news', which is not under"):
         contract_of(show=["news"])
+    ews = Feature(type="category")
     with pytest.raises(ValueError, match="must be of type number"):
-        Contract(score="ews", features={"ews": Feature(type="category")})
+        Contract(score="ews", features={"ews": ews})
 
 
 def points_of(**observed):
@@ -308,11 +311,12 @@ def test_column_shown_beside_points_is_no_second_reason(tmp_path):
 
 def early_warning(table):
     """Return a vendor-like score of whole numbers of the sample ward's columns."""
-    numbers = table[["temperature_max", "heart_rate_max", "crp"]].apply(pd.to_numeric)
+    names = ["temperature_max", "heart_rate_max", "crp"]
+    numbers = table[names].apply(pd.to_numeric)
     fever = (numbers["temperature_max"].fillna(37.2) - 37.2) / 0.5
     pulse = (numbers["heart_rate_max"].fillna(85) - 85) / 20
-    crp = np.log(numbers["crp"].fillna(20).clip(lower=1) / 20)
-    points = 4 + 1.5 * fever + pulse + 1.5 * crp
+    crp = numbers["crp"].fillna(20).clip(lower=1)
+    points = 4 + 1.5 * fever + pulse + 1.5 * np.log(crp / 20)
     return points.round().clip(0, 20).astype(int)
 
 
@@ -336,9 +340,11 @@ def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
             tmp_path / f"{name}.csv", index=False
         )
     table = pd.read_csv(tmp_path / "night_labelled.csv", dtype=str)
-    table.drop(columns="infected").to_csv(tmp_path / "night.csv", index=False)
+    unlabelled = table.drop(columns="infected")
+    unlabelled.to_csv(tmp_path / "night.csv", index=False)
     ill = table.loc[table["infected"] == "yes", ["patient_id"]]
-    ill.assign(time="2026-03-02 10:00").to_csv(tmp_path / "events.csv", index=False)
+    events = ill.assign(time="2026-03-02 10:00")
+    events.to_csv(tmp_path / "events.csv", index=False)
     text = (samples / "nosocomial.toml").read_text()
     text = text.replace('label = "infected"', 'label = "infected"\nscore = "ews"', 1)
     feature = '\n[features.ews]\ntype = "number"\nmissing = "impute"\n'

@@ -182,10 +182,12 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
     ensemble = model.ensemble
     kind = ensemble.kind
     n = ensemble.n_outputs
-    alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
+    machines = ensemble.machines
+    alone = [oriented_decisions(each, encoded, kind, n) for each in machines]
     together = ensemble.decisions(encoded)
 
-    difference = np.abs(together - mean_of_machines(alone, kind)).max()
+    expected = mean_of_machines(alone, kind)
+    difference = np.abs(together - expected).max()
     assert difference <= 2e-5 * np.abs(together).max()
 
 
@@ -196,11 +198,12 @@ def ensemble_of(name: str) -> FoldEnsemble:
     x, y = two_clouds(90)
     x[60:] = x[:30]
     y[60:75] = 1 - y[:15]
-    kind = {True: "one_class"}.get(name.startswith("one_class"), "two_class")
+    kind = "one_class" if name.startswith("one_class") else "two_class"
     learned = {"one_class": y == 0}.get(kind, y >= 0)
     machines = []
     for k in range(3):
-        part = np.flatnonzero((np.arange(90) % 3 != k) & learned)
+        is_in_part = np.arange(90) % 3 != k
+        part = np.flatnonzero(is_in_part & learned)
         machine = build(name).scaled_to(x)
         machines.append(machine.fit(x[part], y[part]))
     if kind == "one_class":
@@ -363,7 +366,8 @@ def test_p_value_of_fresh_negatives(recipe):
             **WHO,
         )
         encoded = model.encoder.transform(negatives)
-        p = p_values(model.calibration, model.scores(encoded)[:, 0])
+        scores = model.scores(encoded)[:, 0]
+        p = p_values(model.calibration, scores)
         shares.append(np.mean(p <= 0.05))
 
     assert 0.04 <= np.mean(shares) <= 0.06
@@ -444,9 +448,11 @@ def test_folds_apart_narrow_scores(n_narrow, said):
     """A fold scored far more narrowly lies apart where it has rows to tell."""
     decisions = default_rng(4).normal(size=N)
     narrow = np.arange(N) < n_narrow
-    fold = np.where(narrow, 4, np.arange(N) % 4)
+    own_folds = np.arange(N) % 4
+    fold = np.where(narrow, 4, own_folds)
     decisions[narrow] *= 1e-4
-    assert unusable(decisions[:, None], np.zeros(N, int), fold) == said
+    labels = np.zeros(N, int)
+    assert unusable(decisions[:, None], labels, fold) == said
 
 
 def test_unusable_scores():
@@ -492,7 +498,9 @@ def test_criterion_of_several_classes_named(name):
     decisions = default_rng(0).normal(size=(1, 60, 3))
     decisions[0, np.arange(60), target] += 1.0
     predicted = decisions[0].argmax(axis=1)
-    recalls = [np.mean(predicted[target == code] == code) for code in range(3)]
+    recalls = []
+    for code in range(3):
+        recalls.append(np.mean(predicted[target == code] == code))
 
     facts = choose_setting(name, "one_vs_rest", [{}], decisions, target, fold)
 

@@ -166,10 +166,12 @@ def test_independent_patients_are_left_in_peace(by):
     _, table = visits(300, 1)
     rng = default_rng(0)
     centre = np.sort(rng.integers(10, 40, 300))
-    number = pd.Series(centre).groupby(centre).cumcount() + 1
+    of_centre = pd.Series(centre).groupby(centre)
+    number = of_centre.cumcount() + 1
     table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
     is_known = rng.random(300) < 0.3
-    table["troponin"] = np.where(is_known, rng.integers(1, 10_000, 300), np.nan)
+    troponin = rng.integers(1, 10_000, 300)
+    table["troponin"] = np.where(is_known, troponin, np.nan)
     in_order = table.sort_values(by or "id", kind="stable")
     assert kinds(in_order.reset_index(drop=True)) == {}
 
@@ -254,8 +256,10 @@ def test_files_with_other_columns(tmp_path):
     """Files of a table may have other columns beside those of the contract."""
     _, table = visits(60, 1)
     contract = starter_contract(table)[0].with_roles(label="ill")
-    table.head(30).assign(note="x").to_csv(tmp_path / "1.csv", index=False)
-    table.tail(30).assign(other=1).to_csv(tmp_path / "2.csv", index=False)
+    first = table.head(30).assign(note="x")
+    rest = table.tail(30).assign(other=1)
+    first.to_csv(tmp_path / "1.csv", index=False)
+    rest.to_csv(tmp_path / "2.csv", index=False)
     signs = dependence(source_at(tmp_path), contract)
     assert {sign.column for sign in signs} <= {None}
 
@@ -283,7 +287,8 @@ def test_question_named_after_on_page(rng, tmp_path, sign):
     verdict."""
     table = patients()
     is_case = table["ill"] == "yes"
-    table["discharge_code"] = sign * (is_case + rng.normal(0, 0.05, len(table)))
+    noise = rng.normal(0, 0.05, len(table))
+    table["discharge_code"] = sign * (is_case + noise)
 
     model = trained(table, tmp_path, id="patient")
 
@@ -314,7 +319,8 @@ def test_no_question_of_strength(rng, tmp_path):
     for."""
     table = patients()
     is_case = table["ill"] == "yes"
-    table["marker"] = is_case + rng.normal(0, 0.05, len(table))
+    noise = rng.normal(0, 0.05, len(table))
+    table["marker"] = is_case + noise
     codes = rng.choice(["A41.9", "R65.2"], len(table))
     table["code"] = np.where(is_case, codes, "Z00")
 
@@ -354,7 +360,8 @@ def test_question_equal_times(rng, tmp_path, share, is_question):
     first = rng.integers(1, 2000, len(table)).astype(float)
     other = rng.integers(1, 2000, len(table)).astype(float)
     table["a"] = first
-    table["b"] = np.where(rng.random(len(table)) < share, first, other)
+    is_equal = rng.random(len(table)) < share
+    table["b"] = np.where(is_equal, first, other)
 
     model = trained(table, tmp_path, id="patient")
 
@@ -409,8 +416,10 @@ def test_reliance_without_blocks(rng, tmp_path):
     """The page says what is left without the most telling block."""
     table = patients()
     is_case = table["ill"] == "yes"
-    table["marker_min"] = is_case + rng.normal(0, 0.36, len(table))
-    table["marker_max"] = table["marker_min"] + rng.normal(0, 0.5, len(table))
+    noise = rng.normal(0, 0.36, len(table))
+    table["marker_min"] = is_case + noise
+    noise = rng.normal(0, 0.5, len(table))
+    table["marker_max"] = table["marker_min"] + noise
 
     model = trained(table, tmp_path, id="patient")
 
@@ -527,7 +536,8 @@ def test_approve_keeps_answers(asked_model):
     assert answer.by == "A. Weber"
     assert answer.date == "2026-03-01"
     assert approval_of(asked_model, approved)["known_before"] == columns
-    assert approve(again, "B. Meier", TODAY, "trial").facts.approval.by == "B. Meier"
+    approved_again = approve(again, "B. Meier", TODAY, "trial")
+    assert approved_again.facts.approval.by == "B. Meier"
     assert "says A. Weber on 2026-03-01" in render_model(approved.sealed)
 
 

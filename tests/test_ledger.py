@@ -258,8 +258,10 @@ def test_verdict_twice(ledger):
     enter(ledger, night(1, "a", "z"))
     same = Verdict("a", "ruled out", "ward 3", "xy")
     key = "key of 2026-01-01"
-    first = record_verdicts(ledger, key, [same, Verdict("z", "confirmed")])
-    second = record_verdicts(ledger, key, [same, Verdict("z", "ruled out")])
+    found = Verdict("z", "confirmed")
+    not_found = Verdict("z", "ruled out")
+    first = record_verdicts(ledger, key, [same, found])
+    second = record_verdicts(ledger, key, [same, not_found])
     none = {
         "new": 0,
         "changed": 0,
@@ -302,6 +304,8 @@ def test_quiet_nights(ledger):
 def test_audit_sample_varies():
     """The audit has other cases in every run, and not the first by name."""
     runs = [f"run {number}" for number in range(8)]
-    audits = {frozenset(audit_sample(40, run, 5)) for run in runs}
+    audits = set()
+    for run in runs:
+        audits.add(frozenset(audit_sample(40, run, 5)))
     assert len(audits) == 8
     assert {len(each) for each in audits} == {5}

@@ -84,7 +84,8 @@ def test_area_opening_threshold(seed, levels, least):
 @given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
 def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
-    flat = smooth(grid, np.full(len(scores), level), sd)
+    level_map = np.full(len(scores), level)
+    flat = smooth(grid, level_map, sd)
     moved = smooth(grid, scores + level, sd)
     assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
     expected = smooth(grid, scores, sd) + level
@@ -258,7 +259,8 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
 
     hit = total = 0
     flagged = model.score_frame(table)["flagged"].to_numpy()
-    for _, own in table.assign(flagged=flagged).groupby("patient_id"):
+    with_flags = table.assign(flagged=flagged)
+    for _, own in with_flags.groupby("patient_id"):
         grid = Grid.of(own[["x", "y", "z"]].to_numpy(float))
         number = grid.clusters(own["lesion"].to_numpy() == 1)
         is_flagged = own["flagged"].to_numpy()

@@ -339,7 +339,8 @@ def test_two_tables_of_one_night(again, place):
             f"run{number}{name}",
         ]
         secrets = {"SCREEN_LEDGER": place, "SCREEN_COHORT": str(tables[number])}
-        codes.append(processes.run(words, secrets, 1, 60).code)
+        ended = processes.run(words, secrets, 1, 60)
+        codes.append(ended.code)
 
     for name in ("one", "two", "three"):
         threads = [
@@ -413,7 +414,8 @@ def test_plans_that_cannot_work_together_are_refused(tmp_path, text, words):
     (tmp_path / "N.toml").write_text(f"[site]\nledger='l.db'\njobs=2\n{text}")
     with pytest.raises(UsageError) as refused:
         read_network(tmp_path / "N.toml")
-    assert [word for word in words if word not in str(refused.value)] == []
+    untold = [word for word in words if word not in str(refused.value)]
+    assert untold == []
 
 
 def test_cluster_unreachable(tmp_path):
@@ -427,7 +429,8 @@ def test_cluster_unreachable(tmp_path):
 def test_worst_any_order(codes):
     """The worst exit code does not depend on the order."""
     code = worst(codes)
-    assert code == worst(reversed(codes)) == worst([*codes, 0])
+    assert code == worst(reversed(codes))
+    assert code == worst([*codes, 0])
     assert code in WORST_FIRST
     assert (code == 0) == (set(codes) == {0})
 
@@ -479,7 +482,8 @@ def test_hooks_others_may_write(mode_above, mode, is_started, tmp_path):
     file.chmod(mode)
     made = tmp_path / "made"
 
-    (hook,) = tell_hooks([["/bin/touch", str(made)]], b"{}", 30, file)
+    touch = ["/bin/touch", str(made)]
+    (hook,) = tell_hooks([touch], b"{}", 30, file)
 
     assert made.exists() == hook.fine == is_started
     assert ("others may write" in hook.said) != is_started
@@ -809,10 +813,11 @@ def test_replace_corrected_table(again):
     refused = as_json("run", "NIGHT.toml", "--date", NIGHT, *only, code=2)
     line = line_of(refused, "ward-a")
     (remedy,) = line["remedies"]
-    words = shlex.split(remedy.replace("WHY", "'two rows were missing'"))[1:]
+    _, *words = shlex.split(remedy.replace("WHY", "'two rows were missing'"))
     replaced = as_json(*words)
 
-    assert states(replaced["series"])[0] == ("ward-a", NIGHT, "published")
+    first, *_ = states(replaced["series"])
+    assert first == ("ward-a", NIGHT, "published")
     assert replaced["series"][0]["remedies"] == []
     with open_ledger(again / "l.db", read_only=True) as book, book.reading() as rows:
         nights = stated(rows, Night)

@@ -46,9 +46,11 @@ points = [0, 1]
 def hours(n_stays=150, seed=0):
     """Return hourly rows of stays in the order of time, some without a score."""
     rng = default_rng(seed)
-    stay = np.repeat([f"s{number:03d}" for number in range(n_stays)], 6)
+    names = [f"s{number:03d}" for number in range(n_stays)]
+    stay = np.repeat(names, 6)
     ill = np.repeat(rng.random(n_stays) < 0.25, 6)
-    ews = np.round(rng.normal(4 + 2 * ill, 2), 1)
+    scores = rng.normal(4 + 2 * ill, 2)
+    ews = np.round(scores, 1)
     ews[rng.random(len(ews)) < 0.15] = np.nan
     moments = pd.date_range("2026-03-01", periods=6, freq="h")
     frame = pd.DataFrame(
@@ -98,7 +100,8 @@ def expected(frame, take, higher="worse"):
 def test_one_row_of_each_stay_is_judged_and_scored(take, higher, tmp_path):
     past = hours()
     night = hours(40, seed=1).drop(columns="ill")
-    model = train(past, "given", contract=contract_of(take, higher), **QUICK)
+    contract = contract_of(take, higher)
+    model = train(past, "given", contract=contract, **QUICK)
     saved = load_model(save_model(model, tmp_path / "model"))
 
     run = score(saved, night, tmp_path / "run")
@@ -107,7 +110,8 @@ def test_one_row_of_each_stay_is_judged_and_scored(take, higher, tmp_path):
     sign = 1 if higher == "worse" else -1
     rows = expected(night, take, higher)
     scores = scores_in(run.directory).set_index("id")
-    assert (sign * scores.score).to_dict() == rows.ews.to_dict()
+    signed = sign * scores.score
+    assert signed.to_dict() == rows.ews.to_dict()
     counts = run.document["counts"]
     assert counts["read"] == 40
     assert counts["scored"] == 40
@@ -175,7 +179,8 @@ def test_points_take_the_row_of_the_highest_sum(tmp_path):
     model = train(hours(), recipe, contract=contract, **QUICK)
     run = score(model, night, tmp_path / "run")
 
-    points = 2 * (night.ews >= 5) + (night.ews >= 8) + (night.crp >= 60)
+    points = 2 * (night.ews >= 5) + (night.ews >= 8)
+    points += night.crp >= 60
     highest = points.groupby(night.stay).max()
     scores = scores_in(run.directory).set_index("id")
     assert scores.score.to_dict() == highest.to_dict()
@@ -199,7 +204,8 @@ def test_own_model_takes_the_last_row_and_no_highest_score(tmp_path):
     last = night.sort_values("at").drop_duplicates("stay", keep="last")
     assert model.document["validation"]["n_rows"] == 150
     taken = [batch.rows for batch in model.opened(night)]
-    assert sorted(np.concatenate(taken) - 1) == sorted(last.index)
+    numbers = np.concatenate(taken) - 1
+    assert sorted(numbers) == sorted(last.index)
     assert run.document["counts"]["scored"] == 40
 
 
@@ -260,7 +266,8 @@ def test_model_is_validated_on_one_row_a_stay():
     elsewhere["stay"] = "t" + elsewhere["stay"]
 
     by_file = validate(model, elsewhere)
-    by_cohort = validate(model, read_cohort(elsewhere, model.contract, label="ill"))
+    cohort = read_cohort(elsewhere, model.contract, label="ill")
+    by_cohort = validate(model, cohort)
 
     assert by_file.figures.n_rows == by_cohort.figures.n_rows == 60
 

@@ -87,7 +87,8 @@ def profile_of(values) -> Profile:
 def test_bounds_of_columns_contract_first(feature, values, expected):
     """`plausible` stands; few or equal values, or normalised ones, have no bounds."""
     features = {"x": {"type": "number"} | feature}
-    contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
+    cohort = {"group": "g"}
+    contract = Contract.from_dict({"cohort": cohort, "features": features})
 
     bounds = bounds_of_columns(contract, profile_of(list(values)))
 
@@ -179,8 +180,9 @@ def test_one_odd_text_is_missing(model, tmp_path, text):
     night.loc[4, "fever"] = text
     empty.loc[4, "fever"] = None
 
-    run = score(model, written(night, tmp_path / "night.csv"), tmp_path / "run")
-    scored = model.score_frame(written(night, tmp_path / "night.csv"))
+    table = written(night, tmp_path / "night.csv")
+    run = score(model, table, tmp_path / "run")
+    scored = model.score_frame(table)
     missing = model.score_frame(written(empty, tmp_path / "empty.csv"))
 
     (value,) = run.document["check_values"]["values"]
@@ -242,8 +244,10 @@ def test_refused_file(model, tmp_path):
 
     with path.open() as file:
         lines = list(csv.DictReader(file))
-    assert [(line["id"], line["column"]) for line in lines] == [
-        *((name, "fever") for name in night["patient"][:3]),
+    first_three = night["patient"][:3]
+    of_lines = [(line["id"], line["column"]) for line in lines]
+    assert of_lines == [
+        *((name, "fever") for name in first_three),
         (night["patient"][3], "crp"),
         (night["patient"][9], "fever"),
         (night["patient"][10], "fever"),

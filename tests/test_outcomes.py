@@ -134,14 +134,17 @@ def test_lead_time_is_that_of_the_definition(flags):
         nights = list(enumerate(of_patient))
         lines += [(night, name, flagged) for night, flagged in nights]
         times = [(FIRST + night * DAY, flagged) for night, flagged in nights]
-        expected[name] = brute_lead(times, FIRST + 6.5 * DAY)
+        event = FIRST + 6.5 * DAY
+        expected[name] = brute_lead(times, event)
     events = events_of(**{name: [6.5] for name in flags})
     as_of = FIRST + 30 * DAY
     known = with_truth(rows_of(*lines), events, Window(24 * 9), as_of)
 
     found = detected_events(known).set_index("patient").hours
 
-    hours = {name: None if pd.isna(h) else h for name, h in found.items()}
+    hours = {}
+    for name, h in found.items():
+        hours[name] = None if pd.isna(h) else h
     assert hours == expected
 
 
@@ -250,13 +253,15 @@ def test_time_counts_by_the_clock_of_its_zone():
 
     for times in (texts, of_zone):
         table = pd.DataFrame({"who": "p", "when": times})
-        assert set(read_outcomes(table, "who", "when")["time"]) == {local}
+        read = read_outcomes(table, "who", "when")
+        assert set(read["time"]) == {local}
 
 
 def trained(contract):
     past = patients(240, share=0.2, seed=1)
     quick = {"search": 1, "beside": (), "jobs": 1}
-    return train(past, "logistic", contract=contract, rule=MaxFlagRate(0.3), **quick)
+    rule = MaxFlagRate(0.3)
+    return train(past, "logistic", contract=contract, rule=rule, **quick)
 
 
 @pytest.fixture(scope="module")
@@ -510,7 +515,8 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
     )
     save_model(trained(contract), tmp_path / "model")
     night = patients(60, share=0.2, seed=2)
-    night.drop(columns="ill").to_csv(tmp_path / "night.csv", index=False)
+    unlabelled = night.drop(columns="ill")
+    unlabelled.to_csv(tmp_path / "night.csv", index=False)
     place = ("--ledger", tmp_path / "l.db", "--series", "ward")
     screen(
         *("score", tmp_path / "model", tmp_path / "night.csv"),
@@ -566,7 +572,8 @@ def test_events_of_several_classes(tmp_path):
     )
     save_model(model, tmp_path / "model")
     night = three_classes(80, seed=2)
-    night.drop(columns="became").to_csv(tmp_path / "night.csv", index=False)
+    unlabelled = night.drop(columns="became")
+    unlabelled.to_csv(tmp_path / "night.csv", index=False)
     place = ("--ledger", tmp_path / "l.db", "--series", "ward")
     screen(
         *("score", tmp_path / "model", tmp_path / "night.csv"),
@@ -596,12 +603,14 @@ def test_events_of_several_classes(tmp_path):
     thresholds = {
         point["class"]: point["threshold"] for point in model.operating_points
     }
-    assert [of_class["class"] for of_class in figures["by_class"]] == list(thresholds)
+    classes = [of_class["class"] for of_class in figures["by_class"]]
+    assert classes == list(thresholds)
     for of_class in figures["by_class"]:
         name = of_class["class"]
         score = scores[f"score_{name}"]
         is_case = (night.became == name).to_numpy()
-        is_flagged = (score[night.patient] >= thresholds[name]).to_numpy()
+        of_patients = score[night.patient]
+        is_flagged = (of_patients >= thresholds[name]).to_numpy()
         hit = is_flagged & is_case
         assert of_class["cases"] == is_case.sum()
         assert of_class["true_positive"] == hit.sum()

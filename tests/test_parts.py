@@ -78,7 +78,8 @@ def model(request):
     recipe, in_groups = request.param
     roles = ROLES | in_groups
     contract = Contract.from_dict({"cohort": roles, "features": FEATURES})
-    past = read_cohort(table_of(240, seed=0), contract, need_label=True)
+    table = table_of(240, seed=0)
+    past = read_cohort(table, contract, need_label=True)
     return train(
         past,
         recipe,
@@ -120,7 +121,8 @@ def scored_in(scorer, stream, cuts, rng):
     bounds = [0, *cuts, block.n_rows]
     pieces = []
     for ends in pairwise(bounds):
-        pieces.append(replace(piece, blocks=[cut(block, *ends)]))
+        block_of_piece = cut(block, *ends)
+        pieces.append(replace(piece, blocks=[block_of_piece]))
     results = {}
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
@@ -255,7 +257,8 @@ def test_processes_report_the_same_violations(model, monkeypatch, tmp_path):
     # The first piece is scored here, with the bounds that are set here.
     monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
-    strict = replace(model, contract=model.contract.with_roles(on_violation="stop"))
+    contract = model.contract.with_roles(on_violation="stop")
+    strict = replace(model, contract=contract)
     night_of(N_ROWS).to_parquet(tmp_path / "night.parquet", index=False)
     violations = []
 

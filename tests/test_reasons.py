@@ -32,7 +32,8 @@ def test_reason_made(kind):
     """It has the kind's code, a sentence without braces and the figures it was
     given.
     """
-    reason = kind(column="crp", figure=0.5, threshold=0.3, **facts_of(kind))
+    facts = facts_of(kind)
+    reason = kind(column="crp", figure=0.5, threshold=0.3, **facts)
 
     assert reason.code == kind.code
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", reason.code)

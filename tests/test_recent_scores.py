@@ -60,7 +60,8 @@ def test_p_values_of_last_nights(model, tmp_path):
     case = case_of(document)
 
     assert case["lately"] == [False, True, True]
-    assert case["p_lately"] == [p_of(tmp_path, day) for day in (1, 2, 3)]
+    p_values = [p_of(tmp_path, day) for day in (1, 2, 3)]
+    assert case["p_lately"] == p_values
     assert case["p_lately"][2] <= case["p_lately"][1] / 2
     page = page_in(tmp_path / "3")
     assert "<b>1</b> risen" in page

@@ -36,7 +36,8 @@ def bucket(tmp_path, monkeypatch):
     table = patients()
     parts = {"a.csv": table[:100], "b.parquet": table[100:]}
     for name, part in parts.items():
-        system.pipe(f"/ward/past/{name}", written(part, tmp_path / name).read_bytes())
+        content = written(part, tmp_path / name).read_bytes()
+        system.pipe(f"/ward/past/{name}", content)
     system.pipe("/ward/past/readme.md", b"# none of the tables")
     yield "memory://ward/past"
     system.store.clear()
@@ -129,7 +130,8 @@ def test_files_of_one_name_in_two_folders_are_both_read(bucket):
     for ward in ("north", "south"):
         system.pipe(f"/ward/{ward}/a.csv", system.cat("/ward/past/a.csv"))
     cohort = read_cohort("memory://ward/*th/a.csv", label="ill", positive="yes")
-    assert [file.name for file in cohort.source.files] == ["a.csv", "a.csv"]
+    names = [file.name for file in cohort.source.files]
+    assert names == ["a.csv", "a.csv"]
     assert cohort.n_rows == 200
 
 
@@ -192,7 +194,8 @@ class Table(SimpleHTTPRequestHandler):
             super().do_GET()
 
     def send_half(self):
-        content = (Path(self.directory) / self.path[1:]).read_bytes()
+        path = Path(self.directory) / self.path[1:]
+        content = path.read_bytes()
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -54,7 +54,8 @@ def ward(tmp_path_factory):
     for day in (1, 2):
         night = f"2026-03-{day:02d}"
         table = patients(60, seed=day)
-        place = written(table.drop(columns="ill"), folder / "in" / f"{night}.csv")
+        unlabelled = table.drop(columns="ill")
+        place = written(unlabelled, folder / "in" / f"{night}.csv")
         where = ["--ledger", folder / "l.db", "--series", SERIES]
         screen(
             "score",
@@ -197,9 +198,9 @@ def test_retrain_by_champion(ward, next_model):
     assert facts["first"] == "2026-03-01"
     assert facts["last"] == "2026-03-02"
     assert model.document["training"]["verdicts"] == facts
-    assert second.prevalence == pytest.approx(
-        (pd.read_csv(folder / "past.csv")["ill"] == "yes").mean()
-    )
+    past = pd.read_csv(folder / "past.csv")
+    prevalence = (past["ill"] == "yes").mean()
+    assert second.prevalence == pytest.approx(prevalence)
     assert "(given)" in render_model(model.sealed)
 
 
@@ -369,7 +370,8 @@ def test_retrain_verdict_against_label(champion, folder):
     found = cohort_of(champion, past, folder, *words)
     assert found.facts.already == 2
     is_case = NIGHT["ill"][19] == "yes"
-    own_label = found.cohort.label[found.cohort.id == NAMES[ill]]
+    is_own = found.cohort.id == NAMES[ill]
+    own_label = found.cohort.label[is_own]
     assert found.facts.disagreeing == 1 + is_case
     assert own_label == ["yes"]
 
@@ -403,7 +405,8 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
 
     assert str(dated.contract.review_by) == "2028-01-01"
     assert silent.contract.review_by is None
-    assert any("2025-01-01" in note for note in silent.document["training"]["notes"])
+    notes = silent.document["training"]["notes"]
+    assert any("2025-01-01" in note for note in notes)
 
 
 # The ledger's part, in SQLite and PostgreSQL.

@@ -51,7 +51,8 @@ def test_wards_share_ledger(tmp_path_factory, flagged):
     wards = ("ward-1", "ward-2", "ward-3")
 
     def enter_night(ledger, ward: str, day: int, names: set[str]) -> None:
-        enter(ledger, of_ward(ward, day, "".join(sorted(names))))
+        flagged = "".join(sorted(names))
+        enter(ledger, of_ward(ward, day, flagged))
         said = [Verdict(name, "confirmed") for name in sorted(names)[:1]]
         record_verdicts(ledger, f"{ward} m {day}", said)
 
@@ -94,7 +95,8 @@ def test_other_model_refused(ledger):
         enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     enter(ledger, of_ward("ward-2", 2, "ab", "n"))
     record_revision(ledger, "threshold", TO_N)
-    assert states(enter(ledger, of_ward("ward-1", 2, "ab", "n"))) == {
+    second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
+    assert states(second) == {
         "a": "pending",
         "b": "new",
     }
@@ -109,7 +111,9 @@ def test_threshold_of_one_series(ledger):
     for ward, model in zip(wards, "nm", strict=True):
         enter(ledger, of_ward(ward, 2, "a", model))
     history(ledger, verify=True)
-    n_changes = [len(history(ledger, ward)["threshold_changes"]) for ward in wards]
+    n_changes = []
+    for ward in wards:
+        n_changes.append(len(history(ledger, ward)["threshold_changes"]))
     assert n_changes == [1, 0]
 
 
@@ -120,7 +124,8 @@ def test_forced_model_one_night(ledger):
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
     assert forced.night.revision == 2
     assert states(third) == {"a": "pending", "b": "pending"}
-    assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [
+    runs = history(ledger, verify=True)["runs"]
+    assert [run["in_force"] for run in runs] == [
         False,
         True,
         True,
@@ -144,7 +149,8 @@ def test_digits_that_two_series_begin_with_name_neither(ledger):
         enter(ledger, night(day, "a"))
         with ledger.writing() as connection:
             others = RUNS.c.series != "a" * 64
-            connection.execute(RUNS.update().where(others).values(series=digest))
+            renamed = RUNS.update().where(others)
+            connection.execute(renamed.values(series=digest))
     with pytest.raises(UsageError, match="no series 'aaaaaaaaaaaa'"):
         history(ledger, "a" * 12)
 
@@ -163,7 +169,8 @@ def forgotten(ledger):
     """A night and two verdicts, of which one patient was erased: four entries."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     for word in ("ruled out", "confirmed"):
-        record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
+        verdict = Verdict("a", word, note="SECRET77")
+        record_verdicts(ledger, "ward-1 m 1", [verdict])
     erase(ledger, "asked", Scope("a"))
     return ledger
 
@@ -257,7 +264,8 @@ def test_stand_ins_of_entry(ledger, name, erased):
         gone = {"0": case.leaf(0, "a").hex()}
         forged = replace(case, names=[name], gone=gone).stored()
         place = (PARTS.c.entry == 2) & (PARTS.c.part == 1)
-        connection.execute(PARTS.update().where(place).values(forged))
+        update = PARTS.update().where(place)
+        connection.execute(update.values(forged))
         append(connection, ledger.clock(), Forgotten(erased=erased))
     with pytest.raises(Unchained, match=r"entry 2 \(verdict\) names others"):
         rebuild(ledger)
@@ -295,13 +303,16 @@ def test_shadow_leaves_champion(tmp_path_factory, flagged):
     ):
         for day, (ours, theirs) in enumerate(flagged, start=1):
             for book in (beside, alone):
-                enter(book, of_ward("ward-1", day, "".join(sorted(ours))))
+                flagged_here = "".join(sorted(ours))
+                enter(book, of_ward("ward-1", day, flagged_here))
                 said = [Verdict(name, "ruled out") for name in sorted(ours)[:1]]
                 record_verdicts(book, f"ward-1 m {day}", said)
-            enter(beside, shadow(day, "".join(sorted(theirs))))
+            flagged_there = "".join(sorted(theirs))
+            enter(beside, shadow(day, flagged_there))
         comparison = compare_nights(beside, "ward-1", SHADOW)
 
-        assert kept(history(beside, verify=True)) == kept(history(alone))
+        with_shadow = history(beside, verify=True)
+        assert kept(with_shadow) == kept(history(alone))
         for names, counted in ((0, comparison.one), (1, comparison.other)):
             assert comparison.both + counted.only == sum(
                 len(night[names]) for night in flagged
@@ -318,7 +329,8 @@ def test_compare_by_hand(ledger):
             (of_ward("ward-1", day, ours), ours),
             (shadow(day, theirs), theirs),
         ):
-            counted = one.night.replace(unflagged={"cases": 10 - len(flagged)})
+            n_unflagged = 10 - len(flagged)
+            counted = one.night.replace(unflagged={"cases": n_unflagged})
             audited = tuple({"d"} - set(flagged))
             enter(ledger, replace(one, night=counted, sampled=audited))
     said = {"a": "ruled out", "b": "confirmed", "c": "unsure", "d": "confirmed"}
@@ -364,7 +376,8 @@ def test_shadow_nights_in_row(ledger):
     enter(ledger, shadow(1, "b"))
     second = enter(ledger, shadow(2, "ab"))
     assert states(second) == {"a": "new", "b": "pending"}
-    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {
+    third = enter(ledger, of_ward("ward-1", 2, "ab"))
+    assert states(third) == {
         "a": "pending",
         "b": "new",
     }
@@ -376,7 +389,8 @@ def test_shadow_then_in_force(ledger):
     enter(ledger, shadow(2, "a"))
     again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
     assert again.night.revision == 2
-    assert history(ledger, verify=True)["runs"][-1]["in_force"]
+    *_, last = history(ledger, verify=True)["runs"]
+    assert last["in_force"]
 
 
 def test_promoted_next_night(ledger):

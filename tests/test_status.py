@@ -70,7 +70,8 @@ def test_status_silent_ward(place):
     clock = recording(at(1), at(1), at(2))
     with open_ledger(place, make=True, clock=clock) as ledger:
         # An empty ledger is not fine.
-        assert fine(ledger, Due(at(1))) == {None: False}
+        empty = fine(ledger, Due(at(1)))
+        assert empty == {None: False}
         for day, ward in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
             enter(ledger, of_ward(ward, day, "a"))
         by_age = Due(at(2, 9))
@@ -175,7 +176,8 @@ def test_metrics_format(names, came):
     types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     for line in lines:
         assert line.startswith("# ") or LINE.fullmatch(line)
-    assert sum(line.startswith("screening_fine{") for line in lines) == len(names)
+    gauges = [line for line in lines if line.startswith("screening_fine{")]
+    assert len(gauges) == len(names)
     assert types <= {"screening_ledger_readable", *SERIES_METRICS}
 
 
@@ -294,7 +296,8 @@ def test_status_never_came(place):
 
         assert pulse.fine
         assert "given up: the laboratory moved" in pulse.said
-        assert fine(ledger, Due(at(9, 9)), "ward-1") == {"ward-1": True}
+        without_night = Due(at(9, 9))
+        assert fine(ledger, without_night, "ward-1") == {"ward-1": True}
         night_before = replace(DUE, night=at(8).date())
         assert fine(ledger, night_before, "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
@@ -306,11 +309,13 @@ def test_acknowledged_until(place):
     other = Reason("values_differ", "They differ.", "age")
     few = Reason("few_rows", "Few rows.")
     with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
+        tonight = at(9).date()
         enter(ledger, of_ward("ward-1", 8, "ab"), attention=[drifted])
         with pytest.raises(UsageError, match="it has values_differ"):
-            acknowledge(ledger, "ward-1", "few_rows", at(9).date(), "known")
-        acknowledge(ledger, "ward-1", "values_differ", at(9).date(), "another analyser")
-        enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
+            acknowledge(ledger, "ward-1", "few_rows", tonight, "known")
+        acknowledge(ledger, "ward-1", "values_differ", tonight, "another analyser")
+        everything = [drifted, other, few]
+        enter(ledger, of_ward("ward-1", 9, "ab"), attention=everything)
         (pulse,) = series_statuses(ledger, DUE)
         enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
         tomorrow = Due(at(10, 9), night=at(10).date())

@@ -76,7 +76,9 @@ def make_model(name: str, document: dict) -> Model:
     )
     encoder = Encoder(cohort.contract).fit(cohort)
     encoded = encoder.transform(cohort)
-    machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
+    machines = []
+    for rows in FOLDS:
+        machines.append(build(recipe).fit(encoded[rows], target[rows]))
     kind, n_outputs = {2: ("binary", 1), 3: ("multi", 3)}[len(classes)]
     document = document | {
         "recipe": document["recipe"]
@@ -124,7 +126,8 @@ def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(
     model = make_model(name, document)
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.digest == model.digest
-    assert np.array_equal(loaded.scores(NEW), model.scores(NEW))
+    scores = model.scores(NEW)
+    assert np.array_equal(loaded.scores(NEW), scores)
     assert np.array_equal(loaded.calibration, model.calibration)
     assert loaded.validation.equals(model.validation)
 
@@ -158,7 +161,8 @@ def test_a_new_process_gives_the_same_bits(model, saved):
 def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, data):
     name = data.draw(st.sampled_from(NAMES))
     content = bytearray((saved / name).read_bytes())
-    place = data.draw(st.integers(0, len(content) - 1))
+    last = len(content) - 1
+    place = data.draw(st.integers(0, last))
     content[place] ^= data.draw(st.integers(1, 255))
     folder = tmp_path_factory.mktemp("flipped")
     for file in {*NAMES} - {name}:

@@ -78,7 +78,8 @@ def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
     night = night_of_patients(40, seed=2)
     run = score(model, night, tmp_path / "run", date="2026-03-01")
     cohort = read_cohort(patients(), **ROLES)
-    compared = compare({"past": cohort}, ["logistic"], control="logistic", search=1)
+    cohorts = {"past": cohort}
+    compared = compare(cohorts, ["logistic"], control="logistic", search=1)
     assert "trained on 240 rows" in model._repr_html_()
     assert "Night of 2026-03-01" in run._repr_html_()
     assert "<td>logistic</td>" in compared._repr_html_()
@@ -259,7 +260,8 @@ def test_sample_weight_raises_scores(recipe):
         gap = scores[is_high].mean() - scores[~is_high].mean()
         raised[name] = gap
         assert any("sample_weight" in note for note in screen.notes_)
-        assert sum(screen.model_.facts.training.n_by_class.values()) == 300
+        n_by_class = screen.model_.facts.training.n_by_class
+        assert sum(n_by_class.values()) == 300
 
     assert raised["high"] > 0 > raised["low"]
 
@@ -267,7 +269,8 @@ def test_sample_weight_raises_scores(recipe):
 def test_sample_weight_zero_leaves_out():
     past = patients(110)
     x = past.drop(columns="ill")
-    weights = np.where(np.arange(len(past)) < 100, 2.0, 0.0)
+    is_early = np.arange(len(past)) < 100
+    weights = np.where(is_early, 2.0, 0.0)
 
     ill = past["ill"]
     part = Screen("logistic", **QUICK).fit(x[:100], ill[:100], id="patient")
@@ -309,7 +312,8 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
     ill = PAST["ill"]
     words = ill.map({"yes": "a case", "no": "none"})
     turned = clone(screen).fit(x, words, id="patient", positive="a case")
-    codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
+    is_case = (ill == "yes").astype(int)
+    codes = clone(screen).fit(x, is_case, id="patient")
     with pytest.warns(UserWarning, match="guessed role coordinates: x, y, z"):
         tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(
             voxels(), "tissue", group="patient"
@@ -339,7 +343,8 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
 def test_chances_are_there_where_they_were_earned(few, calibrated):
     night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
     chances = calibrated.predict_proba(night)
-    assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
+    expected = calibrated.score_frame(night)["chance"]
+    assert_array_equal(chances[:, 1], expected)
     with pytest.raises(AttributeError) as refused:
         few.predict_proba(NIGHT)
     assert "too few to calibrate" in str(refused.value.__cause__)
@@ -431,7 +436,8 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     nights = {"2026-03-01": NIGHT, "2026-03-02": NIGHT.iloc[5:]}
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         for day, table in nights.items():
-            score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
+            out = tmp_path / day
+            score(screen.model_, table, out, date=day, ledger=ledger)
     flagged = 0
     for table in nights.values():
         flagged += int(screen.score_frame(table)["flagged"].sum())

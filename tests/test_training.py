@@ -34,7 +34,8 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
     once = trained(cohort, "svm", search=1, repeats=1)
     twice = trained(cohort, "svm", search=1, repeats=2)
-    negatives = model.validation.loc[model.validation["label"] == "no", "score"]
+    is_negative = model.validation["label"] == "no"
+    negatives = model.validation.loc[is_negative, "score"]
 
     assert (
         sorted(model.validation["id"])
@@ -42,12 +43,14 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
         == sorted(cohort.id)
     )
     assert set(once.validation.columns) == columns
-    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
+    by_repeat = {"score@0", "score@1", "score@2"}
+    assert set(model.validation.columns) == columns | by_repeat
     n_machines = [len(each.ensemble.machines) for each in (once, twice, model)]
     assert n_machines == [5, 10, 15]
     assert np.array_equal(twice.validation["score@0"], once.validation["score"])
     assert np.array_equal(model.calibration, np.sort(negatives))
-    assert trained(cohort, "svm", search=4, jobs=2).digest == model.digest
+    in_parallel = trained(cohort, "svm", search=4, jobs=2)
+    assert in_parallel.digest == model.digest
 
 
 def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, trained):
@@ -57,9 +60,11 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     part = trained(cohort, "svm", search=1, max_rows=150).document
     fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
     alone = trained(cohort, "one_class", search=1)
-    encoded = alone.encoder.transform(cohort.take(cohort.label == "no"))
+    others = cohort.take(cohort.label == "no")
+    encoded = alone.encoder.transform(others)
     negatives = {row.tobytes() for row in encoded}
-    learned = {row.tobytes() for row in alone.ensemble.union[0]}
+    vectors = alone.ensemble.union[0]
+    learned = {row.tobytes() for row in vectors}
 
     assert "trained and validated on 150 of 240 rows" in " ".join(
         part["training"]["notes"]
@@ -118,7 +123,8 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
     )
     past = read_cohort(table, contract)
     model = train(past, "logistic", search=1, beside=())
-    facts = load_model(save_model(model, tmp_path / "model")).facts.training.features
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    facts = loaded.facts.training.features
 
     (lactate,) = [each for each in facts if each.name == "lactate"]
     assert lactate.reference is lactate.seen is None
@@ -160,7 +166,8 @@ def test_split_by_time_groups(rows):
 
     Rows without a date belong to the past.
     """
-    groups = np.array([f"g{i % 40}" for i in range(300)], dtype=object)
+    names = [f"g{i % 40}" for i in range(300)]
+    groups = np.array(names, dtype=object)
     time = rows.time.copy()
     time[-5:] = np.datetime64("NaT", "ns")
     past, later, cut = split_by_time(rows)
@@ -168,7 +175,8 @@ def test_split_by_time_groups(rows):
     undated_past, undated_later, _ = split_by_time(replace(rows, time=time))
 
     cut_day = np.datetime64(cut)
-    assert rows.time[past].max() < cut_day <= rows.time[later].min()
+    last_of_past = rows.time[past].max()
+    assert last_of_past < cut_day <= rows.time[later].min()
     assert len(past) == 210
     assert len(past) + len(later) == 300
     assert len(undated_past) + len(undated_later) == 300
@@ -245,9 +253,11 @@ def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
     """Three illnesses and patients without one; each column tells of one illness."""
     rng = default_rng(seed)
     kind = rng.choice(["none", "A", "B", "C+"], n, p=[0.7, 0.12, 0.1, 0.08])
-    table = pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind})
+    ids = [f"p{i}" for i in range(n)]
+    table = pd.DataFrame({"id": ids, "kind": kind})
     for name in ("A", "B", "C+"):
-        table[f"of_{name}"] = rng.normal(1.7 * (kind == name), 1.0)
+        mean = 1.7 * (kind == name)
+        table[f"of_{name}"] = rng.normal(mean, 1.0)
     return table
 
 
@@ -308,7 +318,8 @@ def test_positive_value_is_a_class(tmp_path, recipe):
     scores = model.score_frame(tonight.drop(columns="kind"))
 
     assert model.watched == ["A", "C+"]
-    assert [point["class"] for point in model.operating_points] == ["A", "C+"]
+    classes = [point["class"] for point in model.operating_points]
+    assert classes == ["A", "C+"]
     assert set(model.facts.validation.calibration) == {"A", "C+"}
     for name, other in (("A", "C+"), ("C+", "A")):
         own = scores[f"score_{name}"]
@@ -352,8 +363,8 @@ def test_joined_classes_labelled_night(tmp_path, recipe):
     run = score(model, str(tonight), tmp_path / "run", label="kind")
     assert model.watched == ["A+C+"]
     seen = run.document["evaluation"]["A+C+"]
-    n_positive = ward(seed=1).kind.isin(["A", "C+"]).sum()
-    assert seen["n_positive"] == n_positive
+    is_positive = ward(seed=1).kind.isin(["A", "C+"])
+    assert seen["n_positive"] == is_positive.sum()
 
 
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])

@@ -78,7 +78,8 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
     shuffled = rng.permutation(places) * spacing + origin
     unscored = np.zeros((len(places), 1))
     one = largest_clusters(np.hstack([places, unscored]), ONES)
-    other = largest_clusters(np.hstack([shuffled, unscored]), ONES * spacing)
+    moved = np.hstack([shuffled, unscored])
+    other = largest_clusters(moved, ONES * spacing)
     assert one[0] == other[0]
     assert [cluster.voxels for cluster in one[1]] == [
         cluster.voxels for cluster in other[1]
@@ -111,7 +112,8 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     for number in range(n_patients):
         from_middle_x = abs(x - side // 2)
         from_middle_y = abs(y - side // 2)
-        lesion = (from_middle_x < 9) & (from_middle_y < 6) & (z == 1)
+        is_near = (from_middle_x < 9) & (from_middle_y < 6)
+        lesion = is_near & (z == 1)
         noise = rng.normal(0, 0.3, (len(x), 2))
         values = noise + np.outer(lesion, [1.0, 2.0])
         t2, adc = values.T

@@ -146,7 +146,8 @@ class Pass:
     def right_side(self):
         """Support vectors that are not on the wrong side."""
         rows = self.rows
-        margins = self.signs[rows] * self.decision(self.x[rows])
+        signs = self.signs[rows]
+        margins = signs * self.decision(self.x[rows])
         return rows[margins >= 0]
 
 
@@ -372,7 +373,8 @@ def shao(
                 fallback = foreign.min(axis=1)
             n_near = np.maximum(near.sum(axis=1), 1)
             means = (foreign * near).sum(axis=1) / n_near
-            columns.append(np.where(near.any(axis=1), means, fallback))
+            has_near = near.any(axis=1)
+            columns.append(np.where(has_near, means, fallback))
         return np.column_stack(columns)
 
     def factor(at):
@@ -439,7 +441,8 @@ def nearest_in_feature_space(x, y, gamma, k=5):
     rows.
     """
     positive = np.flatnonzero(np.asarray(y) == 1)
-    distances = 2 - 2 * gaussian(x[positive], x[positive], gamma)
+    x = x[positive]
+    distances = 2 - 2 * gaussian(x, x, gamma)
     np.fill_diagonal(distances, np.inf)
     order = np.argsort(distances, axis=1, kind="stable")
     return positive[order[:, :k]]
@@ -476,12 +479,14 @@ def sv_pruning(
 
     alphas, _ = duals.two_class(gram, signs, C)
     vectors = support(alphas)
-    kept = np.union1d(np.flatnonzero(signs > 0), vectors[signs[vectors] < 0])
+    negative_vectors = vectors[signs[vectors] < 0]
+    kept = np.union1d(np.flatnonzero(signs > 0), negative_vectors)
     removed = []
     for _ in range(n_remove):
         candidates = kept[signs[kept] < 0]
         worth = np.array([criterion(kept[kept != row]) for row in candidates])
-        is_best = worth == (worth.max() if rule == "max" else worth.min())
+        best_worth = worth.max() if rule == "max" else worth.min()
+        is_best = worth == best_worth
         rows, coef, _ = fitted(kept)
         alphas = np.zeros(len(x))
         alphas[rows] = np.round(np.abs(coef), 6)
