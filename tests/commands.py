@@ -53,7 +53,8 @@ def screen(*words: object, code: int = 0):
 
 def as_json(*words: object, code: int = 0) -> dict:
     """Run a command; its answer."""
-    return json.loads(screen(*words, "--json", code=code).stdout)
+    answer = screen(*words, "--json", code=code)
+    return json.loads(answer.stdout)
 
 
 def commands_of(page: str) -> list[str]:

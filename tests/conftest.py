@@ -99,7 +99,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("judged")
     past = patients(600, seed=3)
-    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
+    shuffled = past["ill"].sample(frac=1, random_state=4)
+    noise = past.assign(ill=shuffled.to_numpy())
     rules = {
         "good": MinSensitivity(0.8),
         "blind": MinSensitivity(0.8),
@@ -129,11 +130,11 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_model(tissue, folder / "tissue", render_model)
     night = night_of_patients(240, seed=7)
     written(night, folder / "night.csv")
-    written(
-        night.assign(ward=night["ward"].where(night.index > 14, "annex")),
-        folder / "annex.csv",
-    )
-    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
+    is_ward = night.index > 14
+    of_annex = night.assign(ward=night["ward"].where(is_ward, "annex"))
+    written(of_annex, folder / "annex.csv")
+    unlabelled = voxels(3, seed=5).drop(columns="tissue")
+    written(unlabelled, folder / "voxels.parquet")
     return folder
 
 

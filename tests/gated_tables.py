@@ -47,8 +47,9 @@ def gated(
     groups: object = None,
     past_groups: object = None,
 ) -> Gates:
-    gates = Gates(
-        stored(patients(600) if past is None else past, contract, past_groups), contract
-    )
-    count_in(gates, columns_of(table[list(contract.features)]), groups)
+    if past is None:
+        past = patients(600)
+    gates = Gates(stored(past, contract, past_groups), contract)
+    features = table[list(contract.features)]
+    count_in(gates, columns_of(features), groups)
     return gates

@@ -125,7 +125,8 @@ def simulate(
     is_case = np.arange(400) % 20 < 3
     past = default_rng(1).normal(size=400) + 2.0 * is_case
     edges = inner_edges(past)
-    known = tuple(np.bincount(score_cells(past, edges)).tolist())
+    cells = score_cells(past, edges)
+    known = tuple(np.bincount(cells).tolist())
     truth: dict[str, set[str]] = {
         "found": set(),
         "judged": set(),

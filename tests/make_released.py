@@ -48,9 +48,8 @@ def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
     past_file = written(past, folder / "past.csv")
     night_file = written(tonight, folder / "night.csv")
     stays_file = written(stays, folder / "stays.csv")
-    stays_night = written(
-        tonight.assign(stay=tonight.index.astype(str)), folder / "stays_night.csv"
-    )
+    with_stays = tonight.assign(stay=tonight.index.astype(str))
+    stays_night = written(with_stays, folder / "stays_night.csv")
     voxel_file = written(voxels(6, each=40), folder / "voxels.parquet")
     voxel_night = written(
         voxels(2, each=40, seed=5).drop(columns="tissue"),

@@ -40,5 +40,7 @@ def column(folder, cells, **feature):
     """Values of a one-feature table whose second column keeps blank lines from being
     skipped.
     """
-    path = written(folder, "x,other\n" + "".join(f'"{cell}",-\n' for cell in cells))
-    return read_cohort(path, with_feature(**feature)).features["x"].tolist()
+    lines = [f'"{cell}",-\n' for cell in cells]
+    path = written(folder, "x,other\n" + "".join(lines))
+    cohort = read_cohort(path, with_feature(**feature))
+    return cohort.features["x"].tolist()

@@ -175,7 +175,8 @@ def test_open_question_is_for_who_trains_and_for_every_night():
 
 def test_flag_count_beyond_range():
     """Flags are unexpected from the first beyond either end of the range."""
-    low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
+    model = RunDocument.from_dict(run()).model
+    low, high = flags_expected(model, 240)
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (
             each
@@ -209,7 +210,8 @@ def test_flag_count_expected_range(rate, scored, known):
 def test_flag_count_false_alarms(scored, rate):
     """The number of flags alarms on less than one night in a hundred."""
     rows = {"counts__scored": scored, "counts__read": scored, COHORT + "capacity": None}
-    night = RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate}))
+    rows[POINT + "flag_rate__value"] = rate
+    night = RunDocument.from_dict(run(**rows))
     alarms = 0.0
     for flagged in range(scored + 1):
         counts = night.counts.replace(flagged=flagged)
@@ -261,7 +263,8 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
         }
     )
     night["attention"] = [vars(reason) for reason in gates]
-    reasons = [vars(reason) for reason in of_run(night, quiet=quiet)]
+    found = of_run(night, quiet=quiet)
+    reasons = [vars(reason) for reason in found]
     told = told_on(render_run(night | {"attention": reasons}))
     words = [fmt.text(each).split() for each in said(reasons)]
     assert words == [each.split() for each in told]

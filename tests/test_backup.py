@@ -84,7 +84,8 @@ def test_backup_by_command(place, tmp_path):
     answer = as_json("ledger", "backup", place, "--to", folder, "--keep", 2)
 
     names = names_in(folder)
-    assert names == {*others, ahead, Path(answer["backup"]).name}
+    made = Path(answer["backup"]).name
+    assert names == {*others, ahead, made}
     back = as_json("ledger", "restore", place, "--from", answer["backup"])
     assert back["head"] == answer["head"]
 

@@ -170,7 +170,8 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(
         cells = lines[row].split(",")
         cells[names.index(column)] = "SECRET77"
         lines[row] = ",".join(cells)
-    (tmp_path / "tonight.csv").write_text("\n".join(lines), encoding="utf-8")
+    text = "\n".join(lines)
+    (tmp_path / "tonight.csv").write_text(text, encoding="utf-8")
     scored = screen(
         "score", model, tmp_path / "tonight.csv", "--out", tmp_path / "r", code=3
     )
@@ -235,9 +236,8 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
     for words in (["score", tmp_path, *night], ["report", tmp_path]):
         assert "damaged" in screen(*words, code=4).stderr
 
-    assert screen("score", f"{model}s", *night, code=2).stderr.endswith(
-        "did you mean 'model'?\n"
-    )
+    refused = screen("score", f"{model}s", *night, code=2)
+    assert refused.stderr.endswith("did you mean 'model'?\n")
     with hold(tmp_path / "r"):
         screen("score", model, *night, code=75)
     # The shell completes recipes, models and series.
@@ -369,7 +369,8 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     command = [sys.executable, "-c", code, "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    docs = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands"]()
+    script = runpy.run_path(str(ROOT / "docs" / "commands.py"))
+    docs = script["commands"]()
     imported = set(answer.stdout.split())
     assert imported & set(HEAVY) == set()
     assert docs == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -380,7 +381,9 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "JOBS", (job,))
     places = as_json("demo", "--out", tmp_path / "demo")["reports"]
     assert len(places) == 2
-    pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
+    pages = []
+    for place in places:
+        pages.append(Path(place).read_text(encoding="utf-8").lower())
     assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
 
 
@@ -460,7 +463,8 @@ def test_train_replace_needs_force(table, tmp_path):
     """
     out = tmp_path / "model"
     other = patients(seed=1)
-    other["cold"] = np.where(other["fever"] < 37, "yes", "no")
+    is_cold = other["fever"] < 37
+    other["cold"] = np.where(is_cold, "yes", "no")
     other = written(other, tmp_path / "other.csv")
     trained_on(table, out)
     before = (out / "model.json").read_bytes()

@@ -33,7 +33,8 @@ NIGHT = "2026-01-31"
 @pytest.fixture(scope="module")
 def model(cohort, trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "svm"
-    return load_model(save_model(trained(cohort, "svm_weighted", search=1), folder))
+    model = trained(cohort, "svm_weighted", search=1)
+    return load_model(save_model(model, folder))
 
 
 @pytest.fixture
@@ -101,7 +102,8 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
         )
 
     assert content(run) == expected
-    assert content(other) == content(alone(in_memory, frame, tmp_path / "alone"))
+    of_frame = alone(in_memory, frame, tmp_path / "alone")
+    assert content(other) == content(of_frame)
     assert len(workers.pieces) == 6
     assert sorted(names_in(tmp_path)) == [
         "alone",
@@ -122,7 +124,8 @@ def test_workers_that_see_the_file_get_no_row(model, expected, monkeypatch, tmp_
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
 
     travelled = b"".join(workers.pieces)
-    assert content(run) == content(alone(model, night, tmp_path / "alone"))
+    by_itself = alone(model, night, tmp_path / "alone")
+    assert content(run) == content(by_itself)
     assert run.document["counts"] == expected["counts"]
     assert len(workers.pieces) == 4
     for name in rows["patient"]:
@@ -152,7 +155,8 @@ def test_decisions_of_another_table_or_damaged_ones_are_made_again(
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     for path in (tmp_path / ".run.fragments").iterdir():
-        path.write_bytes(path.read_bytes()[: -40 if damaged else None])
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-40] if damaged else whole)
     by(more, monkeypatch, model, night if damaged else other, tmp_path / "run")
     assert len(more.pieces) == 6
 
@@ -277,7 +281,8 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
     assert content(run) == expected
     assert b"FoldEnsemble.decisions" in travelled
     names = pd.read_csv(night, dtype=str)["patient"]
-    assert [name for name in names if name.encode() in travelled] == []
+    for name in names:
+        assert name.encode() not in travelled
 
 
 def test_a_comparison_by_workers_has_the_figures_of_one_alone(
@@ -287,7 +292,8 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(
     (tmp_path / "kept").mkdir()
     by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
     assert figures(by_workers) == figures(compared(cohort))
-    assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
+    kept = list((tmp_path / "kept").glob("*.npz"))
+    assert len(kept) == 12
 
 
 def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
@@ -310,7 +316,8 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
         "SCREEN_LEDGER": str(tmp_path / "l.db"),
         "SCREEN_COHORT": str(tmp_path / "night.csv"),
     }
-    ended = Processes(cluster=workers).run(words, secrets, 1, 60)
+    processes = Processes(cluster=workers)
+    ended = processes.run(words, secrets, 1, 60)
     assert ended.code == 4
     assert ended.message is not None
 

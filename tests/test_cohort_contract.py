@@ -188,7 +188,8 @@ def test_the_reference_is_the_one_the_types_give():
 
 def test_every_key_has_a_meaning():
     fields = [*Contract.model_fields.items(), *Feature.model_fields.items()]
-    assert [name for name, field in fields if not field.description] == []
+    undescribed = [name for name, field in fields if not field.description]
+    assert undescribed == []
 
 
 def test_starter_contract_order(starter):

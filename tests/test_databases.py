@@ -120,7 +120,8 @@ def test_query_not_a_select(what, kept, tmp_path):
     query.write_text(what)
     with pytest.raises(UsageError, match=r"^q\.sql"):
         read_cohort(Database(url, query=query), **ROLES)
-    assert read_cohort(Database(url, table="past"), **ROLES).n_rows == 50
+    read = read_cohort(Database(url, table="past"), **ROLES)
+    assert read.n_rows == 50
 
 
 @pytest.mark.parametrize("end", ["", ";", " ; \n-- done; really\n"])
@@ -281,8 +282,10 @@ def test_database_no_number(kept, tmp_path):
     table.loc[3, "fever"] = np.inf
     table.loc[5, "crp"] = np.nan
     contract = read_cohort(patients(40), **ROLES).contract
-    from_database, *_ = check_cohort(Database(kept(table), table="past"), contract)
-    from_file, *_ = check_cohort(written(table, tmp_path / "a.parquet"), contract)
+    place = Database(kept(table), table="past")
+    from_database, *_ = check_cohort(place, contract)
+    path = written(table, tmp_path / "a.parquet")
+    from_file, *_ = check_cohort(path, contract)
     assert from_database == from_file
     assert "row 4" in from_database[0]
 
@@ -306,7 +309,8 @@ def test_postgresql_types_become_what_they_mean(postgres):
         "INSERT INTO endless VALUES (1, 'infinity')",
     )
 
-    cohort = read_cohort(Database(url, table="past"), id="id", label="ill")
+    database = Database(url, table="past")
+    cohort = read_cohort(database, id="id", label="ill")
 
     with pytest.raises((UsageError, CohortError)):
         read_cohort(Database(url, table="endless"))
@@ -337,9 +341,8 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
             "other": [1, 2, 3, 5],
         }
     )
-    violations, _ = check_cohort(
-        Database(url, table="mixed"), read_cohort(table, id="id").contract
-    )
+    contract = read_cohort(table, id="id").contract
+    violations, _ = check_cohort(Database(url, table="mixed"), contract)
     places = ["column 'value', row 3", "column 'value', row 4", "column 'other', row 4"]
     assert [line.partition(":")[0] for line in violations] == places
 
@@ -359,7 +362,8 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
 )
 def test_database_missing(url, words, tmp_path):
     """A place that is no database or has no such table is refused in words."""
-    in_sqlite(patients(20), tmp_path), in_duckdb(patients(20), tmp_path)
+    in_sqlite(patients(20), tmp_path)
+    in_duckdb(patients(20), tmp_path)
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url.format(tmp_path), table="nowhere; drop table past"))
 

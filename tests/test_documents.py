@@ -35,7 +35,8 @@ def night(cohort, trained, tmp_path_factory):
     save_model(trained(cohort, "logistic", search=1), folder / "model")
     new = written(night_of_patients(60, seed=1), folder / "new.csv")
     with open_ledger(str(folder / "screening.db"), make=True) as book:
-        score(load_model(folder / "model"), new, folder / "run", ledger=book)
+        model = load_model(folder / "model")
+        score(model, new, folder / "run", ledger=book)
     return folder
 
 
@@ -44,7 +45,8 @@ def volumes(tissue_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("volumes")
     save_model(tissue_model, folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
-    score(load_model(folder / "model"), new, folder / "run", label="tissue")
+    model = load_model(folder / "model")
+    score(model, new, folder / "run", label="tissue")
     return folder
 
 
@@ -93,7 +95,8 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     def ask(line: str, *more: str, code: int = 0) -> dict:
         words = (*line.split(), *more)
         asked.add(words[0] if code != 2 else "error")
-        return json.loads(screen(*words, "--json", code=code).stdout)
+        answer = screen(*words, "--json", code=code)
+        return json.loads(answer.stdout)
 
     ask("demo --out demo")
     ask("recipes svm")
@@ -111,7 +114,8 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     ask("explain 1", one)
     ask("export 1 --to csv --out f.csv")
     ask("report 1")
-    words = [{"id": each, "verdict": "confirmed"} for each in (one, *sampled(run))]
+    ids = (one, *sampled(run))
+    words = [{"id": each, "verdict": "confirmed"} for each in ids]
     verdict_file(tmp_path / "1", words)
     ask("review 1 verdicts.json", *book)
     ask("retrain w m past.csv --nights {date}.csv --out next", *book)
@@ -135,11 +139,13 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
 
     commands = COMMANDS.keys() - {"schema"}
     assert asked == set(ANSWERS) == {"error", *commands}
-    assert all(schema_of(name, printed=True)["properties"] for name in asked)
+    for name in asked:
+        assert schema_of(name, printed=True)["properties"]
     comparison = ComparisonDocument.from_dict(
         stored(tmp_path / "c" / "comparison.json")
     )
-    assert [each.recipe for each in comparison.cohorts[0].methods] == [
+    methods = comparison.cohorts[0].methods
+    assert [each.recipe for each in methods] == [
         "svm",
         "logistic",
     ]

@@ -101,9 +101,14 @@ def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images)
 
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     """Of each what is known of it, and the id of none is repeated."""
-    listed = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"]
-    lowest = scores_in(folder / "run").nsmallest(1, "score")["id"].iloc[0]
-    names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
+    flagged = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)
+    lowest = scores_in(folder / "run").nsmallest(1, "score")
+    names = (
+        run["cases"][6]["id"],
+        flagged["id"].iloc[-1],
+        lowest["id"].iloc[0],
+        "nobody",
+    )
     half = explained(folder, names[0], "--model", folder / "model", code=2)
     given = ("--model", folder / "model", "--cohort", folder / "past.csv")
     later, unnamed, quiet, nobody = answers = [
@@ -120,7 +125,8 @@ def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     for answer, name in zip(answers, names, strict=True):
         assert name not in answer
     assert "belong together" in half
-    assert "not the table of this run" in explained(folder, names[0], *given, code=2)
+    of_other = explained(folder, names[0], *given, code=2)
+    assert "not the table of this run" in of_other
 
 
 def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
@@ -268,8 +274,9 @@ def test_display_not_in_training():
     assert not {"bed", "name"} & set(cohort.contract.features)
     assert cohort.display is None
     for role in ({"label": "ward"}, {"drop": ["ward"]}):
+        cohort = {"display": ["ward"], **role}
         with pytest.raises(CohortError, match="'ward' is"):
-            Contract.from_dict({"cohort": {"display": ["ward"], **role}})
+            Contract.from_dict({"cohort": cohort})
 
 
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
@@ -277,14 +284,16 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     run = read_json(desk / "run" / "run.json")
     table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")
     table = table[["ward", "bed", "name"]]
-    flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
+    flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str)
+    flagged = flagged.set_index("id")
     page = page_in(desk / "run")
     audit = page[page.index('<section class="list drawn"') :]
 
     assert run["cases"]
     assert run["sample"]
     for case in run["cases"] + run["sample"]:
-        assert case["display"] == table.loc[case["id"]].to_dict()
+        row = table.loc[case["id"]]
+        assert case["display"] == row.to_dict()
     assert all(
         f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"]
     )

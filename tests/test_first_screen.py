@@ -117,7 +117,8 @@ def test_statement_in_first_screen(opened, page, number):
 def test_statements_of_the_page_are_documented():
     """docs/page.md lists as many statements as are tested."""
     text = PAGE.read_text(encoding="utf-8")
-    section = text.split("## Ten statements")[1].split("\n## ")[0]
+    section = text.split("## Ten statements")[1]
+    section, *_ = section.split("\n## ")
 
     numbers = re.findall(r"^\| (\d+) \|", section, re.M)
     assert numbers == [*map(str, STATEMENTS)]
@@ -141,7 +142,8 @@ def sample_night(tmp_path_factory):
     with open_ledger(folder / "screening.db", make=True) as ledger:
         for date in SAMPLE_NIGHTS:
             tonight = table.sample(frac=0.9, random_state=rng)
-            tonight["crp"] *= np.exp(rng.normal(0, 0.5, len(tonight)))
+            noise = rng.normal(0, 0.5, len(tonight))
+            tonight["crp"] *= np.exp(noise)
             run = score(model, tonight, folder / date, date=date, ledger=ledger)
     return run.document
 

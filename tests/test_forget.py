@@ -114,7 +114,8 @@ def kept(tmp_path_factory):
             "--out",
             run,
         ]
-        screen("score", place / "models/a", night, *words, "--publish", place / "pages")
+        out = ["--publish", place / "pages"]
+        screen("score", place / "models/a", night, *words, *out)
         verdicts = verdict_file(
             run, [{"id": SECRET, "verdict": "confirmed", "note": NOTE}]
         )
@@ -171,7 +172,10 @@ def naming(site: Path) -> list[str]:
         for name, path in files.items()
         if any(word in path.read_bytes() for word in words)
     }
-    packed = {name: path for name, path in files.items() if path.suffix == ".parquet"}
+    packed = {}
+    for name, path in files.items():
+        if path.suffix == ".parquet":
+            packed[name] = path
     naming |= {
         name
         for name, path in packed.items()
@@ -305,7 +309,8 @@ def test_forget_pieces_in_use(site):
         ended = screen(*words, code=5)
     assert ".b.fits: another run is writing" in ended.stderr
     assert "run this again afterwards" in ended.stderr
-    assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
+    partial = [path.name for path in (site / "models").glob(".*")]
+    assert partial == [".b.fits"]
 
 
 def test_forget_registered(site):
@@ -492,7 +497,8 @@ def test_forget_forged_directory(site):
     key = read_document(site / "runs/1", "run")["ledger"]["key"]
     digest = digest_at("export", folder)
     with open_ledger(site / "screening.db") as book:
-        hand_out(book, Artefact(what="export", place=folder, sha256=digest, key=key))
+        export = Artefact(what="export", place=folder, sha256=digest, key=key)
+        hand_out(book, export)
 
     refused = screen("forget", SECRET, "--ledger", site / "screening.db", code=5)
 
@@ -517,7 +523,8 @@ def test_forget_renamed_page(site):
 
     assert "second night.html: its run directory" in refused.stderr
     assert SECRET not in (pages / "first night.html").read_text(encoding="utf-8")
-    assert not [name for name in naming(site) if name.startswith("pages")]
+    naming_pages = [name for name in naming(site) if name.startswith("pages")]
+    assert naming_pages == []
 
 
 def test_forget_export_behind_link(site):
@@ -540,7 +547,8 @@ def test_forget_export_behind_link(site):
 def test_forget_export_since(site, form):
     """An export that says who is no longer flagged names patients of other nights."""
     ledger = ["--ledger", site / "screening.db"]
-    night = written(table(60, 3)[1:], site / "night3.csv")
+    without_first = table(60, 3)[1:]
+    night = written(without_first, site / "night3.csv")
     words = ["--date", "2026-03-03", "--series", "ward-7", *ledger]
     screen("score", site / "models/a", night, *words, "--out", site / "runs/3")
     out = site / "export"
@@ -706,7 +714,8 @@ def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
             "--ledger",
             site / "screening.db",
         ]
-        subprocess.run(words, check=True, env=os.environ | private, capture_output=True)
+        environment = os.environ | private
+        subprocess.run(words, check=True, env=environment, capture_output=True)
     night.unlink()
     assert naming(site) == naming(tmp_path) == []
 

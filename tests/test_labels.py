@@ -82,7 +82,8 @@ def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
         negative=["unclear"],
         id="patient",
     )
-    stated = learned(labelled(tmp_path, {0: "unclear"}, contract=contract))
+    path = labelled(tmp_path, {0: "unclear"}, contract=contract)
+    stated = learned(path)
     joined = named.document["task"]["joined"]
     assert joined == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
     assert stated.document["training"]["n_by_class"]["unclear"] == 1
@@ -145,7 +146,8 @@ def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
 
 def test_table_without_ids(tmp_path):
     """A table without ids says so on page and in files of model and night."""
-    past = written(patients().drop(columns="patient"), tmp_path / "past.csv")
+    without_ids = patients().drop(columns="patient")
+    past = written(without_ids, tmp_path / "past.csv")
     unlabelled = patients(40, seed=1).drop(columns=["patient", "ill"])
     night = written(unlabelled, tmp_path / "tonight.csv")
     answer = screen(
@@ -173,7 +175,8 @@ def test_table_without_ids(tmp_path):
 def test_train_notes(tmp_path):
     """Train tells what it dropped inferred and guessed on stderr in JSON and on the
     page."""
-    past = written(patients().assign(note="same"), tmp_path / "past.csv")
+    with_constant = patients().assign(note="same")
+    past = written(with_constant, tmp_path / "past.csv")
     answer = screen(
         "train", past, *WHO, *LOGISTIC, "--out", tmp_path / "model", "--json"
     )
@@ -193,7 +196,8 @@ def ticked(folder):
     """Write a table whose label is ticked or blank; return its path and the ticks."""
     table = patients()
     is_ill = table["ill"] == "yes"
-    ticked = table.assign(ill=np.where(is_ill, "x", ""))
+    ticks = np.where(is_ill, "x", "")
+    ticked = table.assign(ill=ticks)
     return written(ticked, folder / "past.csv"), is_ill
 
 
@@ -206,7 +210,8 @@ def test_unlabelled_no_counts_blank(tmp_path):
     cohort = read_cohort(past, label="ill", unlabelled="no", need_label=True)
 
     assert cohort.classes == ["no", "x"]
-    assert cohort.y().tolist() == is_ill.astype(int).tolist()
+    expected = is_ill.astype(int)
+    assert cohort.y().tolist() == expected.tolist()
 
 
 def test_unlabelled_leave_out_counts_rows(tmp_path):
@@ -233,7 +238,8 @@ def test_unlabelled_refuse_names_key(tmp_path):
 def test_train_says_doubts_at_head(tmp_path):
     """A guess that changes the result is a reason for attention on the model's page."""
     table = patients()
-    table["ill"] = np.where(table["ill"] == "yes", "-1", "1")
+    is_case = table["ill"] == "yes"
+    table["ill"] = np.where(is_case, "-1", "1")
     past = written(table, tmp_path / "past.csv")
 
     answer = screen("train", past, *LOGISTIC, "--out", tmp_path / "model")
@@ -329,8 +335,9 @@ def test_common_classes_that_resemble(tmp_path):
     study = study_of(classes_of(tmp_path, counts), positive="good")
 
     assert int(study.target.sum()) == 20
+    path = classes_of(tmp_path, counts | {"vgood": 5})
     with pytest.raises(CohortError, match="slip of the pen"):
-        study_of(classes_of(tmp_path, counts | {"vgood": 5}), positive="good")
+        study_of(path, positive="good")
 
 
 def test_leave_out_classes(tmp_path):

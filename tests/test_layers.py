@@ -65,7 +65,8 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            stem = ".".join(filter(None, (base, node.module)))
+            parts = filter(None, (base, node.module))
+            stem = ".".join(parts)
             yield from (f"{stem}.{alias.name}" for alias in node.names)
         else:
             yield from imports_of(node, package)

@@ -107,7 +107,7 @@ def test_group_of_stems(tmp_path):
     held_out = model.held_out
     scored = model.score_frame(tmp_path / "past.csv")
     assert model.facts.validation.n_groups == PATIENTS
-    folds = held_out.groupby("group")["fold"]
+    folds = pd.Series(held_out["fold"]).groupby(held_out["group"])
     assert folds.nunique().max() == 1
     assert scored["group"].nunique() == PATIENTS
     assert not [

@@ -280,7 +280,8 @@ def test_entry_written_anew_breaks_the_chain_after_it(
         digest = replace(entry, recorded=late).digest_by(parts)
         changed = TRAIL.update().where(TRAIL.c.number == number)
         connection.execute(changed.values(recorded=late, digest=digest))
-        joined_entries = TRAIL.update().where(TRAIL.c.number.in_(joined))
+        of_joined = TRAIL.c.number.in_(joined)
+        joined_entries = TRAIL.update().where(of_joined)
         connection.execute(joined_entries.values(previous=digest))
         verify(connection, None)
 
@@ -361,12 +362,15 @@ def test_what_names_no_patient_names_none(place):
         )
         enter(ledger, night(3, ["SECRET77"]))
         with ledger.reading() as connection:
-            facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))
-            named = "".join(connection.scalars(sa.select(PARTS.c.names)))
+            all_facts = connection.scalars(sa.select(PARTS.c.facts))
+            facts = "".join(all_facts)
+            all_names = connection.scalars(sa.select(PARTS.c.names))
+            named = "".join(all_names)
 
     assert "SECRET" not in facts
     assert "4711" not in facts
-    assert all(word in named for word in ("SECRET77", "SECRET78", "SECRET79", "4711"))
+    for word in ("SECRET77", "SECRET78", "SECRET79", "4711"):
+        assert word in named
 
 
 @pytest.mark.parametrize("digits", [0, 11])
@@ -388,7 +392,8 @@ def test_threshold_twice(ledger, again):
 def test_threshold_same_reason(ledger):
     """Another change with the same reason is another entry."""
     record_revision(ledger, "threshold", CHANGE | {"model_after": "c"})
-    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [
+    changes = history(ledger)["threshold_changes"]
+    assert [change["entry"] for change in changes] == [
         5,
         6,
     ]
@@ -501,7 +506,8 @@ def test_champion_comes_from_trail(ledger):
 
 def places_of(connection, what: str) -> dict[tuple[int, int], Part]:
     """Parts of a kind with names, by entry and number."""
-    rows = connection.execute(sa.select(PARTS).where(PARTS.c.what == what))
+    of_kind = sa.select(PARTS).where(PARTS.c.what == what)
+    rows = connection.execute(of_kind)
     parts = {}
     for row in rows:
         part = part_in(row)

@@ -46,7 +46,8 @@ def test_log_scale_any_unit(unit, seed):
     encoded = fitted(values).transform(cohort_of(values))
     in_unit = values * unit
 
-    assert_allclose(fitted(in_unit).transform(cohort_of(in_unit)), encoded, atol=1e-9)
+    again = fitted(in_unit).transform(cohort_of(in_unit))
+    assert_allclose(again, encoded, atol=1e-9)
     logs = np.log(values)
     standardised = (logs - logs.mean()) / logs.std()
     assert_allclose(encoded[:, 0], standardised)
@@ -84,15 +85,16 @@ def test_log_scale_left_out(values):
     assert log_floor(values) == 0
     assert encoder.on_log_scale == []
     assert "log_floors" not in encoder.state()
-    assert_array_equal(
-        encoder.transform(cohort_of(values)), plain.transform(cohort_of(values))
-    )
+    cohort = cohort_of(values)
+    assert_array_equal(encoder.transform(cohort), plain.transform(cohort))
 
 
 def test_log_scale_missing_values():
     """A missing number has the median's place."""
-    encoder = fitted(np.append(SKEWED, [np.nan] * 50))
-    encoded = encoder.transform(cohort_of([np.nan, np.median(SKEWED)]))
+    with_missing = np.append(SKEWED, [np.nan] * 50)
+    encoder = fitted(with_missing)
+    later = cohort_of([np.nan, np.median(SKEWED)])
+    encoded = encoder.transform(later)
 
     assert encoder.on_log_scale == ["crp"]
     assert encoder.medians["crp"] == np.median(SKEWED)

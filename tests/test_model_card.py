@@ -130,8 +130,10 @@ def test_hl7_document_carries_the_card(model, tmp_path):
     card = base64.b64decode(attachment["data"])
     assert card == (tmp_path / "card.xml").read_bytes()
     assert attachment["contentType"] == "application/xml"
-    assert document["type"]["coding"][0]["code"] == "AIModelCard"
-    assert document["category"][0]["coding"][0]["code"] == "AImodelCardCHAIformat"
+    (coding,) = document["type"]["coding"]
+    assert coding["code"] == "AIModelCard"
+    (coding,) = document["category"][0]["coding"]
+    assert coding["code"] == "AImodelCardCHAIformat"
 
 
 def test_card_is_not_replaced_unasked(model, tmp_path):

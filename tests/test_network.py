@@ -375,7 +375,7 @@ def test_rule_of_series(again):
     )
     table(again, "a", 4, seed=4)
     words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
-    (line,) = as_json(*words, code=4)["series"]
+    line, *_ = as_json(*words, code=4)["series"]
     said = line["said"]
     assert "agreed for the series (at most 20 flags per 100 rows)" in said
 

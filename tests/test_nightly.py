@@ -209,8 +209,9 @@ def test_night_without_home(night):
     """
     files = [path for path in night.iterdir() if path.is_file()]
     said = {path.name: path.read_text() for path in files}
-    lines = [json.loads(line) for line in said["night.log"].splitlines()]
-    assert said["code"].strip() in ("0", "5"), said["night.log"]
+    log = said["night.log"]
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert said["code"].strip() in ("0", "5"), log
     assert {line["series"] for line in lines if "run" in line} == {
         "ward-7.sepsis",
         "ward-9.sepsis",
@@ -292,7 +293,8 @@ def test_deploy_file_is_on_the_page(name):
 def test_installation_names_what_is_shipped():
     """The commands of an installation name the lock, and the wheel of this version."""
     lines = block("python3 -m venv /opt/screening").splitlines()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
     wheel = f"{project['name']}-{project['version']}-py3-none-any.whl"
 
     assert lines[1].endswith("install --require-hashes -r requirements.lock")

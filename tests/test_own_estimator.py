@@ -103,7 +103,8 @@ def test_estimator_need_not_be_serializable(estimator):
 
 
 def test_decisions_of_pairs_of_classes_are_refused():
-    table = past().assign(ill=np.resize(["a", "b", "c"], 300))
+    table = past()
+    table["ill"] = np.resize(["a", "b", "c"], 300)
     pairwise = Screen(estimator=SVC(decision_function_shape="ovo"), n_jobs=1)
 
     with pytest.raises((RecipeError, ValueError), match="set it to 'ovr'"):
@@ -113,4 +114,5 @@ def test_decisions_of_pairs_of_classes_are_refused():
 def test_weights_are_refused_with_a_remedy():
     with pytest.raises(RecipeError, match="a recipe whose method is weighted"):
         fitted_with_weights = Screen(estimator=GaussianNB(), n_jobs=1)
-        fitted_with_weights.fit(past(), "ill", sample_weight=np.ones(300))
+        ones = np.ones(300)
+        fitted_with_weights.fit(past(), "ill", sample_weight=ones)

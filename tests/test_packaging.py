@@ -134,7 +134,8 @@ def test_a_wheel_holds_every_file_of_the_data_folders(site):
     """And every folder of the package is listed for it."""
     endings = {".toml", ".j2", ".css", ".js", ".csv", ".parquet", ".md"}
     for name in DATA:
-        ours = {path.name for path in (ROOT / name).iterdir() if path.suffix in endings}
+        files = (ROOT / name).iterdir()
+        ours = {path.name for path in files if path.suffix in endings}
         assert ours <= names_in(site / "screening" / name)
     folders = {
         path.parent.relative_to(ROOT)
@@ -185,7 +186,8 @@ def test_imports_are_dependencies():
     }
     imported = set()
     for path in (ROOT / "screening").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
             imported |= (
                 {alias.name for alias in node.names}
                 if isinstance(node, ast.Import)
@@ -212,7 +214,8 @@ def test_the_locked_installation_holds_no_tool_of_developers():
     installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
     needed = required("", "postgres", "signing", "xlsx")
     assert needed <= installed
-    assert installed & (required("test", "docs", "plots") - needed) == set()
+    of_developers = required("test", "docs", "plots") - needed
+    assert installed & of_developers == set()
 
 
 LOCKS = {
@@ -232,7 +235,8 @@ def test_lock_is_of_this_project(name):
         locked.setdefault(package, []).append(pinned)
 
     for requirement in requirements(*LOCKS[name]):
-        versions = locked[requirement.name.lower().replace(".", "-")]
+        normalised = requirement.name.lower().replace(".", "-")
+        versions = locked[normalised]
         assert all(requirement.specifier.contains(pinned) for pinned in versions)
     assert text.count("--hash=sha256:") > len(locked)
 
@@ -406,7 +410,8 @@ def test_benchmark_commands(imported):
     runnable.discard(BENCHMARKS / "run.py")
     assert named == {str(path.relative_to(ROOT)) for path in runnable}
     for command in commands:
-        text = (ROOT / command.split()[0]).read_text("utf-8")
+        script, *_ = command.split()
+        text = (ROOT / script).read_text("utf-8")
         assert [
             word
             for word in command.split()

@@ -75,13 +75,15 @@ def test_in_parallel_no_task():
 def test_in_parallel_maps_large_arrays():
     """Processes map an array, may write to their own copy, and share the cores."""
     array = np.zeros(1_000_000)
-    facts = set(in_parallel(facts_of, [(array,), (array,)], jobs=2))
+    results = in_parallel(facts_of, [(array,), (array,)], jobs=2)
+    facts = set(results)
 
     assert facts == {(np.memmap, True, 1)}
 
 
 def test_in_parallel_one_task_gets_all_cores():
-    (facts,) = in_parallel(facts_of, [(np.zeros(3),)], jobs=-1)
+    task = (np.zeros(3),)
+    (facts,) = in_parallel(facts_of, [task], jobs=-1)
 
     assert facts[2] == available_cores()
 
@@ -263,7 +265,8 @@ def largest_gram(name, n_rows):
         np.arange(n_rows) % 2,
         None,
     )
-    tasks = tasks_of(rows, np.arange(n_rows) % 5, [{}])
+    fold = np.arange(n_rows) % 5
+    tasks = tasks_of(rows, fold, [{}])
     return max(task.n_gram_rows for task in tasks)
 
 

@@ -109,9 +109,8 @@ def mode(path) -> int:
     ],
 )
 def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path, group):
-    pages = PageFolder(
-        tmp_path / "pages" / "ward-7", Readers(parse_readers("0640", None).mode, group)
-    )
+    mode_of_files = parse_readers("0640", None).mode
+    pages = PageFolder(tmp_path / "pages" / "ward-7", Readers(mode_of_files, group))
     pages.prepare()
     pages.show(b"night", "2026-03-01")
     files = {path.name: mode(path) for path in pages.directory.iterdir()}

@@ -64,7 +64,8 @@ def test_recipe_name_and_grid(recipe):
     """Recipe is named as its file and every value of its search builds."""
     assert (FOLDER / f"{recipe.name}.toml").read_text(encoding="utf-8") == recipe.text
     assert load_recipe(recipe.name) == read_recipe(recipe.text)
-    assert min(map(len, (recipe.title, recipe.paper, recipe.about))) > 0
+    for text in (recipe.title, recipe.paper, recipe.about):
+        assert text
     for grid in (recipe.search.grid, recipe.search.paper):
         for name, values in grid.items():
             for value in values:
@@ -73,7 +74,8 @@ def test_recipe_name_and_grid(recipe):
 
 @every_single_recipe
 def test_recipe_builds_a_scikit_learn_estimator(recipe):
-    machine = build(recipe.name, **QUICK.get(recipe.name, {}))
+    settings = QUICK.get(recipe.name, {})
+    machine = build(recipe.name, **settings)
     results = check_estimator(machine, on_fail=None, on_skip=None)
     failed = {one["check_name"] for one in results if one["status"] == "failed"}
     assert failed <= UNEQUAL.get(recipe.name, set())
@@ -94,7 +96,8 @@ def test_settings_drawn(recipe):
     repeated = [s for i, s in enumerate(settings) if s in settings[:i]]
     assert repeated == []
     assert {frozenset(setting) for setting in settings} == {frozenset(names)}
-    assert SettingSpace(recipe, seed=4).plain(1) == settings[:1]
+    first = SettingSpace(recipe, seed=4).plain(1)
+    assert first == settings[:1]
     assert passes == set([0] * ("passes" in recipe.search.grid))
 
 
@@ -110,7 +113,8 @@ def plain_twin(recipe):
         ("multi_class", "laplacian"): "one_vs_rest_laplacian",
         ("one_class", "gaussian"): "one_class",
     }
-    name = names.get((recipe.machine, recipe.kernel["type"]))
+    key = (recipe.machine, recipe.kernel["type"])
+    name = names.get(key)
     return None if name is None else load_recipe(name)
 
 

@@ -192,12 +192,14 @@ def test_page_scale_of_own_class():
     """Rows ranked by excess are marked on the scale of their own class."""
     # Patients are not rows of one class, so only a run without them is marked line by
     # line.
-    run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
+    no_groups = {"groups": None, "groups_total": None, "groups_flagged": None}
+    run = voxel_run() | no_groups
     page = render_run(run)
     thresholds = {
         point["class"]: point["threshold"] for point in run["model"]["operating_points"]
     }
-    scores = [float(score) for score in re.findall(r'data-score="([^"]+)"', page)]
+    shown = re.findall(r'data-score="([^"]+)"', page)
+    scores = [float(score) for score in shown]
     assert scores == [
         case["score"] + thresholds[case["class"]] for case in run["cases"]
     ]
@@ -270,7 +272,8 @@ def nights(model, tmp_path_factory):
     for n in (683, 10_000):
         drawn = default_rng(n).integers(0, len(past), n)
         night = past.iloc[drawn].drop(columns="infected")
-        night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
+        ids = [f"{i:08d}" for i in range(n)]
+        night = night.assign(patient_id=ids)
         path = folder / f"{n}.csv"
         night.to_csv(path, index=False)
         runs[n] = score(model, path, folder / str(n), date="2026-03-01")
@@ -288,7 +291,8 @@ def test_size_of_a_page(nights):
         for rows in (683, 10_000)
     ]
     page = render_run(run)
-    explained = [case for case in run["cases"] if case["contributions"] is not None]
+    cases = run["cases"]
+    explained = [case for case in cases if case["contributions"] is not None]
     folds = page.count("<details><summary><span class=f><i class=r>")
 
     assert ward["counts"]["flagged"] > 300

@@ -84,7 +84,8 @@ def test_slider_by_keyboard(opened):
     figures = json.loads(view.locator(".panel script").text_content())
     shown = int(view.locator("[data-show=flagged]").text_content())
     threshold = figures["threshold"][figures["flagged"].index(shown)]
-    named = [case for case in run["near_misses"] if case["score"] >= threshold]
+    cases = run["near_misses"]
+    named = [case for case in cases if case["score"] >= threshold]
 
     assert shown > run["counts"]["flagged"]
     assert slider.get_attribute("aria-valuetext").endswith(
@@ -114,7 +115,12 @@ def test_leave_with_unsaved_verdicts(opened):
     view, _ = opened(render_run(nosocomial_run()))
     confirmed = view.locator(".t input[value=confirmed]").first
     asked = []
-    view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+
+    def accept(dialog):
+        asked.append(dialog.type)
+        dialog.accept()
+
+    view.on("dialog", accept)
     pressed(view, "Control+s")
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
     confirmed.check()
@@ -199,7 +205,8 @@ def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened, run):
 def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp_path):
     run = nosocomial_run()
     view, seen = opened(render_run(run))
-    view.locator(".list .c").first.locator("input").first.focus()
+    first = view.locator(".list .c").first
+    first.locator("input").first.focus()
     pressed(
         view,
         "Space",
@@ -357,7 +364,8 @@ def compared(folder: Path) -> str:
 
 def one_case(folder: Path) -> str:
     run = nosocomial_run()
-    return render_case(run, run["cases"][0] | {"flagged": True})
+    flagged = run["cases"][0] | {"flagged": True}
+    return render_case(run, flagged)
 
 
 def trained_model(folder: Path) -> str:
@@ -405,7 +413,8 @@ def faults(view: Any, axe: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, scheme):
-    view, _ = opened(render_run(with_lines(4, 60)), color_scheme=scheme)
+    run = with_lines(4, 60)
+    view, _ = opened(render_run(run), color_scheme=scheme)
     before = faults(view, axe)
     for fold in view.locator("details:not(details details) > summary").all():
         fold.click()
@@ -467,8 +476,10 @@ def attacked(table: pd.DataFrame) -> pd.DataFrame:
     numbered = [f"{SUM} {i}" for i in range(len(IDS), len(table))]
     wards = table["ward"].map(HOSTILE_WARDS)
     table = table.assign(patient=[*IDS, *numbered], ward=wards)
-    table.insert(1, "B" * 9_990 + "LONGCOLUMN", table["fever"] - 36.5)
-    return table.rename(columns=FEATURES | {"patient": "id <b>", "ill": "ill?</title>"})
+    name = "B" * 9_990 + "LONGCOLUMN"
+    table.insert(1, name, table["fever"] - 36.5)
+    new_names = {"patient": "id <b>", "ill": "ill?</title>"}
+    return table.rename(columns=FEATURES | new_names)
 
 
 @pytest.fixture(scope="module")

@@ -235,9 +235,8 @@ def test_rare_classes_come_first_and_recall_stands_with_precision():
         [6.0, 11.8, 0.5, 0.065],
         [22.0, 9.4, 0.8359, 0.0882],
     ]
-    pruned = render_model(
-        changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}])
-    )
+    passes = [{}, {"pruning_path": path}]
+    pruned = render_model(changed(nosocomial_model(), machine__passes=passes))
 
     assert (
         classes.index("G4+3")
@@ -317,7 +316,8 @@ def test_class_without_threshold():
     )
     run["cases"][0]["score"] = 1e12
     page = render_run(judged(run))
-    slider = json.loads(Outline(page).raw["script"][0])
+    script, *_ = Outline(page).raw["script"]
+    slider = json.loads(script)
 
     assert "No threshold meets the rule for G4+3: every row is flagged" in page
     assert "Every row is flagged: with so few past cases" in page
@@ -635,10 +635,12 @@ def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
     grouped = render_model(changed(compared(), validation__grouped=True))
     line = r"capacity, night of [\d,]+ rows"
 
-    assert re.findall(r'<h2 id="([a-z]+)"', page)[:2] == ["useful", "operating"]
+    headings = re.findall(r'<h2 id="([a-z]+)"', page)
+    assert headings[:2] == ["useful", "operating"]
     assert verdict(compared()).words in Outline(page).text
     assert page.count('id="useful-t"') == 1
-    assert [bool(re.search(line, each)) for each in (page, without, grouped)] == [
+    pages = (page, without, grouped)
+    assert [bool(re.search(line, each)) for each in pages] == [
         True,
         False,
         False,

@@ -201,7 +201,8 @@ def test_unit_very_few_rows(n_rows):
     ],
 )
 def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known):
-    assert {each.known for each in conversions_of(name, None)} == {known}
+    conversions = conversions_of(name, None)
+    assert {each.known for each in conversions} == {known}
 
 
 def test_rows_far_down_a_long_night_are_looked_at_too():

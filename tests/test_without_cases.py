@@ -107,7 +107,8 @@ def test_threshold_among_ties_flags_no_more(scores, rate):
     """Of equal scores at the rank none is flagged: the p-value of a flag stays at most
     R.
     """
-    point = selector(np.array(scores, float)).point(MaxFlagRate(rate))
+    rows = np.array(scores, float)
+    point = selector(rows).point(MaxFlagRate(rate))
 
     n_flagged = np.count_nonzero(np.array(scores) >= point.threshold)
 
@@ -140,7 +141,8 @@ def test_interval_of_share_covers():
     rng = default_rng(1)
     n_covered = 0
     for _ in range(400):
-        point = selector(rng.uniform(size=200)).point(MaxFlagRate(0.1))
+        scores = rng.uniform(size=200)
+        point = selector(scores).point(MaxFlagRate(0.1))
         share = 1 - point.threshold
         n_covered += point.flag_rate.low <= share <= point.flag_rate.high
 
@@ -203,7 +205,8 @@ def test_sensitivity_is_of_known_cases(found, n):
     assert point.sensitivity.low == pytest.approx(exact.low)
     assert point.sensitivity.high == pytest.approx(exact.high)
     assert f"{found} of {n} known cases" in point.notes[0]
-    assert exact_interval(found, n) == pytest.approx((exact.low, exact.high))
+    expected = (exact.low, exact.high)
+    assert exact_interval(found, n) == pytest.approx(expected)
 
 
 def test_cases_choose_no_threshold():
@@ -359,7 +362,8 @@ def test_groups_are_never_split():
 def test_subgroups_have_shares_of_flags():
     """Of each subgroup the share that is flagged is known, and no sensitivity."""
     past = well().drop(columns="ill")
-    past["sex"] = np.where(np.arange(240) % 2, "f", "m")
+    is_female = np.arange(240) % 2 > 0
+    past["sex"] = np.where(is_female, "f", "m")
     contract, _ = starter_contract(past, id="patient")
 
     model = train(
@@ -465,7 +469,8 @@ def test_label_by_words(text, meaning):
 def test_temporal_validation_compares_share_flagged():
     """Later rows that differ from the past are flagged more often than promised."""
     rng = default_rng(0)
-    past = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    numbers = rng.normal(size=(300, 3))
+    past = pd.DataFrame(numbers, columns=["a", "b", "c"])
     past.loc[210:, "a"] += 4.0
     days = pd.date_range("2025-01-01", periods=300)
     past["admitted"] = days.strftime("%Y-%m-%d")
@@ -616,7 +621,8 @@ def test_history_fills_in_what_was_unknown(ward):
     run = read_document(ward / "2026-03-01", "run")
     table = pd.read_csv(ward / "in" / "2026-03-01.csv", dtype={"patient": str})
     ill = set(table["patient"][table["ill"] == "yes"])
-    names = [*(case["id"] for case in run["cases"]), *sampled(run)]
+    of_cases = [case["id"] for case in run["cases"]]
+    names = [*of_cases, *sampled(run)]
     entries = [
         {"id": name, "verdict": "confirmed" if name in ill else "ruled out"}
         for name in names

@@ -68,8 +68,11 @@ def content(folder: Path) -> dict[str, bytes]:
     """Every file under a folder, but for locks: a lock that could not be removed is one
     of `leftovers`.
     """
-    paths = [path for path in sorted(folder.rglob("[!.]*")) if path.is_file()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    paths = [path for path in folder.rglob("[!.]*") if path.is_file()]
+    contents = {}
+    for path in sorted(paths):
+        contents[str(path.relative_to(folder))] = path.read_bytes()
+    return contents
 
 
 def leftovers(folder: Path) -> list[str]:
