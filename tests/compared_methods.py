@@ -51,13 +51,17 @@ QUICK = {
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
     rng = default_rng(seed)
     code = np.arange(n_rows) % 5
-    code = (code == 0).astype(int) if classes == 2 else code % 3
+    if classes == 2:
+        code = (code == 0).astype(int)
+    else:
+        code = code % 3
+    labels = np.array(["no", "yes", "perhaps"])
     return pd.DataFrame(
         {
             "number": [f"p{i}" for i in range(n_rows)],
             "age": rng.normal(50, 8, n_rows) + 9 * code,
             "crp": rng.normal(5, 2, n_rows),
-            "case": np.array(["no", "yes", "perhaps"])[code],
+            "case": labels[code],
         }
     )
 

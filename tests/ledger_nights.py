@@ -133,14 +133,13 @@ def simulate(
         "missed": set(),
     }
     for number in range(first, first + nights):
-        names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
+        numbers = number // STAY * PATIENTS + np.arange(PATIENTS)
+        names = [f"P{patient:05d}" for patient in numbers]
         ill = {name for name in names if int(name[1:]) % 20 < 3}
         shift = 0.8 if number >= drifts_from else 0.0
-        scores = (
-            rng.normal(size=PATIENTS)
-            + np.array([2.0 * (name in ill) for name in names])
-            + shift
-        )
+        is_ill = np.array([name in ill for name in names])
+        noise = rng.normal(size=PATIENTS)
+        scores = noise + 2.0 * is_ill + shift
         flagged = []
         for name, score in zip(names, scores, strict=True):
             if score >= 1.5:
@@ -150,9 +149,12 @@ def simulate(
         sampled = [rest[i] for i in places]
         cell = score_cells(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
-        who = tuple(int(name[1:]) for name in names)
-        place = tuple(cell.tolist())
-        counts = {"known": known, "counted": counted, "who": who, "cell": place}
+        counts = {
+            "known": known,
+            "counted": counted,
+            "who": tuple(int(name[1:]) for name in names),
+            "cell": tuple(cell.tolist()),
+        }
         drift = ScoreCounts(unit="row", distance=0.1, p=0.4, **counts)
         figures = {
             "read": PATIENTS,

@@ -54,8 +54,9 @@ def validated(
     """What validation says of normal scores, those of the cases by `shift` higher."""
     y = np.arange(n) < cases
     scores = default_rng(seed).normal(0, 0.4, n) + shift * y
+    chosen = choose(scores, y, MinSensitivity(0.9))
     return {
-        "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
+        "point": chosen.to_dict(),
         "curve": curve(scores, y).to_dict(),
         "summary": ranking_summary(scores, y).to_dict(),
         "points": [choose(scores, y, rule).to_dict() for rule in RULES],
@@ -70,7 +71,11 @@ def validation(
     shift: float,
 ) -> dict[str, Any]:
     part = copy.deepcopy(validated(seed, n, cases, shift))
-    part["point"] |= {"class": label, "chosen_by": "training", "reason": None}
+    part["point"] |= {
+        "class": label,
+        "chosen_by": "training",
+        "reason": None,
+    }
     return part
 
 
@@ -104,13 +109,17 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "categories": {"mccabe_score": MCCABE, "ward": WARDS}.get(name)
         }
         seen = (centre, centre + spread) if spread else None
-        listed.append(
-            facts | {"name": name, "seen": seen, "median": centre, "description": None}
-        )
-    extra = {"type": "number", "unit": "mmol/L", "reference": None, "description": None}
-    listed += [
-        extra | {"name": name, "seen": (1.5, 4.25), "median": 2.875} for name in EXTRA
-    ]
+        more = {"name": name, "seen": seen, "median": centre}
+        listed.append(facts | more | {"description": None})
+    extra = {
+        "type": "number",
+        "unit": "mmol/L",
+        "reference": None,
+        "description": None,
+        "seen": (1.5, 4.25),
+        "median": 2.875,
+    }
+    listed += [extra | {"name": name} for name in EXTRA]
     return {
         "format_version": 1,
         "recipe": {
@@ -212,7 +221,8 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
 
 def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
     rows = []
-    for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
+    n_told = int(rng.integers(3, 6))
+    for i in rng.choice(len(FEATURES), size=n_told, replace=False):
         name, kind, unit, usual, centre, spread = FEATURES[i]
         value = {
             "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}",
@@ -220,7 +230,8 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
             "ordinal": MCCABE[rng.integers(0, 3)],
             "category": str(rng.choice(WARDS)),
         }[kind]
-        change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
+        size = float(rng.gamma(2, 0.08))
+        change = size if rng.random() < 0.85 else -size
         facts = {
             "feature": name,
             "value": value,
@@ -228,7 +239,8 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
             "reference": usual,
             "change": change,
         }
-        rows.append(facts | {"direction": "raises" if change > 0 else "lowers"})
+        direction = "raises" if change > 0 else "lowers"
+        rows.append(facts | {"direction": direction})
     return sorted(rows, key=lambda c: -abs(c["change"]))
 
 
@@ -237,12 +249,15 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
     rng = default_rng(1)
     model = nosocomial_model()
     threshold = model["operating_points"][0]["threshold"]
-    scores = np.sort(rng.normal(0, 0.4, n) + 0.75 * (rng.random(n) < 0.2))[::-1]
+    noise = rng.normal(0, 0.4, n)
+    is_case = rng.random(n) < 0.2
+    scores = np.sort(noise + 0.75 * is_case)[::-1]
     flagged = int((scores >= threshold).sum())
     near = int((scores >= threshold - 0.06).sum())
 
     def case(i: int) -> dict[str, Any]:
-        rarer = max(1, int(609 * np.exp(-3 * (scores[i] + 0.5))))
+        rarity = np.exp(-3 * (scores[i] + 0.5))
+        rarer = max(1, int(609 * rarity))
         return {
             "id": f"{100234 + 7 * i:08d}",
             "group": None,
@@ -255,7 +270,8 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
             "chance": None,
         }
 
-    missing = dict.fromkeys(model["training"]["missing"], 0.021) | {"albumin": 0.31}
+    missing = dict.fromkeys(model["training"]["missing"], 0.021)
+    missing["albumin"] = 0.31
     return {
         "format_version": 1,
         "run_id": "20250311-5f3a9c",
@@ -318,11 +334,12 @@ def voxel_model() -> dict[str, Any]:
     model = nosocomial_model()
     shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
     parts = {
-        c: validation(n, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))
+        "G4+3": validation(90, 6000, 90, "G4+3", 0.9),
+        "G4+4": validation(140, 6000, 140, "G4+4", 0.9),
     }
-    counts = rng.multinomial(30, [0.3] + [0.7 / 8] * 8, size=9) + np.diag(
-        (0.85 * shares).astype(int)
-    )
+    chances = [0.3] + [0.7 / 8] * 8
+    right = np.diag((0.85 * shares).astype(int))
+    counts = rng.multinomial(30, chances, size=9) + right
     model["recipe"].update(
         name="shao_weighted",
         title="Adaptive multi-class SVM, class-weighted",
@@ -356,7 +373,8 @@ def voxel_model() -> dict[str, Any]:
         "classes": CLASSES,
         "watched": list(parts),
     }
-    model["operating_points"] = [{**p["point"], "n_groups": 21} for p in parts.values()]
+    points = [part["point"] for part in parts.values()]
+    model["operating_points"] = [point | {"n_groups": 21} for point in points]
     model["validation"].update(
         grouped=True,
         n_groups=21,
@@ -383,7 +401,8 @@ def voxel_run() -> dict[str, Any]:
     model = voxel_model()
     rng = default_rng(3)
     t = np.linspace(-1.2, 2.0, 300).tolist()
-    grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}
+    counts = np.linspace(4200, 0, 300).astype(int)
+    grid = {"thresholds": t, "counts": counts.tolist()}
     run["model"] = {
         "id": "77aa01",
         "digest": digest("voxels"),
@@ -408,9 +427,15 @@ def voxel_run() -> dict[str, Any]:
         }
         for i, n in ((22, 61), (24, 34), (23, 0))
     ]
-    channel = {"type": "number", "unit": None, "missing": 0.0, "missing_training": 0.0}
+    channel = {
+        "type": "number",
+        "unit": None,
+        "missing": 0.0,
+        "missing_training": 0.0,
+    }
     run["data"] = [channel | {"name": name} for name in ("T2W", "ADC")]
-    run["score_counts"] = {point["class"]: grid for point in model["operating_points"]}
+    classes = [point["class"] for point in model["operating_points"]]
+    run["score_counts"] = dict.fromkeys(classes, grid)
     seen = {"ADC": 700.0, "T2W": 310.0, "C_grade": 4.0}
     run["cases"] = [
         {
@@ -470,7 +495,8 @@ def observed(**known: Any) -> dict[str, Any]:
     counts = dict.fromkeys(
         ("true_positive", "false_negative", "false_positive", "true_negative"), 0
     )
-    rest = dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups"))
+    others = ("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups")
+    rest = dict.fromkeys(others)
     return (
         dict.fromkeys(names, estimate())
         | counts
@@ -516,7 +542,9 @@ def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
         return changed
     if isinstance(document, (list, tuple)):
         return [hostile(v, keep) for v in document]
-    return document + HOSTILE if isinstance(document, str) else copy.copy(document)
+    if isinstance(document, str):
+        return document + HOSTILE
+    return copy.copy(document)
 
 
 def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
@@ -595,9 +623,9 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
 def appraised_run() -> dict[str, Any]:
     run = nosocomial_run()
     appraised(run["model"])
-    picture = as_base64(
-        palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3))
-    )
+    pixels = np.ones((2, 3), np.uint8)
+    palette = ramp([(0, 0, 0), (9, 9, 9)], 3)
+    picture = as_base64(palette_png(pixels, palette))
     slices = [
         {
             "at": 4.0,
@@ -609,8 +637,15 @@ def appraised_run() -> dict[str, Any]:
             "heat": picture,
         }
     ]
-    cluster = {key: [1, 2, 4] for key in ("centre", "low", "high")}
-    cluster |= {"label": "yes", "millimetres": None, "voxels": 2, "top_score": 0.7}
+    cluster = {
+        "centre": [1, 2, 4],
+        "low": [1, 2, 4],
+        "high": [1, 2, 4],
+        "label": "yes",
+        "millimetres": None,
+        "voxels": 2,
+        "top_score": 0.7,
+    }
     patient = {
         "group": "P1",
         "voxels": 900,
@@ -702,7 +737,8 @@ class Outline(HTMLParser):
         self.open: list[str] = []
         self.feed(html)
         self.close()
-        self.text = " ".join(" ".join(self.words).split())
+        words = " ".join(self.words)
+        self.text = " ".join(words.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))

@@ -253,7 +253,8 @@ def test_mount_points_and_devices_are_never_replaced(place):
 def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
     folder = Path(shutil.copytree(desk / "run", tmp_path / "run"))
     sealed = canonical(read_json(folder / "run.json"))
-    (folder / "run.json").write_bytes(sealed.replace(old, new, 1))
+    changed = sealed.replace(old, new, 1)
+    (folder / "run.json").write_bytes(changed)
     with pytest.raises(ModelError, match="damaged"):
         read_document(folder, "run")
 
@@ -344,7 +345,8 @@ def test_no_part_of_a_cell_begins_like_a_formula(text):
 
 @given(st.text(), st.booleans())
 def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_only):
-    line = printable(json.dumps({"id": text}, ensure_ascii=ascii_only))
+    text_in_json = json.dumps({"id": text}, ensure_ascii=ascii_only)
+    line = printable(text_in_json)
     assert not [
         c
         for c in line
