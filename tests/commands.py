@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -68,6 +69,11 @@ def typed(line: str):
     for word in shlex.split(line):
         expanded += sorted(glob(word)) if "*" in word else [word]
     return screen(*expanded)
+
+
+def verdicts_on(names: Iterable[str], word: str) -> list[dict[str, str]]:
+    """The same verdict on each of some patients, as a file of verdicts has it."""
+    return [{"id": name, "verdict": word} for name in names]
 
 
 def verdict_file(run: Path, verdicts: list, **more: object) -> Path:

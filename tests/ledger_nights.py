@@ -76,6 +76,11 @@ def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
         return SimpleNamespace(**vars(tonight), cases=cases)
 
 
+def verdicts_of(words: dict[str, str]) -> list[Verdict]:
+    """Verdicts by patient."""
+    return [Verdict(name, word) for name, word in words.items()]
+
+
 def states(entered) -> dict[str, str]:
     return {name: case.state for name, case in entered.cases.items()}
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
-from written_files import page_in, read_json
+from written_files import contents_of, page_in, read_json
 
 from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
@@ -43,10 +43,6 @@ def head(source: Path, target: Path, rows: int) -> None:
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     text = "".join(lines[: rows + 1])
     target.write_text(text, encoding="utf-8")
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +109,10 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(
     night = tmp_path / "run"
     trained(desk, again)
     screen("score", again, desk / "tonight.csv", "--out", night, "--date", "2026-03-01")
-    first = content(run)
-    second = content(night)
+    first = contents_of(run)
+    second = contents_of(night)
 
-    assert content(again) == content(model)
+    assert contents_of(again) == contents_of(model)
     assert {**first, "run.json": b""} == {**second, "run.json": b""}
     # Drawn again they are the same; what a model says of its making names no folder.
     for folder in (model, run):

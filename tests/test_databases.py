@@ -17,7 +17,7 @@ from flow_cohorts import night_of_patients, patients, written
 from ledger_places import schema
 from numpy.random import default_rng
 from typer.testing import CliRunner
-from written_files import names_in, read_json
+from written_files import contents_of, names_in, read_json
 
 from screening import Database, load_model, read_cohort, score
 from screening.cli import app
@@ -250,7 +250,7 @@ def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
     place = [url.replace("screen@", "screen:s3cr3t@"), "--table", "past"]
     ended = screen("train", *place, *WHO, *LOGISTIC, "--out", tmp_path / "model")
     model = tmp_path / "model"
-    files = {path.name: path.read_bytes() for path in model.iterdir()}
+    files = contents_of(model)
     command = json.loads(files["model.json"])["training"]["command"]
     shown = b"".join(files.values()) + ended.output.encode()
     assert b"s3cr3t" not in shown

@@ -9,7 +9,7 @@ from operator import getitem
 from pathlib import Path
 
 import pytest
-from commands import sampled, screen, verdict_file
+from commands import sampled, screen, verdict_file, verdicts_on
 from faults.desk import QUICK, ROLES
 from flow_cohorts import night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
@@ -115,7 +115,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     ask("export 1 --to csv --out f.csv")
     ask("report 1")
     ids = (one, *sampled(run))
-    words = [{"id": each, "verdict": "confirmed"} for each in ids]
+    words = verdicts_on(ids, "confirmed")
     verdict_file(tmp_path / "1", words)
     ask("review 1 verdicts.json", *book)
     ask("retrain w m past.csv --nights {date}.csv --out next", *book)

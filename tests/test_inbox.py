@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from commands import as_json, screen, verdict_file
+from commands import as_json, screen, verdict_file, verdicts_on
 from flow_cohorts import night_of_patients, written
 from written_files import names_in, page_in
 
@@ -58,7 +58,7 @@ def saved(
 ) -> Path:
     """A file of verdicts in the inbox, as the page of the night saves it."""
     run = site / "runs" / "ward-a" / NIGHT
-    given = [{"id": case, "verdict": word} for case in ids]
+    given = verdicts_on(ids, word)
     made = verdict_file(run, given)
     return Path(shutil.move(made, site / "inbox" / name))
 

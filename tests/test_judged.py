@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_nights import QUESTION, enter, of_ward, simulate, states
+from ledger_nights import QUESTION, enter, of_ward, simulate, states, verdicts_of
 from ledger_nights import night as flagged_night
 from numpy.random import default_rng
 from scipy.stats import norm
@@ -40,9 +40,7 @@ def night(
     date = str(datetime.date(2025, 12, 31) + since)
     one = flagged_night(day, flagged, key=date, **other)
     entered = enter(ledger, one)
-    words = verdicts or {}
-    given = [Verdict(name, word) for name, word in words.items()]
-    record_verdicts(ledger, date, given)
+    record_verdicts(ledger, date, verdicts_of(verdicts or {}))
     return entered
 
 
@@ -225,8 +223,7 @@ def test_audit_weights(ledger):
     for key, words in zip(
         ("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True
     ):
-        verdicts = [Verdict(name, word) for name, word in words.items()]
-        record_verdicts(ledger, key, verdicts)
+        record_verdicts(ledger, key, verdicts_of(words))
     told = history(ledger)
     share = told["series"][0]["ppv_flagged"]
 

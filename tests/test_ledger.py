@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_nights import QUESTION, enter, night, states
+from ledger_nights import QUESTION, enter, night, states, verdicts_of
 
 from screening.errors import UsageError
 from screening.ledger.database import open_ledger
@@ -28,7 +28,7 @@ def night_after_night(ledger, nights) -> SimpleNamespace:
         record_verdicts(
             ledger,
             one.night.key,
-            [Verdict(name, word) for name, word in verdicts.items()],
+            verdicts_of(verdicts),
         )
     return entered
 

@@ -22,7 +22,7 @@ from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_files import names_in, page_in, read_json
+from written_files import contents_of, names_in, page_in, read_json
 
 from screening import open_ledger
 from screening.cli.logs import KEYS
@@ -247,7 +247,7 @@ def test_run_restores_pages(again):
     """Lost and altered pages are drawn again, and what was killed is removed."""
     pages = again / "pages" / "ward-a"
     runs = again / "runs" / "ward-a"
-    before = {path.name: path.read_bytes() for path in pages.iterdir()}
+    before = contents_of(pages)
     for name in ("2026-03-02.html", "latest.html"):
         (pages / name).unlink()
     (pages / f"{NIGHT}.html").write_text("altered")
@@ -257,7 +257,7 @@ def test_run_restores_pages(again):
     run = (runs / NIGHT / "run.json").stat().st_mtime_ns
     screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a")
 
-    assert {path.name: path.read_bytes() for path in pages.iterdir()} == before
+    assert contents_of(pages) == before
     assert not list(runs.glob(".*"))
     assert (runs / NIGHT / "run.json").stat().st_mtime_ns == run
 

@@ -14,7 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
-from commands import KNOWN_BEFORE, LOGISTIC, as_json, sampled, screen, verdict_file
+from commands import (
+    KNOWN_BEFORE,
+    LOGISTIC,
+    as_json,
+    sampled,
+    screen,
+    verdict_file,
+    verdicts_on,
+)
 from flow_cohorts import patients, voxels, written
 from written_files import names_in, page_in
 
@@ -69,7 +77,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     first = score(model, ward, 1)
     cases = [case["id"] for case in first["cases"]]
     ids = [name for name in cases if int(name[3:]) < 40]
-    given = [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
+    given = verdicts_on(sampled(first), "ruled out")
     given += [
         {"id": ids[0], "verdict": "confirmed", "note": "sepsis"},
         {"id": ids[1], "verdict": "unsure"},
@@ -591,7 +599,7 @@ def test_review_by_two_who_differ(model, ward):
 
     answers = []
     for initials, word in (("ab", "confirmed"), ("cd", "ruled out")):
-        verdicts = [{"id": name, "verdict": word} for name in names]
+        verdicts = verdicts_on(names, word)
         file = verdict_file(ward / "run1", verdicts, site="w", initials=initials)
         answers.append(as_json("review", ward / "run1", file))
 

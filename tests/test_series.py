@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_nights import enter, night, of_ward, states
+from ledger_nights import enter, night, of_ward, states, verdicts_of
 
 from screening.errors import UsageError
 from screening.ledger.database import PARTS, RUNS, Unchained, open_ledger
@@ -334,8 +334,7 @@ def test_compare_by_hand(ledger):
             audited = tuple({"d"} - set(flagged))
             enter(ledger, replace(one, night=counted, sampled=audited))
     said = {"a": "ruled out", "b": "confirmed", "c": "unsure", "d": "confirmed"}
-    verdicts = [Verdict(name, word) for name, word in said.items()]
-    record_verdicts(ledger, "ward-1 m 1", verdicts)
+    record_verdicts(ledger, "ward-1 m 1", verdicts_of(said))
     comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
     one = comparison.one
     other = comparison.other

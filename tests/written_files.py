@@ -12,6 +12,11 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def contents_of(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of each file of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
