@@ -32,7 +32,8 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 def cohort_of(folder, n_rows=80, seed=0, **columns):
     rng = default_rng(seed)
     is_missing = rng.random(n_rows) < 0.2
-    age = np.where(is_missing, np.nan, rng.normal(60, 15, n_rows))
+    age = rng.normal(60, 15, n_rows)
+    age[is_missing] = np.nan
     frame = pd.DataFrame(
         {
             "age": age,

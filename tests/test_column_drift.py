@@ -87,7 +87,8 @@ def test_drifts_of_an_analyser_are_of_the_site_with_night_and_wards():
 
 def test_drifts_of_one_ward_name_it_alone():
     wards = site(6)
-    wards["ward-2"] = ward(2, changed_nights=21, log_factor=np.log(2.2))
+    doubled = ward(2, changed_nights=21, log_factor=np.log(2.2))
+    wards["ward-2"] = doubled
     of_wards = [drift.series for drift in drifts(wards) if not drift.of_site]
     assert of_wards == [("ward-2",)]
 

@@ -172,7 +172,8 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(
 ):
     """One patient of the training among others is enough, and is not named."""
     past = pd.read_csv(table, dtype={"patient": str})
-    with_one_of_past = pd.concat([patients(60, seed=11), past[5:6]])
+    new = patients(60, seed=11)
+    with_one_of_past = pd.concat([new, past[5:6]])
     mixed = written(with_one_of_past, tmp_path / "mixed.csv")
     words = screen(
         "validate", logistic_model, mixed, "--out", tmp_path / "out", code=2

@@ -270,7 +270,8 @@ def test_training_too_few_cases(monkeypatch):
     A rule that few cases can keep still trains on three.
     """
     few = patients()
-    few["ill"] = np.where(np.arange(240) < 3, "yes", "no")
+    is_case = np.arange(240) < 3
+    few["ill"] = np.where(is_case, "yes", "no")
     rare = voxels(n_patients=6)
     lesions = np.flatnonzero(rare["tissue"] == "lesion")
     rare.loc[lesions[3:], "tissue"] = "gland"
@@ -334,7 +335,8 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     decisions = scores[None, :, None]
     held = HeldOutScores(BINARY_TASK, target, decisions, fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
-    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
+    levels = np.where(scores > 0, 1.0, 1.0 + 1e-14)
+    constant = levels[None, :, None]
 
     def check(trained):
         check_model(replace(held, trained=trained, recipe="svm"), 0, point)

@@ -302,7 +302,8 @@ def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
 @given(st.integers(0, 10**6), st.sampled_from([3, 5]), st.floats(-1e3, 1e3))
 def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
     rng = default_rng(seed)
-    places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
+    drawn = rng.integers(0, 5, (50, 3))
+    places = np.unique(drawn, axis=0)
     values = rng.normal(level, 3, len(places))
     values[rng.random(len(places)) < 0.1] = np.nan
     grid = bounding_grid(places.astype(float))
@@ -314,7 +315,8 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
 def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, origin):
     rng = default_rng(seed)
-    places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
+    drawn = rng.integers(0, 5, (40, 3))
+    places = np.unique(drawn, axis=0).astype(float)
     values = rng.normal(size=len(places))
     order = rng.permutation(len(places))
     one = neighbourhood_features(values, *bounding_grid(places), 3)
@@ -402,7 +404,8 @@ def test_voxels_without_surroundings_are_refused(change, size, error, words):
 def test_robust_scales_any_batches(seed, batch):
     """Robust scales are median and median distance whatever the batches."""
     rng = default_rng(seed)
-    group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
+    sizes = rng.integers(1, 12, 3)
+    group = np.repeat(["a", "b", "c"], sizes).astype(object)
     features = pd.DataFrame(
         {
             "x": rng.normal(size=len(group)),

@@ -195,7 +195,8 @@ def test_precision_repeated_rows():
     scores = rng.normal(size=24) + positive
     rows = np.repeat(np.arange(24), 10)
     once = ranking(scores, positive, codes)["average_precision"]
-    often = ranking(scores[rows], positive[rows], codes[rows])["average_precision"]
+    repeated = ranking(scores[rows], positive[rows], codes[rows])
+    often = repeated["average_precision"]
     few = np.arange(100) < 25
     groups = np.repeat(np.arange(4), 25)
     perfect = ranking(few.astype(float), few, groups)["average_precision"]

@@ -350,7 +350,8 @@ def test_rates_of_nights_coverage(ledger):
     # What is not known of either figure counts: by one interval alone these nights were
     # below the estimate.
     assert forward.below == []
-    cases = np.mean([run["cases"] for run in told["runs"]]) * ppv.value
+    cases_per_night = np.mean([run["cases"] for run in told["runs"]])
+    cases = cases_per_night * ppv.value
     missed = told["series"][0]["misses"]["per_night"]["value"]
     assert sensitivity.value == pytest.approx(cases / (cases + missed))
 

@@ -25,11 +25,7 @@ def night_after_night(ledger, nights) -> SimpleNamespace:
     for day, flagged, verdicts, figures in nights:
         one = night(day, flagged, **figures)
         entered = enter(ledger, one, force=True)
-        record_verdicts(
-            ledger,
-            one.night.key,
-            verdicts_of(verdicts),
-        )
+        record_verdicts(ledger, one.night.key, verdicts_of(verdicts))
     return entered
 
 

@@ -631,7 +631,8 @@ def test_threshold_rates_of_new_rows(kinds, rule, seed):
     new = as_new(scores, numbers) >= point.threshold
     held = scores >= point.threshold
     for rows in (y, ~y):
-        apart = abs(new[rows].sum() - held[rows].sum())
+        n_new = new[rows].sum()
+        apart = abs(n_new - held[rows].sum())
         assert apart <= max(0.03 * rows.sum(), 1)
 
 

@@ -19,7 +19,8 @@ def model():
     frame = patients(600)
     # One level has fewer cases than may be shown.
     frame.loc[:30, "ward"] = "hospice"
-    frame.loc[:30, "ill"] = np.where(np.arange(31) < 3, "yes", "no")
+    is_case = np.arange(31) < 3
+    frame.loc[:30, "ill"] = np.where(is_case, "yes", "no")
     contract, _ = starter_contract(frame, id="patient", label="ill")
     contract = contract.model_copy(update={"subgroup": ["ward"]})
     options = {

@@ -50,7 +50,8 @@ def test_weights_of_any_size_keep_their_digits(factor):
     x, centres = rows_and_centres(3)
     weights = factor * np.ones(len(centres))
     exact = Gaussian(0.2)(x, centres) @ weights
-    tiny = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
+    smallest = np.full((9, 9), 3e-308)
+    tiny = symmetric_times(smallest, np.ones(9))
     sums = weighted_sum(Gaussian(0.2), x, centres, weights)
     assert_allclose(sums, exact, rtol=2e-6)
     expected = np.full(9, 9 * 3e-308)
@@ -132,7 +133,8 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
     ones = np.ones(len(centres))
     of_no_row = weighted_sum(Gaussian(0.2), x[:0], centres, ones)
     of_no_centre = weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0))
-    assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
+    of_far = gram(Gaussian(1.0), far)
+    assert_allclose(of_far, np.eye(3), atol=1e-37)
     assert of_no_row.shape == (0,)
     assert np.array_equal(of_no_centre, np.zeros(len(x)))
 

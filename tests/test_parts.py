@@ -64,7 +64,8 @@ def night_of(n_rows: int) -> pd.DataFrame:
     table.loc[[3, 50], "fever"] = [99.0, -1.0]
     table.loc[[50, 51], "crp"] = -1e6
     table.loc[[6, 70], "crp"] = np.inf
-    table.loc[[4, 5, 60, 61], "ward"] = ["new", "newer", "new", "newest"]
+    unseen = ["new", "newer", "new", "newest"]
+    table.loc[[4, 5, 60, 61], "ward"] = unseen
     table.loc[20:29, "ill"] = None
     return table
 

@@ -68,7 +68,8 @@ def ward(tmp_path_factory):
             *where,
         )
         run = read_document(folder / night, "run")
-        ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
+        is_case = table["ill"] == "yes"
+        ill = dict(zip(table["patient"], is_case, strict=True))
         of_cases = [case["id"] for case in run["cases"]]
         names = [*of_cases, *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
@@ -326,7 +327,8 @@ def test_retrain_row_counts_once(champion, folder, told, same, changed):
     # What stands in the past cohort with the same values, and what with others, as of
     # another day.
     unchanged = NIGHT.iloc[sorted(same - changed)]
-    past = pd.concat([patients(), unchanged, other.iloc[sorted(changed)]])
+    changed_rows = other.iloc[sorted(changed)]
+    past = pd.concat([patients(), unchanged, changed_rows])
     words = [word(folder, at, "ruled out") for at in sorted(told)]
     found = cohort_of(champion, past, folder, *words)
     cohort = found.cohort

@@ -145,5 +145,6 @@ def test_gallery_of_pictures():
         for page in ("README.md", "docs/gallery.md")
         for words in shown(page).values()
     )
-    sizes = [path.stat().st_size for path in made["FOLDER"].iterdir()]
+    files = made["FOLDER"].iterdir()
+    sizes = [path.stat().st_size for path in files]
     assert max(sizes) < made["LARGEST"]

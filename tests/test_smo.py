@@ -197,7 +197,8 @@ def test_free_alphas_wide_range_of_c(seed):
     """Free alphas are not sent uphill under a factor of twelve decades."""
     x, y = rows_and_labels(200)
     at = default_rng(seed).choice(x, 30, replace=False)
-    bumps = np.exp(-70.0 * duals.squared(x, at)).sum(axis=1)
+    squared = duals.squared(x, at)
+    bumps = np.exp(-70.0 * squared).sum(axis=1)
     c = np.maximum(bumps, 1e-12)
     ones = np.ones(len(x))
     gram = Laplacian(0.001)(x, x)

@@ -140,7 +140,8 @@ def test_python_notebook():
     }
     assert len(names) <= 10, "names that a first hour needs"
     assert drawn.keys() == names_in(script["FOLDER"])
-    sizes = [path.stat().st_size for path in script["FOLDER"].iterdir()]
+    files = script["FOLDER"].iterdir()
+    sizes = [path.stat().st_size for path in files]
     assert max(sizes) < 50_000
 
 

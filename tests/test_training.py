@@ -145,7 +145,8 @@ SETTINGS = {"search": 1, "beside": ()}
 @pytest.fixture(scope="module")
 def rows():
     table = patients(300, 0.25)
-    table["sex"] = np.where(np.arange(300) % 3 == 0, "f", "m")
+    is_third = np.arange(300) % 3 == 0
+    table["sex"] = np.where(is_third, "f", "m")
     days = pd.date_range("2025-01-01", periods=300, freq="D")
     table["day"] = days.strftime("%Y-%m-%d")
     features = {name: {"type": kind} for name, kind in KINDS.items()}

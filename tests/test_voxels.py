@@ -74,7 +74,8 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
     seed, spacing, origin
 ):
     rng = default_rng(seed)
-    places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
+    drawn = rng.integers(0, 6, (40, 3))
+    places = np.unique(drawn, axis=0).astype(float)
     shuffled = rng.permutation(places) * spacing + origin
     unscored = np.zeros((len(places), 1))
     one = largest_clusters(np.hstack([places, unscored]), ONES)
