@@ -384,8 +384,8 @@ def test_status_and_metrics(model, ward):
         screen(*words, "--out", f"{name} {day}")
     status = ["status", "--night", "2026-03-02"]
     metrics = ward / "m.prom"
-    status = screen(*status, "--metrics", metrics, code=5)
-    told = status.stdout.splitlines()
+    late = screen(*status, "--metrics", metrics, code=5)
+    told = late.stdout.splitlines()
     content = metrics.read_text()
 
     assert [line.split()[:2] for line in told] == [
