@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+from screening.io import parquet_join
 from screening.io.parquet_join import ParquetJoin
 from screening.scoring import row_file
 from screening.scoring.row_file import RowFile, RowGroupEncoder, unencoded
@@ -68,6 +69,24 @@ def test_parquet_join_is_the_file_of_all_rows(tmp_path):
 
     assert (tmp_path / "joined.parquet").read_bytes() == whole
     assert pq.read_table(tmp_path / "joined.parquet") == pa.concat_tables(tables)
+
+
+@pytest.mark.parametrize("copied_bytes", [100, 1 << 20])
+def test_parquet_join_appends_files_as_their_content(
+    tmp_path, monkeypatch, copied_bytes
+):
+    monkeypatch.setattr(parquet_join, "COPIED_BYTES", copied_bytes)
+    tables = [rows_of(n_rows, seed=n_rows) for n_rows in (1, 300, 20_000, 5)]
+    whole = as_parquet(tmp_path / "whole.parquet", tables)
+
+    file = ParquetJoin(tmp_path / "joined.parquet")
+    for number, table in enumerate(tables):
+        path = tmp_path / f"{number}.parquet"
+        as_parquet(path, [table])
+        file.append_file(path)
+    file.close()
+
+    assert (tmp_path / "joined.parquet").read_bytes() == whole
 
 
 def pieces_of(rows, cuts):

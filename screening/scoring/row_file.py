@@ -39,7 +39,7 @@ class EncodedGroups:
     before : pyarrow.Table
         Rows of a row group that begins above them.
     groups : buffer, Path or None
-        A Parquet file of whole row groups.
+        A Parquet file of whole row groups; a path is removed once it is appended.
     after : pyarrow.Table
         Rows of a row group that ends below them.
     listed : pyarrow.Table
@@ -240,9 +240,13 @@ class RowFile:
         for _, group in self._groups.rest():
             self._write(_encode(group.schema, [group]))
 
-    def _write(self, groups: pa.Buffer) -> None:
+    def _write(self, groups: pa.Buffer | Path) -> None:
         assert self._file is not None, "`append` opens it"
-        self._file.append(memoryview(groups))
+        if isinstance(groups, Path):
+            self._file.append_file(groups)
+            groups.unlink()
+        else:
+            self._file.append(memoryview(groups))
 
     def close(self) -> None:
         """Write what is left, and the end of the file."""

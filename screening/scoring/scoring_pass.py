@@ -16,7 +16,6 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
 from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
@@ -173,10 +172,7 @@ class _Pass:
             results = in_parallel(
                 _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
             )
-            for rows, scored in results:
-                if rows is not None and isinstance(rows.groups, Path):
-                    rows = replace(rows, groups=_take(rows.groups))
-                yield rows, scored
+            yield from results
 
 
 _EncodedPiece = tuple[EncodedGroups | None, ScoredPiece]
@@ -192,7 +188,7 @@ def _score(
 ) -> _EncodedPiece:
     """Score a piece and encode its rows.
 
-    Row groups go to a file in `folder`, if there is one: the caller maps it, where a
+    Row groups go to a file in `folder`, if there is one: the caller appends it, where a
     pipe would copy them four times.
     """
     encoder = RowGroupEncoder(None if folder is None else folder / uuid4().hex)
@@ -217,14 +213,6 @@ def _unpack(packed: _Packed) -> BlockScorer:
 def _score_packed(content: np.ndarray, key: str, *task: Any) -> _EncodedPiece:
     """Score a piece in a process, which unpacks the scorer for its first one."""
     return _score(_unpack(_Packed(key, content)), *task)
-
-
-def _take(path: Path) -> pa.Buffer:
-    """Map what a process left in a file, which needs no name any longer."""
-    with pa.memory_map(str(path)) as source:
-        content = source.read_buffer()
-    path.unlink()
-    return content
 
 
 def _decide_by_cluster(
