@@ -5,7 +5,7 @@
 
 Each night is scored, and each model trained, by a command of its own, with 1, 2, 4, 8
 and 16 jobs as far as the machine has cores; all must write the same. Of a night start
-and page, which a night of one block takes too, are not counted in the share; of a
+and page, which a night of two blocks takes too, are not counted in the share; of a
 training the imports and the page are not. Nights stand beside scikit-learn's on the
 same file.
 """
@@ -58,7 +58,8 @@ from screening.threads import available_cores
 NIGHT = "2026-03-01"
 JOBS = (1, 2, 4, 8, 16)
 PREDICTED_CORES = (16, 64)
-BLOCK_ROWS = 1 << 16
+# Rows of a night whose page lists as many patients as any.
+SMALL_ROWS = 1 << 17
 # Rows above which libsvm takes hours: its time is extrapolated from these.
 SVC_ROWS = 100_000
 PEERS = {
@@ -174,7 +175,7 @@ def undivided_share(model: Path, rows: Path, folder: Path) -> float:
 
     With two jobs this process does all that is not divided; with one, all of both.
     """
-    small = written(folder / "small.parquet", BLOCK_ROWS, 0)
+    small = written(folder / "small.parquet", SMALL_ROWS, 0)
     measure_shares(model, small, folder / "warm", jobs=1)
     fixed = measure_shares(model, small, folder / "fixed", jobs=1)
     alone = measure_shares(model, rows, folder / "alone", jobs=1)
