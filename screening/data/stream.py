@@ -62,7 +62,7 @@ from screening.threads import sort_in_threads
 BATCH_ROWS = 65536
 # Rows whose hashed ids are held in memory before they go to a file, sorted at a time,
 # and read at a time.
-UNFILED_ROWS = 1 << 22
+UNFILED_ROWS = 1 << 20
 HELD_ROWS = 1 << 24
 READ_ROWS = 1 << 19
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
