@@ -417,7 +417,7 @@ def texts_of_commands() -> Iterator[tuple[str, str, list[str]]]:
             if is_option and is_text and name not in IN_OTHER_BYTES:
                 options.append(flag)
         for option in options:
-            yield registered.callback.__name__, option, needed
+            yield registered.name, option, needed
 
 
 @pytest.mark.parametrize(("command", "option", "needed"), [*texts_of_commands()])
