@@ -20,30 +20,30 @@ from screening.contract.contract import (
 
 HEAD = """# The contract
 
-A TOML file that says what a cohort's table must look like. `screen init past.csv --out cohort.toml` writes
-one; `screen check` holds a table against it; `train` keeps it in the model, and every night is
-read by it. A key that is not listed here is refused. Written by `python docs/contract.py` from the types.
+A contract is a TOML file that describes the table of a cohort. `screen init` writes
+one, `screen check` compares a table with it, and `train` stores it in the model, which
+reads every night by it. Unknown keys are refused. Written by `python docs/contract.py`.
 """
 PARTS = (
     (
         "`[cohort]`",
         Contract,
-        "Roles of the columns, and what holds for the whole table.",
+        "Roles of columns, and settings of the whole table.",
     ),
     (
         "`[outcome]`",
         OutcomeDefinition,
-        "What a table of outcomes decides, for `screen outcomes`.",
+        "Events that make a row a case, for `screen outcomes`.",
     ),
     (
         "`[score]`",
         ScorePerUnit,
-        "Which row counts where a unit, such as a stay, has several.",
+        "Row that counts if a unit, such as a stay, has several.",
     ),
     (
         "`[features.NAME]`",
         Feature,
-        "One table a column that the model reads, in the order of the encoded columns.",
+        "One table per feature, in the order of the encoded columns.",
     ),
 )
 TYPES = {
@@ -54,7 +54,12 @@ TYPES = {
     "string": "text",
     "boolean": "`true` or `false`",
 }
-BOUNDS = {"exclusiveMinimum": "over", "minimum": "from", "exclusiveMaximum": "under"}
+BOUNDS = {
+    "exclusiveMinimum": "over",
+    "minimum": "from",
+    "exclusiveMaximum": "under",
+    "maximum": "to",
+}
 
 
 def reference() -> str:
@@ -83,7 +88,7 @@ def rows(model: type[BaseModel]) -> list[str]:
         if name in ("features", "outcome", "per_unit"):
             continue
         default = ", needed" if name in schema.get("required", ()) else ""
-        if declared.get("default") is not None:
+        if declared.get("default") not in (None, []):
             default = f"; default `{toml_text(declared['default'])}`"
         meaning = " ".join(declared["description"].split())
         cells = (f"`{name}`", _kind(declared) + default, meaning)

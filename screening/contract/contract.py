@@ -120,24 +120,22 @@ class Feature(BaseModel):
     model_config = CLOSED
 
     type: Literal["number", "ordinal", "category", "boolean"]
-    """How the cells are read; the texts of an ordinal feature have an order. Categories
-    of more than 30 values, such as codes, are grouped by prefixes that many share."""
+    """Type of the cells; ordinal texts have an order. More than 30 categories, such as
+    codes, are grouped by common prefixes."""
     unit: str | None = None
-    """Unit of the values; shown, and used to test a night for values in another
-    unit."""
+    """Unit of the values; shown, and used to detect other units."""
     reference: Range | None = None
-    """Reference range of a laboratory or a clinic; a value outside is marked H or L, in
-    red, never refused."""
+    """Reference range; values outside are marked H or L, and never refused."""
     reference_source: str | None = None
-    """Source of the reference range, such as the laboratory's handbook with its year;
-    shown with the range."""
+    """Source of the reference range, such as a laboratory handbook with its year; shown
+    with the range."""
     seen: Range | None = None
-    """Range in past patients, written by `screen init`; shown where there is no
-    reference range."""
+    """Range in past patients, written by `screen init`; shown if there is no reference
+    range."""
     plausible: Range | None = None
-    """Possible values. In a table to train on a value outside is a violation; in a
-    table to score it is out of bounds: the row is scored without it, and listed. If
-    absent, the bounds follow from the training range."""
+    """Range of possible values; by default wider than the training range. A value
+    outside is a violation in training; in scoring the row is listed and scored without
+    it."""
     categories: (
         Annotated[
             list[str],
@@ -146,39 +144,36 @@ class Feature(BaseModel):
         ]
         | None
     ) = None
-    """Known texts; for an ordinal feature, in their order. Any other text is a
-    violation in a table to train on; in a table to score, `on_unseen` decides. A list
-    is no secret: a night's message names another text that stands in five rows or
-    more."""
+    """Known texts, ordinal ones in their order. Another text is a violation in
+    training; in scoring, `on_unseen` decides. Messages name texts that are in five rows
+    or more."""
     labels: dict[str, str] | None = None
-    """Meanings of the codes of a category, shown beside them; or the name of a CSV file
-    next to the contract with two columns, code and meaning."""
+    """Meanings of codes, shown next to them; or the name of a CSV file next to the
+    contract with two columns, code and meaning."""
     missing: Literal["impute", "indicator", "refuse", "leave_out", "category", "no"] = (
         "impute"
     )
-    """Treatment of missing cells: the median or most frequent value; the same with an
-    extra 0/1 column; a violation; the row is left out and counted; a category of its
-    own; or "no", for a box that is ticked or left blank."""
+    """Treatment of missing cells: median or most frequent value; the same with an extra
+    0/1 column; a violation; the row is left out and counted; a category of its own; or
+    "no", for a box that is ticked or left blank."""
     missing_values: Texts = []
-    """Texts that mean missing, such as "NA". An empty cell always does."""
+    """Texts that mean missing, such as "NA", besides the empty cell."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
     """"<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90."""
     normalise: Literal["within_group", "within_group_robust"] | None = None
-    """Subtract the mean of the row's group and divide by its standard deviation; or
-    subtract the median and divide by 1.4826 times the median absolute deviation, which
-    a lesion or an artefact hardly moves."""
+    """Subtract the mean of the group and divide by its standard deviation; or robustly,
+    by median and 1.4826 times the median absolute deviation."""
     available: Literal["before", "after"] | None = None
-    """Whether the value is known at the hour of the night, before the outcome: an
-    answer that approval asks for. A column known only afterwards is left out of every
-    model."""
+    """Whether the value is known at the hour of the night, before the outcome, as
+    approval requires. "after" excludes the column from every model."""
     on_unseen: OnUnseen | None = None
-    """As in `Contract`, for this feature alone."""
+    """As under `[cohort]`, for this feature only."""
     on_unit_change: OnUnitChange | None = None
-    """As in `Contract`, for this feature alone."""
+    """As under `[cohort]`, for this feature only."""
     title: str | None = None
-    """Name of the column on the page; by default its own name with spaces."""
+    """Name of the column on pages; by default its name with spaces."""
     description: str | None = None
-    """Description of the column, shown on the page."""
+    """Description of the column on pages."""
 
     @model_validator(mode="after")
     def _check_keys_fit_type(self) -> Feature:
@@ -254,21 +249,21 @@ class OutcomeDefinition(BaseModel):
     model_config = CLOSED
 
     within: Hours
-    """An event so long after the beginning of a night's day makes its row a case, such
-    as "72h" or "3d"; without one the row is none once that time has passed."""
+    """Window from the beginning of the night's day, such as "72h" or "3d". A row with
+    an event in it is a case; others are not, once it is over."""
     after: Hours = 0.0
-    """Rows of patients whose event came before this are no longer at risk and count as
-    neither."""
+    """Start of the window. Rows of patients with an earlier event are no longer at risk
+    and count as neither."""
     id: Name = None
-    """Column of a table of outcomes with the ids that the nights have; by default the
-    group or id of the cohort."""
+    """Column of the outcome table with the ids of the nights; by default the group or
+    id of the cohort."""
     time: Name = None
-    """Column of a table of outcomes with the time of the event; blank for none."""
+    """Column of the outcome table with the time of the event; blank for none."""
     event: Name = None
-    """Column of a table of outcomes that names the event; needed where the model tells
-    several classes apart, whose names it holds."""
+    """Column of the outcome table with the name of the event; for several classes, that
+    of the class."""
     cases: Texts = []
-    """Events that count, by their names in the column `event`; by default all."""
+    """Names in the column `event` that count; by default all."""
 
     @model_validator(mode="after")
     def _check_order(self) -> OutcomeDefinition:
@@ -286,12 +281,12 @@ class ScorePerUnit(BaseModel):
     model_config = CLOSED
 
     per: str
-    """Column that names the unit, which is the `id`. One row of each unit is judged and
-    scored, with all of its columns; the others are not used."""
+    """Column of the unit, which is the `id`. One row of each unit is used, with all of
+    its columns."""
     take: Literal["max", "last", "first"] = "max"
-    """The row that is taken: the most suspicious by the score, of equal ones the last;
-    or the last or first by `time`, without such a column in the order of the table. A
-    row without a score is taken only where the unit has no other."""
+    """Row that is used: the most suspicious by the score, the last of equal ones; or
+    the last or first by `time`, else by the order of the table. A row without a score
+    is used only if the unit has no other."""
 
 
 class Contract(BaseModel):
@@ -307,95 +302,93 @@ class Contract(BaseModel):
     title: str | None = None
     """Title of every page."""
     intended_use: str | None = None
-    """Purpose and population; shown below the title."""
+    """Purpose and population; shown on the pages of the model and its nights."""
     series: Annotated[str | None, AfterValidator(_check_series)] = None
-    """Name under which the ledger links this screen's nights, such as ward-7.sepsis."""
+    """Name under which the ledger links the nights, such as ward-7.sepsis."""
     id: Name = None
-    """Column that identifies a row; without one, rows are identified by their
-    numbers."""
+    """Column that identifies a row; by default its number."""
     group: Name = None
     """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
-    """Use only the stem of each name in `group`, where names number a patient's rows,
-    as in voice_07_1 and voice_07_2."""
+    """Use only the stem of names in `group` that number the rows of a patient, such as
+    voice_07_1."""
     fill_down: Texts = []
-    """Columns filled in a patient's first row only, as merged cells are: blank cells
-    below take its value."""
+    """Columns filled in a patient's first row only: blank cells below take its
+    value."""
     label: Name = None
     """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
-    """Label texts to find, each a class of its own; "A+B" joins A and B into one."""
+    """Labels to find, each a class; "A+B" joins A and B into one."""
     negative: Texts = []
-    """Label texts that are not positive, although they are rare or resemble another."""
+    """Labels that are not positive, although they are rare or resemble a positive
+    one."""
     leave_out: Texts = []
-    """Label texts whose rows are left out of training, so that the positive classes are
-    compared with the others alone."""
+    """Labels whose rows are left out of training."""
     unlabelled: Unlabelled = "refuse"
-    """Treatment of a row with a blank label in training: a violation; "no" for a box
-    that is ticked or left blank; or the row is left out and counted."""
+    """Treatment of a blank label in training: a violation; "no", as of a box that is
+    ticked or left blank; or the row is left out and counted."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
-    """Order of day and month in dates such as 01/02/2024; dates that begin with the
-    year need none."""
+    """Order of day and month in dates such as 01/02/2024; not needed if dates begin
+    with the year."""
     date_numbers: DateNumbers | None = None
-    """How dates that are numbers count: days since 1900, 1904 or 1960, or seconds or
-    milliseconds since 1970. Dates such as 20240131 need it not."""
+    """Unit and origin of dates that are numbers; not needed for dates such as
+    20240131."""
     subgroup: Texts = []
-    """Columns by whose values the results are also reported."""
+    """Columns by which results are also reported."""
     coordinates: Texts = []
-    """Columns of a voxel's position: x, y, z."""
+    """Columns of the position of a voxel: x, y, z."""
     neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
-    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient
-    of every channel in it become features, within the mask."""
+    """Side of the cube around a voxel, within the mask, of which mean, standard
+    deviation and gradient of every channel become features."""
     display: Texts = []
-    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed
-    and name; the page filters by the first. Read when a night is scored, and used for
-    training only if listed under features."""
+    """Columns shown for each patient on the page and in flagged.csv, such as ward, bed
+    and name; the page filters by the first. Not used in training unless listed under
+    features."""
     score: Name = None
-    """Numeric feature that is a score made elsewhere, such as by the record system;
-    judged by the recipe `given`, and a feature of no other recipe."""
+    """Column with a score from elsewhere, such as the record system, which only the
+    recipe `given` uses."""
     higher: Literal["worse", "better"] = "worse"
-    """Meaning of a higher `score`: more or less suspicious."""
+    """Whether a higher `score` is more or less suspicious."""
     show: Texts = []
-    """Features whose values and percentiles stand beside a patient where a `score` or
-    points are judged, which have no reasons of their own."""
+    """Other features to show for each patient, with percentiles, if the model is a
+    `score` or a table of points."""
     drop: Texts = []
     """Columns that are not read."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
-    """Stop at any violation, or leave the offending rows out and count them."""
+    """Stop at any violation, or leave such rows out and count them."""
     on_unseen: OnUnseen = "unknown"
-    """Treatment of a row whose category training never saw: scored as unknown, left
+    """Treatment of a category that training did not see: scored as unknown, row left
     out, or the run stops."""
     on_unit_change: OnUnitChange = "stop"
-    """Treatment of a column in other units than the model's: the run stops, or the page
-    reports it."""
+    """Treatment of other units than in training: the run stops, or the page reports
+    it."""
     suppress: PositiveInt = 5
-    """Rows or patients below which a cell of a table by subgroup or outcome is not
-    shown."""
+    """Smallest number of rows or patients that tables by subgroup or outcome show."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Proportion of cases expected at scoring, if it differs from the training
-    table's."""
+    """Expected share of cases in scoring, if it differs from the training table."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Minutes that one review takes, for the workload on the page."""
+    """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Reviews possible in a night; the page says at its head when more are flagged."""
+    """Possible reviews per night; the page reports if more are flagged."""
     review_sample: NonNegativeInt = 5
-    """Size of each night's random audit of cases without a verdict (needs a ledger)."""
+    """Number of cases without a verdict in each night's random audit (needs a
+    ledger)."""
     known_days: NonNegativeInt = 30
-    """Days for which a confirmed case that is flagged again counts as known."""
+    """Days for which a confirmed case counts as known if it is flagged again."""
     verdicts_need: list[Literal["site", "initials"]] = []
-    """What a verdict must state of its reviewer. Initials are needed anyway where no
-    token identifies the reviewer."""
+    """What a verdict must state of its reviewer. Initials are always needed without a
+    token."""
     files_per_night: PositiveInt | None = None
-    """Number of files in a night's table, such as one a ward; not checked in
-    training."""
+    """Number of files of a night, such as one per ward; not checked in training."""
     rows_per_night: (
         Annotated[tuple[NonNegativeInt, int], AfterValidator(_check_range)] | None
     ) = None
-    """Range of a night's number of rows, such as [60, 120]; not checked in training."""
+    """Range of the number of rows of a night, such as [60, 120]; not checked in
+    training."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
-    """Day from which every night asks for a review of the model; by default two years
+    """Day from which every night requests a review of the model; default: two years
     after training."""
     outcome: OutcomeDefinition | None = None
     """What became of a patient."""
