@@ -1,4 +1,4 @@
-"""What can go wrong for a caller, one class per documented exit code."""
+"""Errors that a caller can meet, one class per documented exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the patients: `screen outcomes`."""
+"""Outcomes of patients: `screen outcomes`."""
 
 from __future__ import annotations
 

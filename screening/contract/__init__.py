@@ -1,1 +1,1 @@
-"""What a table must look like, and in which words it is told that it does not."""
+"""The form that a table must have, and the words for its violations."""

@@ -1,4 +1,4 @@
-"""What the name of a column says about its role."""
+"""Roles of columns by their names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from screening.threads import run_in_threads
 # A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
 MIN_BINARY_SCALE = 0.1
 ONE_CLASS_MIN_BINARY_SCALE = 1.0
-"""The same for machines that learn one class: 0/1 columns keep their unit.
+"""Minimum for machines that learn one class: 0/1 columns keep their unit.
 
 Such a machine cannot learn that a rare flag tells nothing, and many rare flags in
 units of their sd outweigh every number.

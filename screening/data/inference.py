@@ -1,4 +1,4 @@
-"""What a table's columns are where no contract says so.
+"""Inference of a table's columns where no contract describes them.
 
 The table is read once; roles are guessed by `role_rules`, and types by `feature_rules`.
 Everything that was guessed is stated in a note.

@@ -1,4 +1,4 @@
-"""How tables write dates: as ISO, HL7, with names of months, and as numbers."""
+"""Formats of dates in tables: ISO, HL7, with names of months, and numbers."""
 
 from __future__ import annotations
 

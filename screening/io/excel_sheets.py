@@ -1,4 +1,4 @@
-"""What the XML of an Excel sheet says that its values do not: hidden rows, formulas."""
+"""Facts of an Excel sheet that its values do not show: hidden rows, formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tables write numbers, and yes and no, in the usual languages."""
+"""Formats of numbers, and of yes and no, in the usual languages."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ class SiteNight(Facts, kind="site_night"):
 
 
 class Outcomes(Facts, kind="outcomes"):
-    """What became of patients of a series.
+    """Outcomes of patients of a series.
 
     Its parts `outcomes` name patients, some thousand each; their facts are the times of
     each one's events, none where there was no event. The name of an event, where it has

@@ -1,4 +1,4 @@
-"""Where a ledger is, and whether it is the original or a copy of it.
+"""The place of a ledger, and the check that it is the original and no copy.
 
 The digest of the first entry is the identity of a site. That entry also states where
 the ledger stood when it was begun, and an entry of kind `relocate` states where it

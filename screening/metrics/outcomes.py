@@ -1,4 +1,4 @@
-"""What became of the rows of past nights: their truth, and figures of all of them.
+"""Outcomes of the rows of past nights: their truth, and figures of all of them.
 
 An outcome is an event of a patient at a time. It decides the rows of that patient on
 the nights before it: an event within a window after a night makes the row a case, and

@@ -1,4 +1,4 @@
-"""What a threshold does to labelled rows: rates, trade-off curve, ranking.
+"""Performance of scores on labelled rows: rates, trade-off curve, ranking.
 
 Predictive values are those at the place of use: at its prevalence, and at the ends of
 the range of that.

@@ -1,4 +1,4 @@
-"""How well scores rank positives above negatives, at any threshold."""
+"""Ranking of positives above negatives by scores, at any threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training fits: the method, its baselines and its temporal validation."""
+"""The fits of a training: the method, its baselines and its temporal validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows are held out: folds that never split a patient, and sub-samples.
+"""Folds that never split a patient, and sub-samples.
 
 Rows are dealt by a keyed hash of their ids, never by position: the same rows in another
 order are dealt the same way.

@@ -1,4 +1,4 @@
-"""What a model's ranking uses: AUROC that is lost when a block of columns is shuffled.
+"""Importance of blocks of columns: the AUROC that is lost when one is shuffled.
 
 Held-out rows are decided on by the model's own machines, each by one that had not seen
 it, with the values of a block shuffled among the rows of its fold.

@@ -338,7 +338,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
 
 
 CLASS_PARTS = (_ranking, _chances, _other_points, _curve)
-"""What makes the figures of a watched class; the longest parts first."""
+"""Functions that compute the figures of a watched class, the slowest first."""
 
 
 def _calibration(judgement: Judgement, m: int) -> Calibration:

@@ -1,4 +1,4 @@
-"""What a ranking rests on, and columns that may be known only after the outcome.
+"""Columns that a ranking rests on, or that may be known only after the outcome.
 
 No figure tells a leak from a good marker. So figures say what the ranking rests on, and
 structure and names alone raise a question, which a person answers.

@@ -41,7 +41,7 @@ from screening.store.serialization import versions
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What the card states about a table, whatever the method.
+    """Facts about a table that the card states, whatever the method.
 
     Parameters
     ----------

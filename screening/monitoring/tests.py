@@ -1,4 +1,4 @@
-"""How far a night's counts lie from those of training, and how likely that is.
+"""Distances of a night's counts from those of training, and their p-values.
 
 Valid at any size: training rows are a sample too, exchangeable with those of the night,
 and the split between them is what chance decides. Rows of one group are alike; they

@@ -32,7 +32,7 @@ MAX_CHANCE_OF_QUIET = 0.01
 MAX_CHANCE_OF_QUIET_OWN = 0.001
 MAX_COLUMNS_NAMED = 5
 MIN_PATIENTS_ALL_FLAGGED = 20
-"""Of fewer patients, all may well have the condition."""
+"""Smallest number of patients, of whom not all are likely to have the condition."""
 # Two of 1,000 nights are beyond this number of standard errors.
 STANDARD_ERRORS = 3.1
 # The score of a new row is the mean of more machines than that of a held-out row, so

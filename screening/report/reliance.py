@@ -1,4 +1,4 @@
-"""What a model's ranking rests on, and who says that it is known in time, in words."""
+"""The columns that a ranking rests on, and who says that they are known in time."""
 
 from __future__ import annotations
 

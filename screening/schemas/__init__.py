@@ -1,1 +1,1 @@
-"""What crosses a room's door: frozen types of what the tool writes and reads back."""
+"""Frozen types of the documents that the tool writes and reads back."""

@@ -277,7 +277,7 @@ BEYOND_SCORES = 1e11
 
 
 NO_CASE_SEEN = "unknown: no case has been seen"
-"""What documents and pages say of figures that need a case where there is none."""
+"""Words of documents and pages for figures that need a case, where there is none."""
 
 
 class Rates(Document):

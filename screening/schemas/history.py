@@ -324,7 +324,7 @@ class MissingValues(Document):
 
 
 CASE_COUNTS = ("cases", "new", "pending", "ruled_out", "known", "no_longer_flagged")
-"""Of a night: its flagged cases, by their states, and those of the night before."""
+"""States of the cases of a night: its flagged ones, and those of the night before."""
 
 
 class NightFigures(Document):

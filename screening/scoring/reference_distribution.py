@@ -1,4 +1,4 @@
-"""Where tonight's values, scores and p-values lie among those of training.
+"""Tonight's values, scores and p-values among those of training.
 
 A held-out score is that of one machine, and a night's score is the mean of several and
 spreads less. So for the test of drift, and for it alone, every unit of tonight is
