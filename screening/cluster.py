@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -176,17 +177,22 @@ class Cluster:
 
     def watch(self, closed: threading.Event) -> None:
         """Call off all tasks if no worker is left for `DESERTED_SECONDS`."""
+        deserted_since = None
         while not closed.wait(POLL_SECONDS):
             try:
-                if not self._receivers or self.client.nthreads():
-                    continue
+                is_deserted = self._receivers and not self.client.nthreads()
             except OSError:
                 # The scheduler went away: dask cancels the tasks.
                 return
-            logger.warning(
-                "cluster %s: no worker is left; waiting for one", self.address
-            )
-            if not _has_workers(self.client, DESERTED_SECONDS):
+            if not is_deserted:
+                deserted_since = None
+            elif deserted_since is None:
+                deserted_since = time.monotonic()
+                logger.warning(
+                    "cluster %s: no worker is left; waiting for one", self.address
+                )
+            elif time.monotonic() - deserted_since >= DESERTED_SECONDS:
+                deserted_since = None
                 self.call_off(
                     _refusal(
                         self.address,
