@@ -28,6 +28,7 @@ from screening.site.processes import Processes
 pytest.importorskip("distributed")
 
 NIGHT = "2026-01-31"
+WRITTEN_AT = 1_769_900_000
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +40,19 @@ def model(cohort, trained, tmp_path_factory):
 
 @pytest.fixture
 def night(tmp_path):
-    return written(patients(90, seed=7), tmp_path / "night.csv")
+    return night_in(tmp_path)
+
+
+def night_in(folder):
+    """Write the night's table, always of one hour: the page states the minute."""
+    path = written(patients(90, seed=7), folder / "night.csv")
+    os.utime(path, (WRITTEN_AT, WRITTEN_AT))
+    return path
 
 
 def by(workers, monkeypatch, model, night, out, **more):
     monkeypatch.setattr(scoring, "open_cluster", workers.opened)
-    return score(
-        model,
-        night,
-        out,
-        date=NIGHT,
-        batch_rows=16,
-        cluster="local:2",
-        **more,
-    )
+    return alone(model, night, out, cluster="local:2", **more)
 
 
 def alone(model, night, out, **more):
@@ -69,8 +69,7 @@ def alone(model, night, out, **more):
 @pytest.fixture(scope="module")
 def expected(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    night = written(patients(90, seed=7), folder / "night.csv")
-    return content(alone(model, night, folder / "run"))
+    return content(alone(model, night_in(folder), folder / "run"))
 
 
 def content(run):
