@@ -7,13 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import numpy as np
 from joblib import cpu_count
 
 from screening.errors import UsageError
-
-# Fewer values are sorted in less time than a thread takes to start.
-MIN_SORTED = 100_000
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
@@ -63,18 +59,3 @@ def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(task, items):
             pass
-
-
-def sort_in_threads(values: np.ndarray) -> None:
-    """Sort an array of shape (n,) in place, in ``n_threads()`` threads."""
-    n_parts = min(n_threads(), len(values) // MIN_SORTED)
-    if n_parts <= 1:
-        values.sort()
-        return
-    cuts = np.linspace(0, len(values), n_parts + 1).astype(int)
-    values.partition(cuts[1:-1])
-
-    def sort_part(number: int) -> None:
-        values[cuts[number] : cuts[number + 1]].sort()
-
-    run_in_threads(sort_part, range(n_parts))

@@ -23,6 +23,7 @@ from screening.scoring.rows import (
     listed_columns,
     ranked_rows,
 )
+from screening.threads import limit_threads
 
 BATCH = 500
 SCHEMA = pa.schema(
@@ -138,8 +139,10 @@ def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(1, 9000), st.integers(1, 20_000), st.integers(0, 9))
-def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
+@given(
+    st.integers(1, 9000), st.integers(1, 20_000), st.integers(0, 9), st.integers(1, 5)
+)
+def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed, jobs):
     numbers = default_rng(seed).integers(names, size=n)
     ids = numbers.astype(str).astype(object)
     ids[::97] = None
@@ -148,7 +151,8 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
     for start in range(0, n, BATCH):
         batch = ids[start : start + BATCH]
         looked.add(stream._hash_ids(batch, HASH_KEY))
-    hashes, rows = looked.repeats()
+    with limit_threads(jobs):
+        hashes, rows = looked.repeats()
 
     is_repeated = pd.Series(ids).duplicated(keep=False).to_numpy()
     expected = is_repeated & (ids != None)  # noqa: E711

@@ -45,10 +45,11 @@ from screening import (
     read_cohort,
     score,
     task_queue,
-    threads,
     train,
 )
 from screening.cli import app
+from screening.cli.processes import prepare_for_scoring
+from screening.data import stream
 from screening.data.stream import CohortStream
 from screening.io import readers
 from screening.scoring import scoring_pass
@@ -161,7 +162,7 @@ def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
         measured(seconds, readers, "digest_of"),
         measured(seconds, score_module, "flushed_digest"),
         # What several threads do.
-        measured(seconds, threads, "run_in_threads", time.process_time),
+        measured(seconds, stream, "run_in_threads", time.process_time),
     ):
         start = time.process_time()
         score(load_model(model), rows, out, date=NIGHT, jobs=jobs)
@@ -328,6 +329,8 @@ def main() -> None:
             print(row_of_training([options.train, *of_train], jobs, folder))
             return
         rows = written(folder / "night.parquet", options.rows, 0)
+        # As a command does, so that processes are forked from a server.
+        prepare_for_scoring(str(rows), jobs=2, cluster=None)
         for recipe in options.recipes:
             print(row_of(recipe, rows, jobs, folder), flush=True)
 

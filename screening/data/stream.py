@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,14 +58,14 @@ from screening.monitoring.out_of_bounds import (
 )
 from screening.registry import optional
 from screening.spelling import names_from
-from screening.threads import sort_in_threads
+from screening.threads import run_in_threads
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids are held in memory before they go to a file, sorted at a time,
-# and read at a time.
+# Rows whose hashed ids are held in memory before they go to a file, sorted by a thread
+# at a time, and read at a time.
 UNFILED_ROWS = 1 << 20
-HELD_ROWS = 1 << 24
-READ_ROWS = 1 << 19
+HELD_ROWS = 1 << 20
+READ_ROWS = 1 << 17
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 
@@ -918,6 +919,7 @@ class DuplicateIds:
     def __init__(self) -> None:
         self.n_rows = 0
         self._file = tempfile.SpooledTemporaryFile(8 * UNFILED_ROWS)  # noqa: SIM115
+        self._lock = threading.Lock()
         weakref.finalize(self, self._file.close)
 
     def add(self, hashes: np.ndarray) -> None:
@@ -930,44 +932,36 @@ class DuplicateIds:
 
         Both are sorted ascending; rows count from 0.
         """
-        n_parts = 1 + self.n_rows // HELD_ROWS
+        # Equal hashes end in the same bits, by which each thread holds a part of them.
+        n_parts = 1
+        while n_parts * HELD_ROWS < self.n_rows:
+            n_parts *= 2
         repeated = [np.zeros(0, np.uint64)]
-        # Equal hashes have one remainder, by which a part of the rows is held at a
-        # time.
-        for remainder in range(n_parts):
-            hashes = self._hold(remainder, n_parts)
-            sort_in_threads(hashes)
-            is_repeated = hashes[1:] == hashes[:-1]
-            if is_repeated.any():
-                repeated.append(np.unique(hashes[1:][is_repeated]))
+
+        def find_repeats(part: int) -> None:
+            parts = [hashes[hashes & (n_parts - 1) == part] for hashes in self._read()]
+            hashes = np.concatenate(parts)
+            hashes.sort()
+            repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+
+        run_in_threads(find_repeats, range(n_parts))
         hashes = np.sort(np.concatenate(repeated))
         # 0 stands for no id.
         hashes = hashes[hashes != 0]
         rows = [np.zeros(0, np.int64)]
         n_above = 0
-        for pieces in self._read(0, 1) if hashes.size else ():
-            rows.append(n_above + np.flatnonzero(np.isin(pieces, hashes)))
-            n_above += len(pieces)
+        for block in self._read() if hashes.size else ():
+            rows.append(n_above + np.flatnonzero(np.isin(block, hashes)))
+            n_above += len(block)
         return hashes, np.concatenate(rows)
 
-    def _hold(self, remainder: int, n_parts: int) -> np.ndarray:
-        """Return the hashes with a remainder modulo `n_parts`."""
-        if n_parts > 1:
-            return np.concatenate(list(self._read(remainder, n_parts)))
-        # At once: pieces and what they are joined to would take twice the memory.
-        hashes = np.empty(self.n_rows, np.uint64)
-        self._file.seek(0)
-        self._file.readinto(hashes.data)
-        return hashes
-
-    def _read(self, remainder: int, n_parts: int) -> Iterator[np.ndarray]:
-        """Yield the hashes with a remainder modulo `n_parts` in the order of rows."""
-        self._file.seek(0)
-        for _ in range(0, 1 + self.n_rows, READ_ROWS):
-            hashes = np.frombuffer(self._file.read(8 * READ_ROWS), np.uint64)
-            if n_parts > 1:
-                hashes = hashes[hashes % np.uint64(n_parts) == remainder]
-            yield hashes
+    def _read(self) -> Iterator[np.ndarray]:
+        """Yield the hashes in the order of rows; threads read at a time."""
+        for start in range(0, max(1, self.n_rows), READ_ROWS):
+            with self._lock:
+                self._file.seek(8 * start)
+                content = self._file.read(8 * READ_ROWS)
+            yield np.frombuffer(content, np.uint64)
 
 
 def _hash_ids(ids: np.ndarray, key: str) -> np.ndarray:

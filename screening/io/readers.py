@@ -265,8 +265,8 @@ def rebatch(batches: Batches, n_rows: int) -> Batches:
             waiting.append(batch)
             if sum(part.num_rows for part in waiting) >= n_rows:
                 *whole, last = _joined(waiting, n_rows)
-                yield from whole
                 waiting = [last]
+                yield from whole
     except CohortError:
         yield from _joined(waiting, n_rows)
         raise

@@ -125,8 +125,7 @@ class RowGroupEncoder:
             before=pa.concat_tables([none, *self._before]),
             groups=groups,
             after=pa.concat_tables([none, *self._after]),
-            # The caller writes and sorts each chunk by itself.
-            listed=pa.concat_tables([none, *self._listed]).combine_chunks(),
+            listed=pa.concat_tables([none, *self._listed]),
         )
 
 

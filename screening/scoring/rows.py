@@ -81,6 +81,7 @@ class Rows:
         if column == "rank":
             return values.astype(np.uint32)
         order = np.argsort(np.negative(values, out=values), kind="stable")
+        del values
         ranks = np.empty(len(order), np.uint32)
         ranks[order] = np.arange(1, len(order) + 1, dtype=np.uint32)
         return ranks
@@ -296,6 +297,8 @@ def write_flagged(path: Path, rows: Rows, jobs: int = 1) -> None:
         jobs = 1
     columns = listed_columns(rows.schema)
     with rows.by_rank(columns) as pieces, path.open("wb") as file:
+        # The allocator keeps what the rows were ranked in.
+        pa.default_memory_pool().release_unused()
         tasks = [(piece, number == 0) for number, piece in enumerate(pieces)]
         for lines in in_parallel(_lines_of, tasks, jobs=jobs):
             file.write(lines)
@@ -306,6 +309,7 @@ def _lines_of(piece: Path, header: bool) -> bytes:
     """Return the lines of `flagged.csv` for a file that `Rows.by_rank` wrote."""
     lines = BytesIO()
     write_table(lines, [as_listed(ranked_rows(piece))], header)
+    pa.default_memory_pool().release_unused()
     return lines.getvalue()
 
 

@@ -113,8 +113,12 @@ class _Pass:
 
     def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
-        for rows, scored in self._results():
-            self.reading.add(scored.counts, scored.id_hashes, scored.refused)
+        for rows, scored, hashes in self._results():
+            id_hashes = scored.id_hashes
+            if hashes is not None:
+                id_hashes = [np.fromfile(hashes, np.uint64)]
+                hashes.unlink()
+            self.reading.add(scored.counts, id_hashes, scored.refused)
             if rows is not None and scored.part is not None and self.reading.is_sound:
                 self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
                 yield rows, scored.part
@@ -175,8 +179,11 @@ class _Pass:
             yield from results
 
 
-_EncodedPiece = tuple[EncodedGroups | None, ScoredPiece]
-"""A piece that was scored, whose rows are encoded; None if there are none."""
+_EncodedPiece = tuple[EncodedGroups | None, ScoredPiece, Path | None]
+"""A piece that was scored, whose rows are encoded; None if there are none.
+
+The path is of a file with the hashes of its ids, where the piece has none.
+"""
 
 
 def _score(
@@ -188,12 +195,19 @@ def _score(
 ) -> _EncodedPiece:
     """Score a piece and encode its rows.
 
-    Row groups go to a file in `folder`, if there is one: the caller appends it, where a
-    pipe would copy them four times.
+    Row groups and hashes of ids go to files in `folder`, if there is one: the caller
+    takes them from there, where a pipe would copy them four times.
     """
-    encoder = RowGroupEncoder(None if folder is None else folder / uuid4().hex)
+    path = None if folder is None else folder / uuid4().hex
+    encoder = RowGroupEncoder(path)
     scored = scorer.score_piece(piece, encoder.append, is_sound, drift_limit)
-    return encoder.finish(), scored
+    if path is None:
+        return encoder.finish(), scored, None
+    hashes = path.with_suffix(".hashes")
+    with hashes.open("wb") as file:
+        for block_hashes in scored.id_hashes:
+            file.write(block_hashes.tobytes())
+    return encoder.finish(), replace(scored, id_hashes=[]), hashes
 
 
 @dataclass(frozen=True)
