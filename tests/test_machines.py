@@ -3,6 +3,7 @@ invariances.
 """
 
 import gc
+import pickle
 from weakref import ref
 
 import numpy as np
@@ -507,6 +508,8 @@ def test_fit_caches_end_with_it(machine):
     would add up.
     """
     x, y = rows_for(machine)
+    # Compiling leaves traces of its own.
+    clone(machine).fit(x, y).decision_function(x)
     gc.disable()
     try:
         cache = KernelCache(x)
@@ -517,3 +520,16 @@ def test_fit_caches_end_with_it(machine):
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
+def test_fitted_machine_travels_with_one_copy_of_its_rows(machine):
+    x, y = rows_for(machine)
+    fitted = clone(machine).fit(x, y)
+    wide = np.hstack([x, np.zeros((len(x), 400))])
+    fitted_wide = clone(machine).fit(wide, y)
+
+    n_added = len(pickle.dumps(fitted_wide)) - len(pickle.dumps(fitted))
+
+    n_kept = fitted_wide.passes_kept.rows.nbytes - fitted.passes_kept.rows.nbytes
+    assert n_added < 1.2 * n_kept

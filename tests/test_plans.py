@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.random import default_rng
+
+from screening import load_recipe
 from screening.errors import RecipeError
+from screening.kernels.kernel_cache import Distances
+from screening.model_selection.fold_fits import (
+    EncodedRows,
+    Resources,
+    fit_tasks,
+    tasks_of,
+)
 from screening.model_selection.plans import Round, fitted, side_by_side
 
 
@@ -82,3 +93,29 @@ def test_error_of_one_plan_is_its_outcome():
     assert isinstance(error, RecipeError)
     assert fits == ["svm0"]
     assert len(rounds) == 2
+
+
+def test_fits_for_their_decisions_alone_keep_no_machine(tmp_path):
+    """Also those that a command which was killed has left."""
+    x = default_rng(0).normal(size=(90, 3))
+    y = (x[:, 0] > 1).astype(int)
+    fold = np.arange(90) % 3
+    recipe = load_recipe("svm_weighted")
+    rows = EncodedRows(recipe, 1, Distances(x), y, None)
+    settings = [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "gamma": 2.0}]
+
+    def fits(keeps_machines, kept=None):
+        tasks = tasks_of(rows, fold, settings, keeps_machines)
+        return list(fit_tasks(tasks, Resources(jobs=1, kept=kept)))
+
+    whole = fits(True)
+    bare = fits(False)
+    fits(False, tmp_path)
+    resumed = fits(False, tmp_path)
+
+    assert [len(fit.machines) for fit in whole] == [1, 2] * 3
+    assert [*tmp_path.iterdir()]
+    for found in (bare, resumed):
+        assert [fit.machines for fit in found] == [[]] * 6
+        for with_machines, without in zip(whole, found, strict=True):
+            np.testing.assert_array_equal(with_machines.decisions, without.decisions)

@@ -325,6 +325,13 @@ class KernelMachine(Estimator):
         """
         return self._decisions(X)[:, 0]
 
+    @property
+    def support_vectors_(self) -> np.ndarray:
+        """Rows of `support_`, shape (n_support, n_features); a copy."""
+        check_is_fitted(self)
+        rows: np.ndarray = self._expansion.rows[self._used]
+        return rows
+
     def _set_fitted(self, expansion: KernelExpansion) -> None:
         """Set the fitted attributes, from an expansion alone as ``restore`` does."""
         dual = expansion.last.dual
@@ -333,7 +340,7 @@ class KernelMachine(Estimator):
         self._expansion = expansion
         self.kernel_ = expansion.kernel
         self.support_ = expansion.support[used]
-        self.support_vectors_ = expansion.rows[used]
+        self._used = used
         self.dual_coef_ = dual.weights[used].T
         self.intercept_ = dual.intercept
         self.n_iter_ = max(1, sum(dual.n_iter for dual in duals))

@@ -308,7 +308,7 @@ class FoldFit:
     rows : int ndarray of shape (n_held_out,)
         Numbers of the rows held out.
     machines : list of Estimator
-        One a setting.
+        One a setting; empty if the task keeps none.
     decisions : list of ndarray of shape (n_held_out, n_outputs)
         One a setting, to choose by, see `EncodedRows.fit_settings`; if one setting
         alone competes, what its machine decides by itself.
@@ -326,8 +326,9 @@ class FoldFit:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return everything as arrays without objects."""
         arrays = {"rows": self.rows, "seconds": np.array(self.seconds)}
+        for position, of_setting in enumerate(self.decisions):
+            arrays[f"{position}/decisions"] = of_setting
         for position, machine in enumerate(self.machines):
-            arrays[f"{position}/decisions"] = self.decisions[position]
             for name, value in machine.state().items():
                 arrays[f"{position}/machine/{name}"] = value
         return arrays
@@ -338,9 +339,10 @@ class FoldFit:
         machines = []
         decisions = []
         for position, number in enumerate(task.numbers):
-            machine = build(task.rows.recipe, **task.settings[number])
-            machines.append(machine.restore(under(arrays, f"{position}/machine/")))
             decisions.append(arrays[f"{position}/decisions"])
+            if task.keeps_machines:
+                machine = build(task.rows.recipe, **task.settings[number])
+                machines.append(machine.restore(under(arrays, f"{position}/machine/")))
         seconds = (arrays["seconds"][0], arrays["seconds"][1])
         return cls(task.numbers, arrays["rows"], machines, decisions, seconds)
 
@@ -392,6 +394,9 @@ class FoldTask:
         Of the settings to fit.
     settings : sequence of dict
         All that compete.
+    keeps_machines : bool
+        False where the decisions alone are wanted: machines of many rows take longer to
+        travel between processes than to fit.
     """
 
     rows: EncodedRows
@@ -399,6 +404,7 @@ class FoldTask:
     fold: int
     numbers: Sequence[int]
     settings: Sequence[Parameters]
+    keeps_machines: bool = True
 
     @property
     def work(self) -> int:
@@ -434,6 +440,7 @@ class FoldTask:
             self.fold,
             self.numbers,
             self.settings,
+            self.keeps_machines,
         )
 
     @property
@@ -447,7 +454,10 @@ class FoldTask:
 
 
 def tasks_of(
-    encoded: EncodedRows, fold_of_row: np.ndarray, settings: Sequence[Parameters]
+    encoded: EncodedRows,
+    fold_of_row: np.ndarray,
+    settings: Sequence[Parameters],
+    keeps_machines: bool = True,
 ) -> list[FoldTask]:
     """Return the tasks of all folds, in the order of the folds.
 
@@ -459,12 +469,15 @@ def tasks_of(
     fold_of_row : int ndarray of shape (n_rows,)
         Fold that each row is held out in.
     settings : sequence of dict
+    keeps_machines : bool
+        See ``FoldTask``.
     """
     rows = encoded.to_travel()
     tasks = []
     for fold in range(int(fold_of_row.max()) + 1):
         for numbers in _by_kernel(encoded.recipe, settings):
-            tasks.append(FoldTask(rows, fold_of_row, fold, numbers, settings))
+            task = FoldTask(rows, fold_of_row, fold, numbers, settings, keeps_machines)
+            tasks.append(task)
     return tasks
 
 
@@ -518,6 +531,7 @@ def _contents(tasks: Sequence[FoldTask]) -> list[str]:
             digests[key],
             rows.n_outputs,
             task.fold,
+            task.keeps_machines,
             len(task.settings) == 1,
             *(rows.description(task.settings[number]) for number in task.numbers),
         ]
@@ -571,13 +585,15 @@ def _fit(
     fold: int,
     numbers: Sequence[int],
     settings: Sequence[Parameters],
+    keeps_machines: bool,
 ) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
     encoded = EncodedRows(recipe, n_outputs, distances, target, groups, weight)
     try:
-        return fit_fold(encoded, fold_of_row, fold, numbers, settings)
+        fit = fit_fold(encoded, fold_of_row, fold, numbers, settings)
     except (RecipeError, UsageError) as error:
         return error
+    return fit if keeps_machines else replace(fit, machines=[])
 
 
 def fit_fold(
@@ -652,6 +668,7 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
             rows.distances.memory,
             len(task.settings),
             task.fold,
+            task.keeps_machines,
             [task.settings[number] for number in task.numbers],
         ]
         files.append(kept / f"{digest_of_json(depends_on)[:24]}.npz")

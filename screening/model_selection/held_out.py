@@ -199,7 +199,7 @@ def hold_out(
     is_whole = competing is encoded
     n_later = len(study.fold) - is_whole
     later_work = study.sample.n_rows * study.folds * n_later
-    competition = yield from _compete(competing, fold, search, later_work)
+    competition = yield from _compete(competing, fold, search, later_work, is_whole)
     facts = competition.choose(recipe, study)
     chosen = dict(facts.chosen)
     if is_whole:
@@ -341,7 +341,11 @@ class _Competition:
 
 
 def _compete(
-    rows: EncodedRows, fold: np.ndarray, search: SettingSearch, later_work: int
+    rows: EncodedRows,
+    fold: np.ndarray,
+    search: SettingSearch,
+    later_work: int,
+    keeps_machines: bool,
 ) -> Plan[_Competition]:
     """Fit all settings: those of the machine, then a factor on the best of them.
 
@@ -353,14 +357,18 @@ def _compete(
     search : SettingSearch
     later_work : int
         Work of the rounds that follow, see ``Round``.
+    keeps_machines : bool
+        See ``FoldTask``.
     """
     settings = search.settings
     later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
-    fits = yield from fitted(tasks_of(rows, fold, settings), later_work)
+    tasks = tasks_of(rows, fold, settings, keeps_machines)
+    fits = yield from fitted(tasks, later_work)
     decisions = _by_setting(fits, len(settings))
     with_factor = search.second_round(decisions, rows.target, fold)
     if with_factor:
-        later_fits = yield from fitted(tasks_of(rows, fold, with_factor), later_work)
+        tasks = tasks_of(rows, fold, with_factor, keeps_machines)
+        later_fits = yield from fitted(tasks, later_work)
         later = _by_setting(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])
         for fit in later_fits:
@@ -371,7 +379,7 @@ def _compete(
 
 def _by_setting(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
     """Return held-out decisions, (n_settings, n_rows, n_outputs)."""
-    return np.stack([_of_setting(fits, number)[1] for number in range(n_settings)])
+    return np.stack([_decisions_at(fits, number) for number in range(n_settings)])
 
 
 def _decided_alone(
@@ -446,17 +454,22 @@ def _members(study: Study, recipe: Recipe) -> Sequence[Recipe]:
 
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
     """Return a setting's machines by fold, and their decisions by row."""
-    machines = []
+    machines = [
+        fit.machines[fit.settings.index(at)] for fit in fits if at in fit.settings
+    ]
+    return machines, _decisions_at(fits, at)
+
+
+def _decisions_at(fits: Sequence[FoldFit], at: int) -> np.ndarray:
+    """Return a setting's held-out decisions by row."""
     decisions = []
     rows = []
     for fit in fits:
         if at in fit.settings:
-            number = fit.settings.index(at)
-            machines.append(fit.machines[number])
-            decisions.append(fit.decisions[number])
+            decisions.append(fit.decisions[fit.settings.index(at)])
             rows.append(fit.rows)
     order = np.argsort(np.concatenate(rows))
-    return machines, np.concatenate(decisions)[order]
+    return np.concatenate(decisions)[order]
 
 
 def plan_method(
