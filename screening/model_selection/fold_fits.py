@@ -44,6 +44,8 @@ from screening.store.checkpoints import keep_piece, read_piece
 
 # Fewer rows are fitted here in less time than processes take to start.
 MIN_ROWS_FOR_PROCESSES = 2_000
+# Settings of one task that differ in the factor alone.
+MOST_FACTORS = 4
 # Rows by which gamma is scaled.
 MAX_SCALED_ROWS = 20_000
 # More decisions than this are stored as float32: they are ranked, and compared to seven
@@ -218,7 +220,7 @@ class EncodedRows:
         machines: dict[int, Estimator] = {}
         decisions: dict[int, np.ndarray] = {}
         order = by_shared_work(settings)
-        for family in self._components.families([settings[number] for number in order]):
+        for family in self.families([settings[number] for number in order]):
             numbers = [order[position] for position in family]
             fitted = self._fit_family(
                 [settings[number] for number in numbers], learned, cache
@@ -228,6 +230,10 @@ class EncodedRows:
                 decided = self._decisions_at(held_out, fitted, cache)
                 decisions |= zip(numbers, decided, strict=True)
         return _in_order(machines), _in_order(decisions)
+
+    def families(self, settings: Sequence[Parameters]) -> list[list[int]]:
+        """Return indices of settings, grouped by those that share a first pass."""
+        return self._components.families(settings)
 
     def _fit_family(
         self,
@@ -475,7 +481,7 @@ def tasks_of(
     rows = encoded.to_travel()
     tasks = []
     for fold in range(int(fold_of_row.max()) + 1):
-        for numbers in _by_kernel(encoded.recipe, settings):
+        for numbers in _by_kernel(encoded, settings):
             task = FoldTask(rows, fold_of_row, fold, numbers, settings, keeps_machines)
             tasks.append(task)
     return tasks
@@ -630,16 +636,24 @@ def fit_fold(
     )
 
 
-def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
+def _by_kernel(encoded: EncodedRows, settings: Sequence[Parameters]) -> list[list[int]]:
     """Return the numbers of settings that are fitted together.
 
-    Those of one kernel go on from each other's solutions.
+    Those of one kernel go on from each other's solutions. Many that differ in the
+    factor alone share no more than a first pass, and are divided.
     """
-    if not recipe.has_kernel:
+    if not encoded.recipe.has_kernel:
         return [[number] for number in range(len(settings))]
     order = by_shared_work(settings)
-    groups = groupby(order, key=lambda number: kernel_of(settings[number]))
-    return [list(numbers) for _, numbers in groups]
+    together = []
+    for _, group in groupby(order, key=lambda number: kernel_of(settings[number])):
+        numbers = [*group]
+        most = len(numbers)
+        if len(encoded.families([settings[number] for number in numbers])) == 1:
+            most = MOST_FACTORS
+        for start in range(0, len(numbers), most):
+            together.append(numbers[start : start + most])
+    return together
 
 
 def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
