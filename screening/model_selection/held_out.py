@@ -199,7 +199,9 @@ def hold_out(
     is_whole = competing is encoded
     n_later = len(study.fold) - is_whole
     later_work = study.sample.n_rows * study.folds * n_later
-    competition = yield from _compete(competing, fold, search, later_work, is_whole)
+    competition = yield from _compete(
+        competing, fold, search, later_work, keeps_machines=is_whole
+    )
     facts = competition.choose(recipe, study)
     chosen = dict(facts.chosen)
     if is_whole:
