@@ -9,9 +9,11 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -141,6 +143,19 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         raise refusal(f"cannot read {path}: {error.strerror}") from None
     except OSError as error:
         raise of_system(error, path) from error
+
+
+@contextmanager
+def temporary_folder_named() -> Iterator[None]:
+    """Name the temporary folder in errors of the system that name no file.
+
+    Files there have no name, so that a full disk would be taken for another one.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = f"the temporary folder {tempfile.gettempdir()} (TMPDIR)"
+        raise of_system(error, place) from error
 
 
 def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
+from screening.files import temporary_folder_named
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
@@ -924,7 +925,8 @@ class DuplicateIds:
 
     def add(self, hashes: np.ndarray) -> None:
         """Take in the hashes of the ids of further rows, 0 where a row has none."""
-        self._file.write(np.ascontiguousarray(hashes).data)
+        with temporary_folder_named():
+            self._file.write(np.ascontiguousarray(hashes).data)
         self.n_rows += len(hashes)
 
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.files import read_bounded
+from screening.files import read_bounded, temporary_folder_named
 from screening.io.readers import (
     Batches,
     Source,
@@ -322,7 +322,10 @@ class KeptAnswer(SourcePart):
                 numbers = [str(place) for place in range(block.num_columns)]
                 numbered = block.rename_columns(numbers)
                 self._starts.append(self._file.tell())
-                with pa.ipc.new_stream(self._file, numbered.schema) as stream:
+                with (
+                    temporary_folder_named(),
+                    pa.ipc.new_stream(self._file, numbered.schema) as stream,
+                ):
                     stream.write_batch(numbered)
                 update_digest(digest, numbered)
         except database_errors() as error:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from screening.data.refused_cells import SCHEMA
 from screening.errors import CohortError
+from screening.files import temporary_folder_named
 from screening.scoring.rows import write_table
 from screening.store.publishing import write_whole
 
@@ -28,15 +29,16 @@ def refused_file(
         yield None
         return
     with TemporaryFile() as lines_file:
-        write_table(lines_file, [SCHEMA.empty_table()])
 
-        def add(lines: pa.Table) -> None:
-            write_table(lines_file, [lines], header=False)
+        def add(lines: pa.Table, header: bool = False) -> None:
+            with temporary_folder_named():
+                write_table(lines_file, [lines], header)
 
         def write() -> None:
             lines_file.seek(0)
             write_whole(Path(path), lines_file.read())
 
+        add(SCHEMA.empty_table(), header=True)
         try:
             yield add
         except CohortError:

@@ -297,7 +297,8 @@ def write_flagged(path: Path, rows: Rows, jobs: int = 1) -> None:
         jobs = 1
     columns = listed_columns(rows.schema)
     with rows.by_rank(columns) as pieces, path.open("wb") as file:
-        # The allocator keeps what the rows were ranked in.
+        # The allocator keeps what rows were ranked in, and later each process what it
+        # wrote lines in.
         pa.default_memory_pool().release_unused()
         tasks = [(piece, number == 0) for number, piece in enumerate(pieces)]
         for lines in in_parallel(_lines_of, tasks, jobs=jobs):

@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from enum import EnumType
@@ -21,12 +22,14 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, get_args, get_origin
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import make_url
 from typer.models import OptionInfo
 from written_files import names_in, read_json
 
@@ -37,8 +40,12 @@ from screening.cli.boundary import OPTION_OF_PARAMETER
 from screening.cli.console import printable
 from screening.cli.options import IN_OTHER_BYTES
 from screening.contract.contract import Contract
+from screening.data.stream import DuplicateIds
 from screening.errors import CohortError, ModelError, UsageError
+from screening.io.database import KeptAnswer
 from screening.ledger.database import open_ledger
+from screening.scoring import refused_file as refused_file_module
+from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import as_text
 from screening.store.loading import load_model
 from screening.store.publishing import publish, write_whole
@@ -81,6 +88,40 @@ def test_a_full_disk_behind_the_answer_is_told(words):
     assert ended.returncode == 2
     assert ended.stderr.startswith("screen: ")
     assert "No space left" in ended.stderr
+
+
+def add_hashes(folder):
+    DuplicateIds().add(np.ones(3, np.uint64))
+
+
+def keep_answer(folder):
+    rows = pa.record_batch({"x": [1.0]})
+    KeptAnswer("query", make_url("sqlite://"), "select x", ["x"], [rows])
+
+
+def list_refused_cells(folder):
+    with refused_file(folder / "refused.csv"):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("write", [add_hashes, keep_answer, list_refused_cells])
+def test_full_temporary_folder_is_named(write, monkeypatch, tmp_path):
+    """Its files have no names: the run directory's disk would be suspected."""
+
+    def full_file(*args: object):
+        return open("/dev/full", "r+b", buffering=0)
+
+    for place in (tempfile, refused_file_module):
+        monkeypatch.setattr(place, "TemporaryFile", full_file)
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", full_file)
+
+    with pytest.raises(UsageError) as refusal:
+        write(tmp_path)
+
+    assert "No space left" in str(refusal.value)
+    assert f"{tempfile.gettempdir()} (TMPDIR)" in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback():
