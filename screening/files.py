@@ -13,10 +13,10 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 
 from screening.errors import ScreenError, UsageError, of_system
 
@@ -145,17 +145,23 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         raise of_system(error, path) from error
 
 
+def discard(file: IO[bytes]) -> None:
+    """Close a temporary file, whatever of it could not be written."""
+    with suppress(OSError):
+        file.close()
+
+
 @contextmanager
 def temporary_folder_named() -> Iterator[None]:
-    """Name the temporary folder in errors of the system that name no file.
+    """Let errors of a temporary file without a name name its folder.
 
-    Files there have no name, so that a full disk would be taken for another one.
+    They have no path, and a caller would take them for those of another disk.
     """
     try:
         yield
     except OSError as error:
-        place = f"the temporary folder {tempfile.gettempdir()} (TMPDIR)"
-        raise of_system(error, place) from error
+        error.filename = f"the temporary folder {tempfile.gettempdir()} (TMPDIR)"
+        raise
 
 
 def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, Any]:

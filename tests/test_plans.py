@@ -105,7 +105,7 @@ def test_fits_for_their_decisions_alone_keep_no_machine(tmp_path):
     settings = [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "gamma": 2.0}]
 
     def fits(keeps_machines, kept=None):
-        tasks = tasks_of(rows, fold, settings, keeps_machines)
+        tasks = tasks_of(rows, fold, settings, keeps_machines=keeps_machines)
         return list(fit_tasks(tasks, Resources(jobs=1, kept=kept)))
 
     whole = fits(True)

@@ -39,7 +39,7 @@ from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
-from screening.files import temporary_folder_named
+from screening.files import discard, temporary_folder_named
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
@@ -62,10 +62,11 @@ from screening.spelling import names_from
 from screening.threads import run_in_threads
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids are held in memory before they go to a file, sorted by a thread
-# at a time, and read at a time.
+# Rows whose hashed ids stay in memory; those of more rows go to a file.
 UNFILED_ROWS = 1 << 20
-HELD_ROWS = 1 << 20
+# Hashes that a thread sorts at a time.
+HELD_ROWS = 1 << 21
+# Hashes that are read at a time.
 READ_ROWS = 1 << 17
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
@@ -921,7 +922,7 @@ class DuplicateIds:
         self.n_rows = 0
         self._file = tempfile.SpooledTemporaryFile(8 * UNFILED_ROWS)  # noqa: SIM115
         self._lock = threading.Lock()
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, discard, self._file)
 
     def add(self, hashes: np.ndarray) -> None:
         """Take in the hashes of the ids of further rows, 0 where a row has none."""
@@ -934,33 +935,36 @@ class DuplicateIds:
 
         Both are sorted ascending; rows count from 0.
         """
-        # Equal hashes end in the same bits, by which each thread holds a part of them.
+        # Equal hashes have equal low bits: a part is the hashes with the same ones.
         n_parts = 1
         while n_parts * HELD_ROWS < self.n_rows:
             n_parts *= 2
         repeated = [np.zeros(0, np.uint64)]
 
         def find_repeats(part: int) -> None:
-            parts = [hashes[hashes & (n_parts - 1) == part] for hashes in self._read()]
+            parts = []
+            for block in self._read():
+                # 0 stands for no id.
+                is_in_part = (block & (n_parts - 1) == part) & (block != 0)
+                parts.append(block[is_in_part])
             hashes = np.concatenate(parts)
             hashes.sort()
             repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
 
         run_in_threads(find_repeats, range(n_parts))
         hashes = np.sort(np.concatenate(repeated))
-        # 0 stands for no id.
-        hashes = hashes[hashes != 0]
         rows = [np.zeros(0, np.int64)]
         n_above = 0
         for block in self._read() if hashes.size else ():
-            rows.append(n_above + np.flatnonzero(np.isin(block, hashes)))
+            nearest = np.searchsorted(hashes, block).clip(max=len(hashes) - 1)
+            rows.append(n_above + np.flatnonzero(hashes[nearest] == block))
             n_above += len(block)
         return hashes, np.concatenate(rows)
 
     def _read(self) -> Iterator[np.ndarray]:
-        """Yield the hashes in the order of rows; threads read at a time."""
+        """Yield the hashes in the order of rows; threads take turns to read."""
         for start in range(0, max(1, self.n_rows), READ_ROWS):
-            with self._lock:
+            with self._lock, temporary_folder_named():
                 self._file.seek(8 * start)
                 content = self._file.read(8 * READ_ROWS)
             yield np.frombuffer(content, np.uint64)

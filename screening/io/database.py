@@ -27,7 +27,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.files import read_bounded, temporary_folder_named
+from screening.files import discard, read_bounded, temporary_folder_named
 from screening.io.readers import (
     Batches,
     Source,
@@ -311,7 +311,7 @@ class KeptAnswer(SourcePart):
         query_sha256 = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
         self.origin = {"place": described(url), "query_sha256": query_sha256}
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, discard, self._file)
         self._starts: list[int] = []
         digest = hashlib.sha256(repr(header).encode("utf-8", "surrogatepass"))
         self.rows: int = 0
@@ -327,6 +327,8 @@ class KeptAnswer(SourcePart):
                     pa.ipc.new_stream(self._file, numbered.schema) as stream,
                 ):
                     stream.write_batch(numbered)
+                with temporary_folder_named():
+                    self._file.flush()
                 update_digest(digest, numbered)
         except database_errors() as error:
             # Not with the database's words, which may hold values.

@@ -265,6 +265,7 @@ def rebatch(batches: Batches, n_rows: int) -> Batches:
             waiting.append(batch)
             if sum(part.num_rows for part in waiting) >= n_rows:
                 *whole, last = _joined(waiting, n_rows)
+                # Before a caller works on them: the batches are not held meanwhile.
                 waiting = [last]
                 yield from whole
     except CohortError:

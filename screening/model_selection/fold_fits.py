@@ -44,8 +44,9 @@ from screening.store.checkpoints import keep_piece, read_piece
 
 # Fewer rows are fitted here in less time than processes take to start.
 MIN_ROWS_FOR_PROCESSES = 2_000
-# Settings of one task that differ in the factor alone.
-MOST_FACTORS = 4
+# Settings that differ in the factor alone are divided into tasks of at most so many:
+# processes would wait for one long task.
+MAX_FACTORS_OF_TASK = 4
 # Rows by which gamma is scaled.
 MAX_SCALED_ROWS = 20_000
 # More decisions than this are stored as float32: they are ranked, and compared to seven
@@ -220,7 +221,7 @@ class EncodedRows:
         machines: dict[int, Estimator] = {}
         decisions: dict[int, np.ndarray] = {}
         order = by_shared_work(settings)
-        for family in self.families([settings[number] for number in order]):
+        for family in self._components.families([settings[number] for number in order]):
             numbers = [order[position] for position in family]
             fitted = self._fit_family(
                 [settings[number] for number in numbers], learned, cache
@@ -230,10 +231,6 @@ class EncodedRows:
                 decided = self._decisions_at(held_out, fitted, cache)
                 decisions |= zip(numbers, decided, strict=True)
         return _in_order(machines), _in_order(decisions)
-
-    def families(self, settings: Sequence[Parameters]) -> list[list[int]]:
-        """Return indices of settings, grouped by those that share a first pass."""
-        return self._components.families(settings)
 
     def _fit_family(
         self,
@@ -410,7 +407,7 @@ class FoldTask:
     fold: int
     numbers: Sequence[int]
     settings: Sequence[Parameters]
-    keeps_machines: bool = True
+    keeps_machines: bool
 
     @property
     def work(self) -> int:
@@ -463,6 +460,7 @@ def tasks_of(
     encoded: EncodedRows,
     fold_of_row: np.ndarray,
     settings: Sequence[Parameters],
+    *,
     keeps_machines: bool = True,
 ) -> list[FoldTask]:
     """Return the tasks of all folds, in the order of the folds.
@@ -479,9 +477,10 @@ def tasks_of(
         See ``FoldTask``.
     """
     rows = encoded.to_travel()
+    numbers_of_tasks = _by_kernel(encoded.recipe, settings)
     tasks = []
     for fold in range(int(fold_of_row.max()) + 1):
-        for numbers in _by_kernel(encoded, settings):
+        for numbers in numbers_of_tasks:
             task = FoldTask(rows, fold_of_row, fold, numbers, settings, keeps_machines)
             tasks.append(task)
     return tasks
@@ -636,21 +635,22 @@ def fit_fold(
     )
 
 
-def _by_kernel(encoded: EncodedRows, settings: Sequence[Parameters]) -> list[list[int]]:
+def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
     """Return the numbers of settings that are fitted together.
 
-    Those of one kernel go on from each other's solutions. Many that differ in the
-    factor alone share no more than a first pass, and are divided.
+    Those of one kernel go on from each other's solutions. If all of them differ in the
+    factor alone, they share no more than a first pass, and are divided.
     """
-    if not encoded.recipe.has_kernel:
+    if not recipe.has_kernel:
         return [[number] for number in range(len(settings))]
+    components = RecipeComponents(recipe)
     order = by_shared_work(settings)
     together = []
     for _, group in groupby(order, key=lambda number: kernel_of(settings[number])):
         numbers = [*group]
         most = len(numbers)
-        if len(encoded.families([settings[number] for number in numbers])) == 1:
-            most = MOST_FACTORS
+        if len(components.families([settings[number] for number in numbers])) == 1:
+            most = MAX_FACTORS_OF_TASK
         for start in range(0, len(numbers), most):
             together.append(numbers[start : start + most])
     return together

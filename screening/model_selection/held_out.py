@@ -364,12 +364,12 @@ def _compete(
     """
     settings = search.settings
     later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
-    tasks = tasks_of(rows, fold, settings, keeps_machines)
+    tasks = tasks_of(rows, fold, settings, keeps_machines=keeps_machines)
     fits = yield from fitted(tasks, later_work)
     decisions = _by_setting(fits, len(settings))
     with_factor = search.second_round(decisions, rows.target, fold)
     if with_factor:
-        tasks = tasks_of(rows, fold, with_factor, keeps_machines)
+        tasks = tasks_of(rows, fold, with_factor, keeps_machines=keeps_machines)
         later_fits = yield from fitted(tasks, later_work)
         later = _by_setting(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from screening.data.refused_cells import SCHEMA
 from screening.errors import CohortError
-from screening.files import temporary_folder_named
+from screening.files import discard, temporary_folder_named
 from screening.scoring.rows import write_table
 from screening.store.publishing import write_whole
 
@@ -28,14 +28,17 @@ def refused_file(
     if path is None:
         yield None
         return
-    with TemporaryFile() as lines_file:
+    with ExitStack() as stack:
+        lines_file = TemporaryFile()  # noqa: SIM115
+        stack.callback(discard, lines_file)
 
         def add(lines: pa.Table, header: bool = False) -> None:
             with temporary_folder_named():
                 write_table(lines_file, [lines], header)
 
         def write() -> None:
-            lines_file.seek(0)
+            with temporary_folder_named():
+                lines_file.seek(0)
             write_whole(Path(path), lines_file.read())
 
         add(SCHEMA.empty_table(), header=True)

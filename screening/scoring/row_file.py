@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from screening.files import discard
 from screening.io.parquet_join import ParquetJoin
 from screening.store.model import OUT_OF_BOUNDS
 
 # Rows of the table whose scored rows are a row group.
 GROUP_ROWS = 1 << 16
-# Listed rows that are read back, and sorted, at a time.
+# Most listed rows that are read back, and sorted, at a time.
 LISTED_ROWS = 1 << 14
 # Texts of few values; a dictionary of any other column only takes time.
 FEW_VALUES = ("group", "class", "predicted", "state")
@@ -106,7 +107,9 @@ class RowGroupEncoder:
                     self._sink = pa.OSFile(str(self._path), "wb")
                 self._writer = _open_writer(self._sink, group.schema)
             self._writer.write_table(group)
-            self._listed.append(group.filter(is_listed(group)))
+            listed = group.filter(is_listed(group))
+            if listed.num_rows:
+                self._listed.append(listed)
 
     def finish(self) -> EncodedGroups | None:
         """Return all rows; None if there are none."""
@@ -264,7 +267,7 @@ class ListedCopy:
     def __init__(self, folder: Path, schema: pa.Schema):
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115
         self._writer = pa.ipc.new_stream(self._file, schema)
-        finalize(self, self._file.close)
+        finalize(self, discard, self._file)
 
     def append(self, rows: pa.Table) -> None:
         """Append rows that are listed."""

@@ -76,7 +76,7 @@ class Rows:
         Rows of equal scores rank in that order.
         """
         column = "rank" if "rank" in self.schema.names else "score"
-        batches = [batch[column].to_numpy() for batch in self._flagged([column])]
+        batches = (batch[column].to_numpy() for batch in self._flagged([column]))
         values = np.concatenate([np.zeros(0), *batches])
         if column == "rank":
             return values.astype(np.uint32)
@@ -297,8 +297,7 @@ def write_flagged(path: Path, rows: Rows, jobs: int = 1) -> None:
         jobs = 1
     columns = listed_columns(rows.schema)
     with rows.by_rank(columns) as pieces, path.open("wb") as file:
-        # The allocator keeps what rows were ranked in, and later each process what it
-        # wrote lines in.
+        # The allocator would keep the memory that ranking took while lines are written.
         pa.default_memory_pool().release_unused()
         tasks = [(piece, number == 0) for number, piece in enumerate(pieces)]
         for lines in in_parallel(_lines_of, tasks, jobs=jobs):
@@ -310,6 +309,7 @@ def _lines_of(piece: Path, header: bool) -> bytes:
     """Return the lines of `flagged.csv` for a file that `Rows.by_rank` wrote."""
     lines = BytesIO()
     write_table(lines, [as_listed(ranked_rows(piece))], header)
+    # A process would keep it for as long as it lives.
     pa.default_memory_pool().release_unused()
     return lines.getvalue()
 

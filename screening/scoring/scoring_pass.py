@@ -113,11 +113,11 @@ class _Pass:
 
     def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
-        for rows, scored, hashes in self._results():
+        for rows, scored, hashes_path in self._results():
             id_hashes = scored.id_hashes
-            if hashes is not None:
-                id_hashes = [np.fromfile(hashes, np.uint64)]
-                hashes.unlink()
+            if hashes_path is not None:
+                id_hashes = [np.fromfile(hashes_path, np.uint64)]
+                hashes_path.unlink()
             self.reading.add(scored.counts, id_hashes, scored.refused)
             if rows is not None and scored.part is not None and self.reading.is_sound:
                 self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
@@ -182,7 +182,8 @@ class _Pass:
 _EncodedPiece = tuple[EncodedGroups | None, ScoredPiece, Path | None]
 """A piece that was scored, whose rows are encoded; None if there are none.
 
-The path is of a file with the hashes of its ids, where the piece has none.
+The path is of a file with the hashes of the ids, which the piece then lacks; None if
+they are there.
 """
 
 
@@ -201,13 +202,13 @@ def _score(
     path = None if folder is None else folder / uuid4().hex
     encoder = RowGroupEncoder(path)
     scored = scorer.score_piece(piece, encoder.append, is_sound, drift_limit)
-    if path is None:
+    if path is None or not scored.id_hashes:
         return encoder.finish(), scored, None
-    hashes = path.with_suffix(".hashes")
-    with hashes.open("wb") as file:
-        for block_hashes in scored.id_hashes:
-            file.write(block_hashes.tobytes())
-    return encoder.finish(), replace(scored, id_hashes=[]), hashes
+    hashes_path = path.with_suffix(".hashes")
+    with hashes_path.open("wb") as file:
+        for hashes in scored.id_hashes:
+            file.write(hashes.tobytes())
+    return encoder.finish(), replace(scored, id_hashes=[]), hashes_path
 
 
 @dataclass(frozen=True)
