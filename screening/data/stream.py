@@ -64,8 +64,9 @@ from screening.threads import run_in_threads
 BATCH_ROWS = 65536
 # Rows whose hashed ids stay in memory; those of more rows go to a file.
 UNFILED_ROWS = 1 << 20
-# Hashes that a thread sorts at a time.
-HELD_ROWS = 1 << 21
+# Hashes that a thread sorts at a time; more if there would be too many parts.
+HELD_ROWS = 1 << 20
+MAX_PARTS = 32
 # Hashes that are read at a time.
 READ_ROWS = 1 << 17
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
@@ -937,17 +938,12 @@ class DuplicateIds:
         """
         # Equal hashes have equal low bits: a part is the hashes with the same ones.
         n_parts = 1
-        while n_parts * HELD_ROWS < self.n_rows:
+        while n_parts * HELD_ROWS < self.n_rows and n_parts < MAX_PARTS:
             n_parts *= 2
         repeated = [np.zeros(0, np.uint64)]
 
         def find_repeats(part: int) -> None:
-            parts = []
-            for block in self._read():
-                # 0 stands for no id.
-                is_in_part = (block & (n_parts - 1) == part) & (block != 0)
-                parts.append(block[is_in_part])
-            hashes = np.concatenate(parts)
+            hashes = np.concatenate([*self._part(part, n_parts)])
             hashes.sort()
             repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
 
@@ -960,6 +956,12 @@ class DuplicateIds:
             rows.append(n_above + np.flatnonzero(hashes[nearest] == block))
             n_above += len(block)
         return hashes, np.concatenate(rows)
+
+    def _part(self, part: int, n_parts: int) -> Iterator[np.ndarray]:
+        """Yield the hashes whose low bits are the number of a part."""
+        for block in self._read():
+            # 0 stands for no id.
+            yield block[(block & (n_parts - 1) == part) & (block != 0)]
 
     def _read(self) -> Iterator[np.ndarray]:
         """Yield the hashes in the order of rows; threads take turns to read."""
