@@ -125,10 +125,11 @@ def _is_known(report: Mapping[str, Any]) -> bool:
 
 def _note_copy(erasure: Erasure) -> None:
     """Say if the ledger is a copy of another site's."""
-    if erasure.original is not None:
+    original = erasure.reach.original
+    if original is not None:
         note(
-            f"this ledger is a copy of {erasure.original}: only this copy and the "
-            "folders that were named are touched"
+            f"this ledger is a copy of {original}: only this copy and the folders that "
+            "were named are touched"
         )
 
 

@@ -106,6 +106,7 @@ def score_command(
     prepare_for_scoring(cohort, jobs, cluster)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
+    from screening.ledger.reach import refuse_copy_at
     from screening.scoring.score import score
     from screening.store.loading import load_model
 
@@ -114,6 +115,9 @@ def score_command(
     _refuse_without_page(publish, shadow, mode or group)
     _refuse_without_ledger(ledger, force or replace is not None, series)
     key = options.public_key_from(require_signature)
+    if ledger:
+        # Before the folder of pages is made, which may be the original's.
+        refuse_copy_at(ledger)
     # What stands in the way of a copy is refused before the night is scored.
     pages = _prepared_pages(publish, mode, group)
     # Before the ledger, which a command that is refused for its model does not begin.

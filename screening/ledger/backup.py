@@ -27,7 +27,7 @@ from screening.ledger.database import (
     open_ledger,
     url_of,
 )
-from screening.ledger.location import N_SHOWN_DIGITS
+from screening.ledger.location import N_SHOWN_DIGITS, original_of
 from screening.ledger.trail import Head
 from screening.ledger.trail import head as trail_head
 from screening.ledger.verifying import verify
@@ -65,10 +65,13 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
     Unchained
         If the ledger is not as it was written.
     UsageError
-        If the folder cannot be written, or `pg_dump` is missing or fails.
+        If the folder cannot be written, `pg_dump` is missing or fails, or `keep` is
+        given for a copy of another site's ledger.
     """
     if keep is not None and keep < 1:
         raise UsageError("`keep` is at least 1", parameters=["keep"])
+    if keep is not None:
+        _refuse_keep_in_copy(place, folder)
     is_file = file_of(place) is not None
     ending = SQLITE_ENDING if is_file else SERVER_ENDING
     identity = _identity(place)
@@ -84,6 +87,18 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
         for old in _others_of(target, identity)[keep - 1 :]:
             old.unlink()
     return target, head
+
+
+def _refuse_keep_in_copy(place: str, folder: Path) -> None:
+    """Raise UsageError if a ledger is a copy: its original names backups alike."""
+    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+        original = original_of(connection)
+    if original is not None:
+        raise UsageError(
+            f"this ledger is a copy of {original}, and backups in {folder} may be the "
+            "original's; leave out `keep`",
+            parameters=["keep"],
+        )
 
 
 def restore(backup: Path, place: str) -> tuple[Head, Path | None]:

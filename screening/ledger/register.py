@@ -20,7 +20,12 @@ from screening.errors import UsageError
 from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, Relocated, append
-from screening.ledger.location import ledger_file, location_part, stated_location
+from screening.ledger.location import (
+    ledger_file,
+    location_part,
+    original_of,
+    stated_location,
+)
 from screening.ledger.trail import Part, reason_of, text_part
 
 # Stands for the digest of what a command is about to write: nothing was written yet.
@@ -100,8 +105,11 @@ def may_be_replaced(ledger: Ledger, key: str, place: str | Path) -> bool:
     """Return True if an export of a run lies at a place and nobody else's work.
 
     That is so if the command that was to write it did not end, or if it is as written.
+    In a copy of a site's ledger none is: the exports are the original's.
     """
     with ledger.reading() as connection:
+        if original_of(connection) is not None:
+            return False
         is_there = ARTEFACTS.c.place == _written(place, site_folder(connection))
         artefacts = current_artefacts(connection, is_there)
     states = ("unfinished", "as written")

@@ -28,14 +28,13 @@ from screening.files import digest_of, is_hidden
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, ArtefactKind
 from screening.ledger.erasing import Scope, erase, unreached
-from screening.ledger.location import original_of
 from screening.ledger.model_registry import record_sealed
+from screening.ledger.reach import Reach, reach_of
 from screening.ledger.register import (
     DIRECTORIES,
     current_artefacts,
     hand_out,
     runs_naming,
-    site_folder,
     state_of,
 )
 from screening.model_selection.revising import (
@@ -233,13 +232,18 @@ class Erasure:
         """Remove what killed writers left at, below or beside a folder."""
         for root in filter(None, (self.models, self.runs)):
             top = root.resolve()
+            if not self.reach.covers(top, is_directory=True):
+                continue
             folders = [top]
-            folders += [path for path in find_named(root, "*") if path.is_dir()]
+            for path in find_named(root, "*"):
+                if path.is_dir() and self.reach.covers(path, is_directory=True):
+                    folders.append(path)
             if self.scope.patient is not None:
                 self._remove_pieces(top, folders)
             if not self.dry_run:
-                for folder in [*folders, top.parent]:
+                for folder in folders:
                     sweep(folder)
+                sweep(top.parent, top.name)
 
     def _remove_pieces(self, top: Path, folders: Sequence[Path]) -> None:
         """Remove the pieces that killed commands left for the next attempt."""
@@ -289,35 +293,16 @@ class Erasure:
             return None
         return self._remove(artefact, state)
 
+    @cached_property
+    def reach(self) -> Reach:
+        """The folders in which anything is written or removed."""
+        with self.ledger.reading() as connection:
+            return reach_of(connection, (self.runs, self.models, self.pages))
+
     def _is_within_reach(self, artefact: Artefact) -> bool:
-        """Return True if a place lies in the site or in a folder that was named.
-
-        A register can be a copy's, or forged: it alone is no leave to delete, and `..`
-        or a link on the way leads elsewhere.
-        """
-        place = artefact.place
-        if artefact.what in DIRECTORIES:
-            target = place.resolve()
-        else:
-            target = place.parent.resolve() / place.name
-        return any(target.is_relative_to(folder) for folder in self._folders)
-
-    @cached_property
-    def _folders(self) -> list[Path]:
-        """The folders that were named, and the site's unless its ledger is a copy."""
-        named = [self.runs, self.models, self.pages]
-        folders = [folder.resolve() for folder in named if folder is not None]
-        with self.ledger.reading() as connection:
-            site = site_folder(connection)
-        if site is not None and self.original is None:
-            folders.append(site)
-        return folders
-
-    @cached_property
-    def original(self) -> str | None:
-        """The site that the ledger is a copy of, in words; None for an original."""
-        with self.ledger.reading() as connection:
-            return original_of(connection)
+        """Return True if what lies at an artefact's place may be erased."""
+        is_directory = artefact.what in DIRECTORIES
+        return self.reach.covers(artefact.place, is_directory=is_directory)
 
     def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
         """Return why a place outside is left; None if nothing would go there."""
@@ -325,16 +310,7 @@ class Erasure:
         reason = probe._erase(artefact, is_named)
         if reason is None and not any(probe.places.values()):
             return None
-        if self.original is not None:
-            return (
-                f"this ledger is a copy of {self.original}, and this lies outside the "
-                "folders that were named, so it was left; if it is the copy's, name "
-                "its folder with --runs, --models or --pages"
-            )
-        return (
-            "it lies outside the ledger's folder and the folders that were named, so "
-            "it was left; name its folder with --runs, --models or --pages"
-        )
+        return self.reach.refusal
 
     def _rewrite(self, artefact: Artefact) -> None:
         """Write a directory anew; models and comparisons hold single patients alone."""
@@ -514,7 +490,7 @@ class Erasure:
         return any(_of_patient(batch, patient).any() for batch in batches)
 
     def _copies_of(self, page: Path, key: str | None) -> list[Path]:
-        """Return the copies for readers that are, byte for byte, a run's page.
+        """Return the copies in reach that are, byte for byte, a run's page.
 
         Of a run the register may know more than an attempt that was killed came to
         write, so the files themselves are compared.
@@ -527,7 +503,9 @@ class Erasure:
             place = artefact.place
             is_of_run = artefact.sha256 == digest or artefact.key == key
             is_copy = artefact.what == "page" and place != page and place.is_file()
-            if is_copy and is_of_run and digest_of(place) == digest:
+            if not (is_copy and is_of_run and self.reach.covers_copy(place)):
+                continue
+            if digest_of(place) == digest:
                 copies.append(place)
         return copies
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from screening.errors import ScreenError, UsageError, VerdictError, of_system
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
+from screening.ledger.location import refuse_copy
 from screening.ledger.verdicts import read_verdict_file, review
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
@@ -56,7 +57,11 @@ def read_inbox(
     ------
     UsageError
         If the folder cannot be read or written, or is a run or model directory.
+    ModelError
+        If the ledger is a copy: the folder may be the original's, and stays as it is.
     """
+    with ledger.reading() as connection:
+        refuse_copy(connection)
     for kind, files in FILES.items():
         if (folder / files[0]).exists():
             raise UsageError(

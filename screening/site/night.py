@@ -29,6 +29,7 @@ from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy
 from screening.ledger.nights import published
+from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
 from screening.ledger.site_nights import enter_site_night
 from screening.ledger.status import Suppressions, suppressions_of
@@ -297,6 +298,8 @@ def run_night(
     names = set(only or network.series)
     today = str(datetime.date.today())
     began = time.monotonic()
+    # Before any folder is touched: those of NIGHT.toml may be the original's.
+    refuse_copy_at(network.ledger)
     with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
             folders = [network.folder, network.site.runs]

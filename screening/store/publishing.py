@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -338,10 +339,14 @@ def _beside(target: Path, ending: str) -> Path:
     return target.with_name(f".{target.name}.{ending}")
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead processes left in a folder: their locks can be acquired."""
+def sweep(folder: Path, name: str = "*") -> None:
+    """Remove what dead processes left in a folder: their locks can be acquired.
+
+    `name`: only what was to become this file or directory.
+    """
     own_locks = {_beside(held.target, _LOCK) for held in _held}
-    for path in set(folder.glob(f".*.{_LOCK}")) - own_locks:
+    pattern = name if name == "*" else escape(name)
+    for path in set(folder.glob(f".{pattern}.{_LOCK}")) - own_locks:
         with suppress(OSError):
             if path.is_file() and not path.is_symlink():
                 name = path.name[1 : -len(f".{_LOCK}")]

@@ -1,0 +1,127 @@
+"""What a command on a ledger may write or delete.
+
+A register is no leave by itself: it may be a copy's, or forged, and then lists files of
+another site. Whatever writes, draws again or deletes files of a ledger asks `Reach`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from screening.errors import UsageError
+from screening.ledger.database import open_ledger
+from screening.ledger.location import (
+    ledger_file,
+    original_of,
+    refuse_copy,
+    stated_location,
+)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The folders that belong to a ledger.
+
+    Parameters
+    ----------
+    folders : tuple of Path
+        The site's folder unless the ledger is a copy, and those that were named.
+    original : str, optional
+        The site that the ledger is a copy of, in words; None for an original.
+    foreign : Path, optional
+        The folder of that site, which is never in reach of a copy.
+    """
+
+    folders: tuple[Path, ...] = ()
+    original: str | None = None
+    foreign: Path | None = None
+
+    def covers(self, place: Path, *, is_directory: bool = False) -> bool:
+        """Return True if a place lies in a folder of the ledger.
+
+        `..` or a link on the way leads elsewhere. A directory may itself be a link; a
+        link in the place of a file is the file that is written or removed.
+        """
+        if is_directory:
+            target = place.resolve()
+        else:
+            target = place.parent.resolve() / place.name
+        if self.foreign is not None and target.is_relative_to(self.foreign):
+            return False
+        return any(target.is_relative_to(folder) for folder in self.folders)
+
+    def covers_copy(self, page: Path) -> bool:
+        """Return True if a page may be drawn again that is, byte for byte, a run's.
+
+        Pages of an original may be published anywhere. A copy's register lists pages of
+        the original, which have the same bytes.
+        """
+        return self.original is None or self.covers(page)
+
+    @property
+    def refusal(self) -> str:
+        """Why a place outside is left, and what to do."""
+        if self.original is None:
+            return (
+                "it lies outside the ledger's folder and the folders that were named, "
+                "so it was left; name its folder with --runs, --models or --pages"
+            )
+        return (
+            f"this ledger is a copy of {self.original}, and this lies outside the "
+            "folders that were named, so it was left; if it is the copy's, name its "
+            "folder with --runs, --models or --pages"
+        )
+
+
+def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Reach:
+    """Return what is in reach of a ledger.
+
+    Parameters
+    ----------
+    connection : Connection
+    named : iterable of Path or None
+        Folders that the user named. In a copy, a link that leads out of the copy's own
+        folder does not name the folder behind it: it was copied with the rest.
+    """
+    file = ledger_file(connection)
+    site = None if file is None else file.parent
+    original = original_of(connection)
+    folders = []
+    for folder in filter(None, named):
+        target = folder.resolve()
+        is_link_out = site is not None and not target.is_relative_to(site)
+        if original is None or not (is_link_out and _lies_in(folder, site)):
+            folders.append(target)
+    if site is not None and original is None:
+        folders.append(site)
+    foreign = None
+    if file is not None and original is not None:
+        foreign = Path(str(stated_location(connection))).parent
+        # A copy below the original, or above it, has a folder of its own within.
+        if site is not None and site.is_relative_to(foreign):
+            foreign = None
+    return Reach(tuple(folders), original, foreign)
+
+
+def refuse_copy_at(place: str) -> None:
+    """Raise ModelError if the ledger at a place is a copy of another site's.
+
+    For commands that touch folders of the site before they enter anything. Where no
+    ledger can be opened there is nothing to refuse yet.
+    """
+    with (
+        suppress(UsageError),
+        open_ledger(place, read_only=True) as ledger,
+        ledger.reading() as connection,
+    ):
+        refuse_copy(connection)
+
+
+def _lies_in(folder: Path, site: Path | None) -> bool:
+    """Return True if a path, as it is written, lies in a site's folder."""
+    return site is not None and folder.absolute().is_relative_to(site)
