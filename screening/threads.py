@@ -51,7 +51,8 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
 
 def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
     """Call task(item) for every item, in ``n_threads()`` threads."""
-    threads = min(n_threads(), len(items))
+    # Counting the cores reads files of the control group.
+    threads = min(n_threads(), len(items)) if len(items) > 1 else 1
     if threads <= 1:
         for item in items:
             task(item)

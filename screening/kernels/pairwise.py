@@ -599,44 +599,8 @@ def _kernels_from_distances(distances, start, stop, rate, out):
             row[t] = exp2_of_product(distance[t], rate)
 
 
-@njit(inline="always")
-def _add_centre(i, acc, rates, ends, weights, value, part):
-    """Add the weighted kernels of centre i, at distances acc, to the partial sums."""
-    block = acc.size
-    o = 0
-    for q in range(ends.size):
-        rate = rates[q, i]
-        if ends[q] == o + 1:
-            w = weights[i, o]
-            row = part[o]
-            if w != 0.0:
-                for t in range(block):
-                    row[t] = fma(w, exp2_of_product(acc[t], rate), row[t])
-            o += 1
-            continue
-        for t in range(block):
-            value[t] = exp2_of_product(acc[t], rate)
-        while o < ends[q]:
-            w = weights[i, o]
-            if w != 0.0:
-                row = part[o]
-                for t in range(block):
-                    row[t] = fma(w, value[t], row[t])
-            o += 1
-
-
-@njit(inline="always")
-def _flush_partial_sums(part, total):
-    """Add the partial sums to the totals and set them to 0."""
-    n_outputs, block = total.shape
-    for o in range(n_outputs):
-        whole = total[o]
-        row = part[o]
-        for t in range(block):
-            whole[t] += row[t]
-            row[t] = 0.0
-
-
+# One function on purpose: with the body of the loop in an inlined helper, LLVM does not
+# vectorize it as a whole, and 20,000 rows by 2,600 centres take 24 ms in place of 14.
 @njit(nogil=True, cache=True)
 def _sweep_rows(
     x, start, stop, centres, kind, rates, ends, weights, panels, workspace, total, out
@@ -653,6 +617,7 @@ def _sweep_rows(
     use_widest_vectors()
     control_word = flush_subnormals()
     n_centres = len(centres)
+    n_terms = len(ends)
     n_outputs, block = total.shape
     tile = workspace[:4]
     value = workspace[4]
@@ -663,9 +628,35 @@ def _sweep_rows(
         for i in range(n_centres):
             if i % CENTRES == 0:
                 tile_distances(panels, centres, i, kind, tile)
-            _add_centre(i, tile[i % CENTRES], rates, ends, weights, value, part)
+            acc = tile[i % CENTRES]
+            o = 0
+            for q in range(n_terms):
+                rate = rates[q, i]
+                if ends[q] == o + 1:
+                    # A term of one output needs no kernel values kept.
+                    w = weights[i, o]
+                    row = part[o]
+                    if w != 0.0:
+                        for t in range(block):
+                            row[t] = fma(w, exp2_of_product(acc[t], rate), row[t])
+                    o += 1
+                    continue
+                for t in range(block):
+                    value[t] = exp2_of_product(acc[t], rate)
+                while o < ends[q]:
+                    w = weights[i, o]
+                    if w != 0.0:
+                        row = part[o]
+                        for t in range(block):
+                            row[t] = fma(w, value[t], row[t])
+                    o += 1
             if i % _PARTIAL_SUM == _PARTIAL_SUM - 1 or i == n_centres - 1:
-                _flush_partial_sums(part, total)
+                for o in range(n_outputs):
+                    whole = total[o]
+                    row = part[o]
+                    for t in range(block):
+                        whole[t] += row[t]
+                        row[t] = 0.0
         for o in range(n_outputs):
             for t in range(width):
                 out[first + t, o] = total[o, t]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from inspect import signature
-from itertools import islice, product, starmap
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -376,15 +377,21 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
 
 def list_recipes() -> list[Recipe]:
     """Return all shipped recipes by name, not checked against their components."""
-    recipes = list(starmap(_parse, _shipped()))
+    recipes = [
+        _parse(file.read_text(encoding="utf-8"), file.name)
+        for file in _shipped_files().values()
+    ]
     return sorted(recipes, key=lambda recipe: recipe.name)
 
 
-def _shipped() -> Iterator[tuple[str, str]]:
-    """Yield the text and file name of each shipped recipe."""
-    for entry in files("screening.models").iterdir():
-        if entry.name.endswith(".toml"):
-            yield entry.read_text(encoding="utf-8"), entry.name
+def _shipped_files() -> dict[str, Traversable]:
+    """Return the file of each shipped recipe by the recipe's name."""
+    entries = files("screening.models").iterdir()
+    return {
+        entry.name.removesuffix(".toml"): entry
+        for entry in entries
+        if entry.name.endswith(".toml")
+    }
 
 
 def _read_text(name_or_path: str | Path) -> tuple[str, str]:
@@ -398,12 +405,13 @@ def _read_text(name_or_path: str | Path) -> tuple[str, str]:
             raise RecipeError(
                 f"cannot read the recipe {path.name}: {type(error).__name__}"
             ) from None
-    shipped = {source: text for text, source in _shipped()}
-    if f"{name}.toml" not in shipped:
-        names = sorted([source.removesuffix(".toml") for source in shipped])
+    shipped = _shipped_files()
+    if name not in shipped:
+        names = sorted(shipped)
         possible = did_you_mean(name, names) or "; there are " + ", ".join(names)
         raise RecipeError(f"no recipe {name!r}{possible}")
-    return shipped[f"{name}.toml"], f"{name}.toml"
+    file = shipped[name]
+    return file.read_text(encoding="utf-8"), file.name
 
 
 def _parse(text: str, source: str, nested: bool = False) -> Recipe:
