@@ -83,6 +83,17 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def database(socket: str, name: str) -> str:
+    """Make an empty database and return its URL, which has no options."""
+    import psycopg
+
+    with psycopg.connect(
+        host=socket, user="screen", dbname="postgres", autocommit=True
+    ) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"postgresql+psycopg://screen@/{name}?host={socket}"
+
+
 def schema(socket: str, name: str) -> str:
     """Make an empty schema and return the URL of a connection that sees no other."""
     import psycopg

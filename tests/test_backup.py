@@ -1,14 +1,19 @@
 """A backup is dated, private and verified; restored, it is the ledger again."""
 
 import os
+import re
+import shutil
 import sqlite3
 import stat
+import subprocess
 import threading
 import time
 from pathlib import Path
 
+import ledger_places
 import pytest
 from commands import as_json, screen
+from flow_cohorts import night_of_patients, written
 from written_files import names_in
 
 from screening import open_ledger
@@ -18,6 +23,21 @@ from screening.ledger.backup import back_up, restore
 from screening.ledger.database import file_of
 from screening.ledger.entries import Reserved, append
 from screening.ledger.trail import head
+
+RUNBOOK = Path(__file__).parents[1] / "docs" / "runbook.md"
+# The first of the statements that the runbook names for PostgreSQL.
+VACUUM = re.compile(r"```sql\n(.*?;)", re.DOTALL)
+SITE = """
+[site]
+title = "County"
+ledger = "{ledger}"
+runs = "runs"
+jobs = 1
+
+[series.ward]
+model = "{model}"
+cohort = "{{date}}.csv"
+"""
 
 
 def enter(place: str, night: str) -> None:
@@ -143,6 +163,75 @@ def test_bad_dump_is_put_right(new_place, tmp_path):
 
     assert last(place) == before
     screen("history", "--ledger", place, "--verify")
+
+
+PROGRAMS = [binary.parent for binary in ledger_places.BINARIES]
+ONE_VERSION = "this Debian has one version of PostgreSQL"
+
+
+@pytest.mark.parametrize("version", [-1, 0], ids=["newest", "oldest"])
+def test_backup_of_site_on_server(
+    postgres, logistic_model, tmp_path, monkeypatch, version
+):
+    """A site whose ledger is in a database of its own goes on from its backup, by the
+    real programs: what came later is gone, and is scored again.
+    """
+    if version == 0 and len(PROGRAMS) < 2:
+        pytest.skip(ONE_VERSION)
+    path = f"{PROGRAMS[version]}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    place = ledger_places.database(postgres, f"site{abs(version)}")
+    file = tmp_path / "NIGHT.toml"
+    file.write_text(SITE.format(ledger=place, model=logistic_model))
+    for day in (1, 2):
+        night = night_of_patients(60, seed=day)
+        written(night, tmp_path / f"2026-03-0{day}.csv")
+    screen("run", file, "--date", "2026-03-01")
+    answer = as_json("ledger", "backup", place, "--to", tmp_path / "kept")
+    screen("run", file, "--date", "2026-03-02")
+    connect = ["psql", "--no-psqlrc", "--host", postgres, "--user", "screen"]
+    drop = [*connect, "--dbname", f"site{abs(version)}", "--command"]
+    subprocess.run(
+        [*drop, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"], check=True
+    )
+    screen("status", "--site", file, code=5)
+
+    back = as_json("ledger", "restore", place, "--from", answer["backup"])
+
+    assert back["head"] == answer["head"]
+    screen("history", "--ledger", place, "--verify")
+    shutil.rmtree(tmp_path / "runs/ward/2026-03-02")
+    screen("run", file, "--date", "2026-03-02")
+    subprocess.run([*drop, *VACUUM.findall(RUNBOOK.read_text())], check=True)
+    screen("history", "--ledger", place, "--verify")
+
+
+def test_backup_with_blank_in_url(postgres, tmp_path):
+    """Words of the URL that have blanks reach the programs as they are."""
+    place = ledger_places.database(postgres, "blank")
+    place += "&application_name=night%20of+wards&options=-c%20work_mem%3D8MB"
+    enter(place, "2026-03-01")
+
+    path, made = back_up(place, tmp_path / "backups")
+
+    assert restore(path, place)[0] == made
+
+
+def test_dump_of_another_schema(postgres, tmp_path):
+    """A dump of the original's schema is not restored for a copy in another one: the
+    original's tables would be replaced.
+    """
+    original = ledger_places.schema(postgres, "ward_original")
+    copy = ledger_places.schema(postgres, "ward_copy")
+    enter(original, "2026-03-01")
+    path, _ = back_up(original, tmp_path / "backups")
+    enter(original, "2026-03-02")
+    before = last(original)
+
+    with pytest.raises(UsageError, match="leads to ward_copy; nothing was changed"):
+        restore(path, copy)
+
+    assert last(original) == before
 
 
 def test_dump_of_something_else(new_place, tmp_path):

@@ -543,6 +543,43 @@ def test_forget_export_behind_link(site):
     assert moved.exists()
 
 
+def test_forget_moved_export_beside_ledger(site):
+    """Where an export beside the ledger was moved, the answer names neither the ledger
+    nor a table that has the patient: nothing could make them again.
+    """
+    ledger = site / "screening.db"
+    out = site / "flagged.csv"
+    on_ledger = ["--ledger", ledger]
+    screen("export", site / "runs/1", "--to", "csv", "--out", out, *on_ledger)
+    shutil.move(out, site.with_name("moved.csv"))
+    tables = [site / "outcomes.csv", site / "letter.html", Path(f"{ledger}-wal.kept")]
+    for path in tables:
+        path.write_text(f"<p>{SECRET}</p>\n")
+    empty = site / "empty.csv"
+    empty.touch()
+
+    told = as_json("forget", SECRET, *on_ledger)
+
+    assert told["left"] == []
+    assert all(SECRET in path.read_text() for path in tables)
+    assert ledger.exists()
+    assert empty.exists()
+
+
+def test_forget_forged_register_of_ledger(site):
+    """A register that lists the ledger itself as an export is no leave to delete it."""
+    ledger = site / "screening.db"
+    with open_ledger(ledger) as book:
+        forged = Artefact(what="case", place=ledger, sha256="0" * 64, patient=SECRET)
+        hand_out(book, forged)
+
+    told = as_json("forget", SECRET, *places(site), code=5)
+
+    assert told["removed"] == []
+    assert any(line.startswith(f"{ledger}: it is the ledger") for line in told["left"])
+    assert ledger.exists()
+
+
 @pytest.mark.parametrize("form", ["csv", "fhir"])
 def test_forget_export_since(site, form):
     """An export that says who is no longer flagged names patients of other nights."""

@@ -32,6 +32,7 @@ from screening.ledger.register import hand_out
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import follow, rebuild, verify
 from screening.schemas.run import VERDICTS
+from screening.scoring.mentions import mentions
 
 RUNBOOK = Path(__file__).parents[1] / "docs" / "runbook.md"
 # The statements that the runbook names for PostgreSQL.
@@ -327,6 +328,28 @@ def test_mention_either_unicode_form(form, ledger):
 
     counts = erase(ledger, WHY, Scope(patient=name))
     assert counts["mentions"] == 1
+
+
+@pytest.mark.parametrize("other", ["AB-1", "X/AB", "1AB", "AB.2", "AB_"])
+def test_mention_longer_id(other, ledger):
+    """A note on another patient whose id has this one as a part stays word for word."""
+    enter(ledger, night(1, ["AB", other]))
+    note = f"moved from {other} to AB, at the window"
+    verdict = Verdict(other, "unsure", "ward 7", "ab", note)
+    record_verdicts(ledger, "key of 2026-01-01", [verdict])
+
+    counts = erase(ledger, WHY, Scope(patient="AB"))
+
+    assert counts["mentions"] == 1
+    assert f"moved from {other} to [erased], at the window" in everything(ledger)
+
+
+@given(text=st.text("aAbB1-./ ,;:(", max_size=12))
+def test_mention_same_rule_in_notes_and_pages(text):
+    """An id ends in a note where it ends in a page."""
+    is_erased = "".join(Scope("AB").without(list(text))) != text
+
+    assert is_erased == mentions(text.encode(), "AB")
 
 
 def files_naming(cluster: Path, text: str) -> set[str]:

@@ -21,6 +21,8 @@ from screening.schemas.base import Reason
 from screening.schemas.model import IdShape
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 
+# Signs that join the parts of an id: Zx9-00123 is another id than 00123.
+_JOINTS = "-._/:+"
 # Key of hashes that do not outlive the command.
 HASH_KEY = "0123456789abcdef"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
@@ -172,6 +174,18 @@ def pattern_of(name: str) -> str:
     """Return a regular expression for an id in either Unicode form of its letters."""
     forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
     return f"(?:{'|'.join(map(re.escape, sorted(forms)))})"
+
+
+def word_pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern that finds an id in a text where it is no part of a longer id.
+
+    Signs such as "-" join the parts of an id: AB is not found in AB-1, nor in X/AB. One
+    rule for pages that name a patient and for notes from which an id is erased.
+    """
+    joints = re.escape(_JOINTS)
+    return re.compile(
+        rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
+    )
 
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:

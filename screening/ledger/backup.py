@@ -19,6 +19,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, ScreenError, UsageError
+from screening.io.database import engine_of
 from screening.ledger.database import (
     PROJECTED,
     TABLES,
@@ -151,7 +152,7 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
 
 def _restore_on_server(backup: Path, place: str) -> tuple[Head, Path | None]:
     """Restore a dump; put back what was there before if the dump is not verified."""
-    _refuse_other_dump(backup)
+    _refuse_other_dump(backup, place)
     kept = None
     before = _identity_if_whole(place)
     if _has_ledger(place):
@@ -237,13 +238,28 @@ def _copy_file(place: str, target: Path) -> None:
 
 def _dump(place: str, target: Path) -> None:
     """Dump the tables of a ledger on a server."""
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
-        schema = connection.scalar(sa.select(sa.func.current_schema()))
+    schema = _schema_of(place)
     tables = [
         f'--table="{schema}"."{name}"' for name in (*TABLES.tables, *PROJECTED.tables)
     ]
     options = ("--format=custom", "--no-owner", f"--file={target}", *tables)
     _run_client("pg_dump", place, *options)
+
+
+def _schema_of(place: str) -> str:
+    """Return the schema that a ledger's URL leads to; UsageError if it is missing."""
+    engine = engine_of(url_of(place), {"connect_timeout": WAIT_SECONDS})
+    try:
+        with engine.connect() as connection:
+            schema = connection.scalar(sa.select(sa.func.current_schema()))
+    except sa.exc.DBAPIError as error:
+        first = str(error.orig).strip().splitlines()[0]
+        raise UsageError(f"the ledger cannot be used: {first}") from None
+    finally:
+        engine.dispose()
+    if schema is None:
+        raise UsageError("the schema of the ledger's URL is missing; create it first")
+    return str(schema)
 
 
 def _has_ledger(place: str) -> bool:
@@ -258,12 +274,25 @@ def _has_ledger(place: str) -> bool:
     return True
 
 
-def _refuse_other_dump(backup: Path) -> None:
-    """Raise UsageError for a dump that holds tables of something else."""
+def _refuse_other_dump(backup: Path, place: str) -> None:
+    """Raise UsageError for a dump of other tables, or of another schema.
+
+    `pg_restore` replaces the tables of the schema that was dumped, wherever the ledger
+    is: those of an original, if a dump of it were restored for a copy.
+    """
     listing = _run_client("pg_restore", None, "--list", backup)
-    tables = set(re.findall(r" TABLE (?:DATA )?\S+ (\S+) ", listing))
+    found = re.findall(r" TABLE (?:DATA )?(\S+) (\S+) ", listing)
+    tables = {table for _, table in found}
     if not tables or tables - {*TABLES.tables, *PROJECTED.tables}:
-        raise UsageError(f"{backup} is no backup of a ledger; nothing was changed")
+        raise UsageError(f"{backup} is not a backup of a ledger; nothing was changed")
+    schemas = {name for name, _ in found}
+    schema = _schema_of(place)
+    if schemas != {schema}:
+        raise UsageError(
+            f"{backup} is of the schema {', '.join(sorted(schemas))}, and the ledger's "
+            f"URL leads to {schema}; nothing was changed. Restore it into a database "
+            "that has a schema of that name"
+        )
 
 
 def _verified(place: str) -> Head:
@@ -319,7 +348,7 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
     environment = dict(os.environ)
     if place is not None:
         url = url_of(place)
-        arguments.insert(1, f"--dbname={_address(url)}")
+        arguments.insert(1, f"--dbname={_connection_words(url)}")
         if url.password is not None:
             environment["PGPASSWORD"] = str(url.password)
     ended = subprocess.run(
@@ -334,10 +363,15 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
     return ended.stdout
 
 
-def _address(url: sa.URL) -> str:
-    """Return the URL for libpq: without the password, and with a limit on waiting."""
-    stated = url.query.get("options", "")
-    options = f"{stated} -c lock_timeout={WAIT_SECONDS}s".strip()
-    plain = url.set(drivername="postgresql", password=None)
-    plain = plain.update_query_dict({"options": options})
-    return plain.render_as_string(hide_password=False)
+def _connection_words(url: sa.URL) -> str:
+    """Return libpq's connection string: no password, and a limit on waiting.
+
+    A URL would not do: libpq reads no "+" in it as a blank.
+    """
+    from psycopg.conninfo import make_conninfo
+
+    _, words = url.get_dialect()().create_connect_args(url)
+    words.pop("password", None)
+    stated = words.get("options", "")
+    words["options"] = f"{stated} -c lock_timeout={WAIT_SECONDS}s".strip()
+    return make_conninfo("", **words)

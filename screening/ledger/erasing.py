@@ -23,7 +23,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.data.ids import pattern_of, short_hash
+from screening.data.ids import short_hash, word_pattern
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
@@ -91,8 +91,8 @@ class Scope:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Match the id as a word."""
-        return re.compile(rf"(?<!\w){pattern_of(str(self.patient))}(?!\w)")
+        """Match the id where it is no part of a longer id."""
+        return word_pattern(str(self.patient))
 
 
 _hash = cache(short_hash)

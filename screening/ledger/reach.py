@@ -35,11 +35,15 @@ class Reach:
         The site that the ledger is a copy of, in words; None for an original.
     foreign : Path, optional
         The folder of that site, which is never in reach of a copy.
+    ledger : Path, optional
+        The ledger's own file; neither it nor a file that SQLite keeps beside it is ever
+        in reach, whatever the register says.
     """
 
     folders: tuple[Path, ...] = ()
     original: str | None = None
     foreign: Path | None = None
+    ledger: Path | None = None
 
     def covers(self, place: Path, *, is_directory: bool = False) -> bool:
         """Return True if a place lies in a folder of the ledger.
@@ -53,7 +57,16 @@ class Reach:
             target = place.parent.resolve() / place.name
         if self.foreign is not None and target.is_relative_to(self.foreign):
             return False
+        if self.is_ledger(target):
+            return False
         return any(target.is_relative_to(folder) for folder in self.folders)
+
+    def is_ledger(self, place: Path) -> bool:
+        """Return True for the ledger's file, its side files and kept earlier ones."""
+        if self.ledger is None or place.parent.resolve() != self.ledger.parent:
+            return False
+        rest = place.name.removeprefix(self.ledger.name)
+        return rest != place.name and rest[:1] in ("", "-", ".")
 
     def covers_copy(self, page: Path) -> bool:
         """Return True if a page may be drawn again that is, byte for byte, a run's.
@@ -63,9 +76,10 @@ class Reach:
         """
         return self.original is None or self.covers(page)
 
-    @property
-    def refusal(self) -> str:
-        """Why a place outside is left, and what to do."""
+    def refusal(self, place: Path) -> str:
+        """Return why a place that is not covered is left, and what to do."""
+        if self.is_ledger(place):
+            return "it is the ledger, or a file of it, so it was left"
         if self.original is None:
             return (
                 "it lies outside the ledger's folder and the folders that were named, "
@@ -105,7 +119,7 @@ def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Re
         # A copy below the original, or above it, has a folder of its own within.
         if site is not None and site.is_relative_to(foreign):
             foreign = None
-    return Reach(tuple(folders), original, foreign)
+    return Reach(tuple(folders), original, foreign, file)
 
 
 def refuse_copy_at(place: str) -> None:

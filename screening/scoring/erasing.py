@@ -32,6 +32,7 @@ from screening.ledger.model_registry import record_sealed
 from screening.ledger.reach import Reach, reach_of
 from screening.ledger.register import (
     DIRECTORIES,
+    UNFINISHED,
     current_artefacts,
     hand_out,
     runs_naming,
@@ -74,6 +75,11 @@ LEFT_TABLE = (
     "a table of a database is not reached from here; export it again with "
     f"--force{MOVED}"
 )
+# Kinds that are pages. Every page begins with a document type and, in its head, the
+# policy of what it may load.
+HTML = ("page", "case", "copy")
+POLICY = b"Content-Security-Policy"
+N_HEAD_BYTES = 4096
 LEFT_UNREACHED = f"it cannot be reached; run this again once it can{MOVED}"
 
 
@@ -208,24 +214,26 @@ class Erasure:
                 if path.parent not in registered:
                     yield Artefact(what=kind, place=path.parent, sha256=None)
         for page in find_named(self.pages, "*"):
-            if page.is_file() and page not in registered:
+            if page not in registered and _is_page(page):
                 yield Artefact(what="page", place=page, sha256=digest_of(page))
 
     def _renamed(self, registered: Sequence[Artefact]) -> Iterator[Artefact]:
         """Yield files beside a registered one that is missing and may be it.
 
-        Readers rename pages. Bytes that were written for a run are still its, and what
-        names the patient is somebody's copy.
+        Readers rename pages, and change them. Bytes that were written for a run are
+        still its, and an altered page that names the patient is somebody's copy. Any
+        other file there, such as the ledger or a table, is not an artefact.
         """
         places = {artefact.place for artefact in registered}
         for folder, by_digest in _missing_files(registered).items():
+            has_page = any(missing.what in HTML for missing in by_digest.values())
             for path in sorted(folder.iterdir()):
                 if path in places or path.is_symlink() or not path.is_file():
                     continue
                 digest = digest_of(path)
                 if digest in by_digest:
                     yield by_digest[digest].replace(place=path, entry=0)
-                elif self._mentioned(path):
+                elif has_page and _is_page(path) and self._mentioned(path):
                     yield Artefact(what="page", place=path, sha256=digest)
 
     def _sweep(self) -> None:
@@ -306,11 +314,13 @@ class Erasure:
 
     def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
         """Return why a place outside is left; None if nothing would go there."""
+        if self.reach.is_ledger(artefact.place):
+            return self.reach.refusal(artefact.place)
         probe = replace(self, pages=artefact.place.parent, dry_run=True)
         reason = probe._erase(artefact, is_named)
         if reason is None and not any(probe.places.values()):
             return None
-        return self.reach.refusal
+        return self.reach.refusal(artefact.place)
 
     def _rewrite(self, artefact: Artefact) -> None:
         """Write a directory anew; models and comparisons hold single patients alone."""
@@ -340,11 +350,20 @@ class Erasure:
         """Remove what a command can make again; return why it was left, or None."""
         place = artefact.place
         if place.is_symlink():
-            return "a link lies there; remove it, and the file that was moved behind it"
+            return (
+                "a link lies there, and what it leads to was left; see whether that "
+                "names the patient, and remove the link"
+            )
         if state == "altered":
-            return "it is not as it was written, so it was left; remove it"
+            return (
+                "it is not as it was written, so it was left; keep elsewhere what "
+                "somebody added without the patient, and remove it"
+            )
         if artefact.what == "page":
-            return "its run directory is not there to draw it again from; remove it"
+            return (
+                "its run directory is not there to draw it again from; restore that, "
+                "or remove the page if nobody needs it"
+            )
         if state == "unfinished":
             return "its export did not end; export it again, or remove it"
         if place.is_dir() and not _is_of_export(place):
@@ -521,9 +540,21 @@ def _missing_files(
     missing = defaultdict[Path, dict[str | None, Artefact]](dict)
     for artefact in registered:
         is_file = artefact.what not in (*DIRECTORIES, "table")
-        if is_file and state_of(artefact) == "missing":
+        # Of what was never finished nothing is known: its digest is that of any empty
+        # file.
+        is_known = is_file and artefact.sha256 != UNFINISHED
+        if is_known and state_of(artefact) == "missing":
             missing[artefact.place.parent][artefact.sha256] = artefact
     return missing
+
+
+def _is_page(path: Path) -> bool:
+    """Return True if a file has the form of a page that this program draws."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(N_HEAD_BYTES)
+    return head.lstrip().lower().startswith(b"<!doctype html") and POLICY in head
 
 
 def _is_of_export(folder: Path) -> bool:

@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from screening.data.ids import pattern_of
+from screening.data.ids import word_pattern
 
-# Signs that join the parts of an id: Zx9-00123 is another id than 00123.
-_JOINTS = "-._/:+"
 # Styles of a page name nobody; an id such as 100% may stand there.
 _STYLES = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
 # Characters as JSON and JavaScript write them; two escapes may be one character.
@@ -34,10 +32,7 @@ def mentions(content: bytes, name: str) -> bool:
     if not name:
         return False
     text = _STYLES.sub("", content.decode("utf-8", "surrogateescape"))
-    joints = re.escape(_JOINTS)
-    pattern = re.compile(
-        rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
-    )
+    pattern = word_pattern(name)
     return any(pattern.search(spelling) for spelling in _spellings(text))
 
 
