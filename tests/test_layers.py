@@ -38,6 +38,7 @@ ROOMS = (
     "data",
     "monitoring",
     "contract",
+    "clock",
     "io",
     "schemas",
     "registry",

@@ -16,17 +16,17 @@ from sklearn.metrics import roc_auc_score
 from written_files import scores_in
 
 from screening import MaxFlagRate, train
+from screening.clock.windows import Known, Window, with_truth
+from screening.clock.zone import Clock
 from screening.contract.contract import Contract, OutcomeDefinition
-from screening.data.outcome_table import read_outcomes
+from screening.data.outcome_table import OutcomeColumns, read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.ledger.outcomes import _Nights, reasons_of_outcomes
 from screening.metrics.outcomes import (
-    Window,
     detected_events,
     lead_time,
     missed_cases,
     outcome_figures,
-    with_truth,
 )
 from screening.schemas.base import Estimate
 from screening.schemas.history import SensitivityAndPpv
@@ -34,6 +34,8 @@ from screening.schemas.model import CohortDeclaration
 from screening.store.model import save_model
 
 DAY = pd.Timedelta(days=1)
+UTC = Clock("UTC")
+WHO_AND_WHEN = OutcomeColumns("who", "when")
 FIRST = pd.Timestamp("2026-03-01")
 
 
@@ -42,8 +44,8 @@ def events_of(**times):
     lines = []
     for name, days in times.items():
         lines += [(name, FIRST + time * DAY) for time in days]
-    frame = pd.DataFrame(lines, columns=["patient", "time"])
-    return frame.astype({"time": "datetime64[us]"})
+    frame = pd.DataFrame(lines, columns=["unit", "time"])
+    return frame.astype({"time": "datetime64[us]"}).assign(name="")
 
 
 def rows_of(*lines):
@@ -51,6 +53,8 @@ def rows_of(*lines):
     frame = pd.DataFrame(lines, columns=["night", "patient", "flagged"])
     times = FIRST + frame["night"] * DAY
     frame["night"] = times.astype("datetime64[us]")
+    frame["at"] = frame["night"]
+    frame["unit"] = frame["patient"]
     frame["score"] = frame["flagged"].astype(float)
     frame["chance"] = 0.5
     frame["model"] = "m"
@@ -83,12 +87,12 @@ def test_truth_is_that_of_the_definition(nights, times, within, after, until):
     events = events_of(**times)
     rows = rows_of(*((night, name, False) for night, name in nights))
 
-    found = with_truth(rows, events, window, as_of)
+    found = with_truth(rows, Known(events), window, as_of)
 
     for night, name, truth in zip(
         found["night"], found["patient"], found["truth"], strict=True
     ):
-        of_patient = events.loc[events["patient"] == name, "time"]
+        of_patient = events.loc[events["unit"] == name, "time"]
         assert truth == brute_truth(night, of_patient, window, as_of)
 
 
@@ -97,7 +101,7 @@ def test_lead_time_is_of_unbroken_flags():
     of_b = [(night, "b", night < 2) for night in range(4)]
     rows = rows_of(*of_a, *of_b)
     events = events_of(a=[3.5], b=[3.5])
-    known = with_truth(rows, events, Window(24 * 9), FIRST + 30 * DAY)
+    known = with_truth(rows, Known(events), Window(24 * 9), FIRST + 30 * DAY)
 
     lead = lead_time(detected_events(known))
 
@@ -138,7 +142,7 @@ def test_lead_time_is_that_of_the_definition(flags):
         expected[name] = brute_lead(times, event)
     events = events_of(**{name: [6.5] for name in flags})
     as_of = FIRST + 30 * DAY
-    known = with_truth(rows_of(*lines), events, Window(24 * 9), as_of)
+    known = with_truth(rows_of(*lines), Known(events), Window(24 * 9), as_of)
 
     found = detected_events(known).set_index("patient").hours
 
@@ -157,10 +161,10 @@ def test_lead_time_by_subgroup_hides_few_events():
     events = events_of(**{name: [2.5] for name in "abcdef"})
     window = Window(24 * 9)
     as_of = FIRST + 30 * DAY
-    known = with_truth(rows, events, window, as_of)
+    known = with_truth(rows, Known(events), window, as_of)
 
     figures = outcome_figures(
-        known, window, as_of, None, {}, {"sex": "subgroup_sex"}, suppress=3
+        known, window, str(as_of), None, {}, {"sex": "subgroup_sex"}, suppress=3
     )
 
     (lead,) = figures.lead_by_subgroup
@@ -197,8 +201,8 @@ def figures_of(n_patients, seed, promised=None):
     rows, events = ward(n_patients, seed)
     window = Window(24.0 * 100)
     as_of = FIRST + 400 * DAY
-    known = with_truth(rows, events, window, as_of)
-    return outcome_figures(known, window, as_of, promised, {})
+    known = with_truth(rows, Known(events), window, as_of)
+    return outcome_figures(known, window, str(as_of), promised, {})
 
 
 def test_intervals_allow_for_stays():
@@ -232,29 +236,35 @@ def test_table_is_read_and_its_faults_are_named(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text("who,when\np1,2026-03-04 10:00\np2,\n")
 
-    table = read_outcomes(path, "who", "when")
+    table = read_outcomes(path, WHO_AND_WHEN, UTC).lines
 
-    assert table["patient"].tolist() == ["p1", "p2"]
+    assert table["unit"].tolist() == ["p1", "p2"]
     assert table["time"].isna().tolist() == [False, True]
     path.write_text("who,when\np1,soon\n,2026-03-04\n")
     with pytest.raises(CohortError) as refused:
-        read_outcomes(path, "who", "when")
+        read_outcomes(path, WHO_AND_WHEN, UTC)
     assert "'when', rows 1: not a date" in str(refused.value)
     assert "'who', rows 2: no id" in str(refused.value)
     with pytest.raises(CohortError, match="missing column 'time'"):
-        read_outcomes(path, "who", "time")
+        read_outcomes(path, OutcomeColumns("who", "time"), UTC)
 
 
-def test_time_counts_by_the_clock_of_its_zone():
-    """Half past midnight is of that day's night, whatever the day is in UTC."""
-    local = pd.Timestamp("2026-03-04 00:30")
-    texts = ["2026-03-04T00:30+02:00", "2026-03-04 00:30:00.0+0200", "2026-03-04 00:30"]
-    of_zone = pd.Series([local]).dt.tz_localize("Europe/Berlin")
+def test_time_with_a_zone_is_converted_and_one_without_is_local():
+    """The same instant in every notation, and in a column of both, row by row."""
+    berlin = Clock("Europe/Berlin")
+    instant = pd.Timestamp("2026-03-03 23:30")
+    texts = [
+        "2026-03-03T23:30Z",
+        "2026-03-04 01:30:00.0+0200",
+        "2026-03-04 00:30",
+        "2026-03-03T18:30:00-05:00",
+    ]
+    of_zone = pd.Series([instant]).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
 
     for times in (texts, of_zone):
         table = pd.DataFrame({"who": "p", "when": times})
-        read = read_outcomes(table, "who", "when")
-        assert set(read["time"]) == {local}
+        read = read_outcomes(table, WHO_AND_WHEN, berlin).lines
+        assert set(read["time"]) == {instant}
 
 
 def trained(contract):
@@ -345,7 +355,7 @@ def test_history_page_shows_outcomes(site):
     assert "<th scope=row>2026-03" in page or '<th scope="row">2026-03' in page
     assert not any(name in page for name in ill)
     # On a telephone, where a table has no heads, each figure says what it is.
-    for head in ("Cases", "Sensitivity", "Lead time, hours"):
+    for head in ("Cases", "Sensitivity", "Flagged earlier, then not"):
         assert f'<td class="n" data-is="{head}">' in page
 
 
@@ -357,9 +367,9 @@ def test_status_says_that_outcomes_are_below():
         sensitivity=Estimate(0.98, 0.96, 0.99),
         ppv=Estimate(),
     )
-    known = with_truth(rows, events, window, as_of)
+    known = with_truth(rows, Known(events), window, as_of)
 
-    figures = outcome_figures(known, window, as_of, promised, {})
+    figures = outcome_figures(known, window, str(as_of), promised, {})
     (reason,) = reasons_of_outcomes(figures)
 
     assert reason.code == "outcomes_below"
@@ -381,9 +391,9 @@ def test_rates_are_of_windows_that_are_over():
     rows = rows_of((0, "a", True), (0, "b", True), (5, "a", True), (5, "b", True))
     window = Window(72.0)
     as_of = FIRST + 6 * DAY
-    known = with_truth(rows, events_of(a=[5.5]), window, as_of)
+    known = with_truth(rows, Known(events_of(a=[5.5])), window, as_of)
 
-    figures = outcome_figures(known, window, as_of, None, {})
+    figures = outcome_figures(known, window, str(as_of), None, {})
 
     assert figures.rows == 2
     assert figures.cases == 0
@@ -406,21 +416,23 @@ def test_promise_is_compared_with_nights_of_its_model():
         sensitivity=Estimate(0.7, 0.65, 0.75),
         ppv=Estimate(None, None, None),
     )
-    alone = with_truth(rows, events, window, as_of)
+    alone = with_truth(rows, Known(events), window, as_of)
     # The earlier model found nobody among other patients.
+    before["at"] = before["night"]
     before["patient"] += " before"
+    before["unit"] = before["patient"]
     earlier = events.assign(
-        patient=events["patient"] + " before", time=events["time"] - 200 * DAY
+        unit=events["unit"] + " before", time=events["time"] - 200 * DAY
     )
     all_rows = pd.concat([before, rows])
     all_events = pd.concat([events, earlier])
-    both = with_truth(all_rows, all_events, window, as_of)
+    both = with_truth(all_rows, Known(all_events), window, as_of)
 
-    figures = outcome_figures(both, window, as_of, promised, {})
+    figures = outcome_figures(both, window, str(as_of), promised, {})
 
     assert figures.sensitivity.value < 0.4
     assert not figures.below
-    of_last = outcome_figures(alone, window, as_of, promised, {})
+    of_last = outcome_figures(alone, window, str(as_of), promised, {})
     assert figures.seen == of_last.seen
     assert figures.auroc == of_last.auroc
     assert figures.seen_nights == of_last.nights < figures.nights
@@ -434,7 +446,7 @@ def test_windows_must_end_after_they_begin():
 
 def test_as_of_may_have_a_zone(site):
     folder, _ = site
-    with_zone = enter(folder, "patient,when\n", "--as-of", "2026-03-05T00:00+02:00")
+    with_zone = enter(folder, "patient,when\n", "--as-of", "2026-03-05T01:00+01:00")
     without = enter(folder, "patient,when\n", "--as-of", "2026-03-05")
 
     assert with_zone["figures"] == without["figures"]
@@ -630,7 +642,7 @@ def test_several_classes_need_the_name_of_the_event():
     declaration = CohortDeclaration(id="p")
     nights = _Nights(pd.DataFrame(), declaration, None, 0, ["sepsis", "kidney"])
     with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
-        nights.outcome_of_contract({"time": "when", "within": 72.0})
+        nights.asked({"time": "when", "within": 72.0}, None, None)
 
 
 def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):

@@ -138,7 +138,7 @@ def test_files_of_one_name_in_two_folders_are_both_read(bucket):
 def test_written_at_of_files_here(bucket, tmp_path):
     """Copies of remote files are written when they are fetched, which says nothing."""
     path = written(patients(), tmp_path / "past.csv")
-    moment = datetime.datetime(2026, 3, 2, 5, 12)
+    moment = datetime.datetime(2026, 3, 2, 5, 12, tzinfo=datetime.UTC)
     os.utime(path, (0, moment.timestamp()))
 
     assert source_at(path).written_at == moment

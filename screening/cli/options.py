@@ -150,6 +150,30 @@ Night = Annotated[
         "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today by default."
     ),
 ]
+
+
+@dataclass(frozen=True)
+class TimesOfNight:
+    """Options that say when the table of a night was taken, and in which zone."""
+
+    hour: Annotated[
+        str | None,
+        typer.Option(
+            metavar="06:00",
+            help="Hour at which the table was taken, or a column that has this time; "
+            "by default the contract's, else the time of its file.",
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="Zone of times that state none, such as Europe/Berlin; by default "
+            "the contract's, else the host's.",
+        ),
+    ] = None
+
+
 AcceptDelivery = Annotated[
     str | None,
     typer.Option(

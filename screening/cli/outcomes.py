@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +19,7 @@ from screening.cli.options import (
     in_output,
 )
 from screening.cli.users import open_as_owner
+from screening.clock.zone import check_zone
 from screening.contract.contract import hours_from
 from screening.errors import UsageError
 
@@ -43,11 +43,15 @@ class OutcomeOptions:
     event: Annotated[
         str | None, in_data(help="Column that names the event, of several classes.")
     ] = None
+    until: Annotated[
+        str | None,
+        in_data(help="Column of the end of the stay; later windows are censored."),
+    ] = None
     within: Annotated[
         str | None,
         typer.Option(
             metavar="72h",
-            help="An event so long after a night makes its row a case.",
+            help="An event so long after the hour of a night makes its row a case.",
         ),
     ] = None
     after: Annotated[
@@ -55,6 +59,28 @@ class OutcomeOptions:
         typer.Option(
             metavar="0h",
             help="Rows of patients whose event came before are not at risk.",
+        ),
+    ] = None
+    again: Annotated[
+        str | None,
+        typer.Option(
+            metavar="30d",
+            help="So long after an event a patient is at risk again; never by default.",
+        ),
+    ] = None
+    by: Annotated[
+        Literal["patient", "stay"] | None,
+        typer.Option(help="Whether the ids of the table are of patients or stays."),
+    ] = None
+    events: Annotated[
+        Literal["any", "first"] | None,
+        typer.Option(help="Which of several events of a patient or stay count."),
+    ] = None
+    known_without_time: Annotated[
+        Literal["leave_out", "case"] | None,
+        typer.Option(
+            help='A case known without a time ("yes"): leave its rows out, or count '
+            "the last one."
         ),
     ] = None
 
@@ -65,9 +91,48 @@ class OutcomeOptions:
             "id": self.id,
             "time": self.time,
             "event": self.event,
+            "until": self.until,
             "within": _hours("--within", self.within),
             "after": _hours("--after", self.after),
+            "again": _hours("--again", self.again),
+            "by": self.by,
+            "events": self.events,
+            "known_without_time": self.known_without_time,
         }
+
+
+@dataclass(frozen=True)
+class TimeOptions:
+    """Options that say how times are read, and up to when outcomes are complete."""
+
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Outcomes are said to be complete up to here; now by default. No "
+            "event may be later.",
+        ),
+    ] = None
+    reach: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="The table is complete up to here; by default judged by its last "
+            "event.",
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="Zone of times that state none, such as Europe/Berlin; by default "
+            "the contract's, else the host's.",
+        ),
+    ] = None
+    date_order: Annotated[
+        Literal["dmy", "mdy"] | None,
+        typer.Option(help="Order of dates that do not begin with the year."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +150,7 @@ class NightsOptions:
 
 
 def outcomes_command(
-    events: Annotated[
+    source: Annotated[
         str | None,
         typer.Argument(
             metavar="TABLE", help="A file or database with a line an event."
@@ -95,10 +160,12 @@ def outcomes_command(
     database: DatabaseOptions,
     nights: NightsOptions,
     outcome: OutcomeOptions,
-    as_of: Annotated[
+    times: TimeOptions,
+    accept_delivery: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE", help="Outcomes are complete up to here; now by default."
+            metavar="REASON",
+            help="Accept a table that takes most cases away; give the reason.",
         ),
     ] = None,
     missed: Annotated[
@@ -106,6 +173,13 @@ def outcomes_command(
         in_output(
             metavar="FILE",
             help="Private CSV of those who were not flagged on the night before.",
+        ),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        in_output(
+            metavar="FILE",
+            help="Private CSV of every row: its truth, the event, and the reason.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -124,22 +198,29 @@ def outcomes_command(
         _read_site(nights.site, nights.ledger, as_json)
         return
     series = nights.series
-    if events is None or series is None:
+    if source is None or series is None:
         raise UsageError("give TABLE and --series, or --site NIGHT.toml")
     with open_as_owner(nights.ledger) as book:
         entered = enter_outcomes(
             book,
             series,
-            database.source(events),
-            as_of=_time(as_of),
+            database.source(source),
+            as_of=times.as_of,
+            time_zone=_zone(times.time_zone),
+            date_order=times.date_order,
+            reach=times.reach,
+            accept_delivery=_reason(accept_delivery),
             **outcome.given,
         )
         if missed is not None:
-            _write_missed(book, series, missed, entered.missed)
+            _write_lines(book, series, missed, entered.missed)
+        if rows is not None:
+            _write_lines(book, series, rows, entered.rows)
     if as_json:
         answer = {
             "new": entered.new,
             "corrected": entered.corrected,
+            "withdrawn": entered.withdrawn,
             "unknown": entered.unknown,
             "other": entered.other,
             "figures": entered.figures.to_dict(),
@@ -155,7 +236,7 @@ def _read_site(site: Path, ledger: str, as_json: bool) -> None:
     from screening.site.site import read_network
 
     network = read_network(site, ledger)
-    today = datetime.date.today().isoformat()
+    today = network.clock.today().isoformat()
     with open_as_owner(network.ledger) as book:
         tables = outcomes_of_night(network, book, today, sorted(network.series))
     if as_json:
@@ -164,6 +245,8 @@ def _read_site(site: Path, ledger: str, as_json: bool) -> None:
         lines = []
         for table in tables:
             counts = f"{table.new} new, {table.corrected} corrected"
+            if table.withdrawn:
+                counts += f", of which {table.withdrawn} are cases no longer"
             lines.append(f"{table.series}: {table.refused or counts}")
         print_answer({"read": lines}, as_json)
     if any(table.refused for table in tables):
@@ -181,25 +264,30 @@ def _hours(option: str, text: str | None) -> float | None:
     return hours
 
 
-def _time(text: str | None) -> datetime.datetime | None:
-    """Return a time by the clock of its zone, as times of events are read."""
-    if text is None:
+def _zone(name: str | None) -> str | None:
+    """Return a time zone; UsageError for one that is not known."""
+    if name is None:
         return None
     try:
-        return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
-        raise UsageError(f"--as-of {text}: write YYYY-MM-DD") from None
+        return check_zone(name)
+    except ValueError as error:
+        raise UsageError(f"--time-zone {name}: {error}") from None
 
 
-def _write_missed(
-    ledger: Ledger, series: str, path: Path, missed: pd.DataFrame
-) -> None:
-    """Write whom no flag preceded, for their owner alone; `forget` finds the file."""
+def _reason(reason: str | None) -> str | None:
+    """Return a reason; UsageError for one without words."""
+    if reason is not None and not reason.strip():
+        raise UsageError("--accept-delivery: say why in a few words, which are kept")
+    return reason
+
+
+def _write_lines(ledger: Ledger, series: str, path: Path, lines: pd.DataFrame) -> None:
+    """Write lines that name patients for their owner alone; `forget` finds the file."""
     from screening.ledger.entries import Artefact
     from screening.ledger.register import hand_out
     from screening.store.publishing import write_whole
 
-    content = missed.to_csv(index=False, date_format="%Y-%m-%dT%H:%M").encode()
+    content = lines.to_csv(index=False).encode()
     digest = sha256(content).hexdigest()
     place = path.resolve()
     hand_out(ledger, Artefact(what="export", place=place, sha256=digest, series=series))
@@ -209,24 +297,31 @@ def _write_missed(
 def _in_words(entered: Entered) -> dict[str, object]:
     from screening.report import format as fmt
     from screening.report.history import share_words
+    from screening.report.outcome_words import (
+        complete_words,
+        hours_words,
+        left_out_words,
+        zone_words,
+    )
 
     figures = entered.figures
     lead = figures.lead
     auroc = fmt.fixed(figures.auroc, 2)
     if fmt.area_ci(figures.auroc):
         auroc += f" ({fmt.area_ci(figures.auroc)})"
-    hours = "unknown"
-    if lead.median_hours is not None:
-        hours = f"{lead.median_hours:.0f} hours in the median"
     in_words: dict[str, object] = {
         "entered": (
-            f"{entered.new} new, {entered.corrected} corrected, "
+            f"{entered.new} new, {entered.corrected} corrected (of which "
+            f"{entered.withdrawn} are cases no longer), "
             f"{entered.unknown} of nobody scored, {entered.other} other events"
         ),
         "as of": figures.as_of,
+        "complete up to": complete_words(figures),
+        "time zone": zone_words(figures),
+        "hour of the nights": hours_words(figures),
         "rows": (
-            f"{figures.rows} known of {figures.nights} nights, {figures.open} open, "
-            f"{figures.past} after an event"
+            f"{figures.rows} known of {figures.nights} nights; left out: "
+            f"{left_out_words(figures)}"
         ),
         "cases": f"{figures.cases}, of which {figures.true_positive} flagged",
         "sensitivity": share_words(figures.sensitivity),
@@ -234,13 +329,26 @@ def _in_words(entered: Entered) -> dict[str, object]:
         "PPV": share_words(figures.ppv),
         "AUROC": auroc,
         "events": (
-            f"{lead.events}, of which {lead.detected} were flagged the night before"
+            f"{lead.events}, of which {lead.detected} were flagged the night before, "
+            f"{lead.flagged_earlier} on an earlier night of the window alone"
         ),
-        "lead time": hours,
+        "lead time": (
+            f"{_hours_in_words(lead.median_hours)} from the first unbroken flag, "
+            f"{_hours_in_words(lead.first_median_hours)} from the first in the window"
+        ),
     }
+    if figures.at_noon:
+        in_words["dates alone"] = f"{figures.at_noon} events, taken at noon"
+    if figures.twice:
+        in_words["times that exist twice"] = f"{figures.twice}, read as the first"
     for of_class in figures.by_class:
         in_words[of_class.label] = (
             f"{fmt.plural(of_class.cases, 'case')}, sensitivity "
             f"{share_words(of_class.sensitivity)}, PPV {share_words(of_class.ppv)}"
         )
     return in_words
+
+
+def _hours_in_words(hours: float | None) -> str:
+    """Return a median of hours."""
+    return "unknown" if hours is None else f"{hours:.0f} hours in the median"

@@ -48,6 +48,7 @@ def score_command(
         ),
     ] = None,
     date: options.Night = None,
+    times: options.TimesOfNight,
     require_signature: Annotated[
         Path | None,
         typer.Option(
@@ -132,6 +133,8 @@ def score_command(
             out,
             label=label,
             date=date,
+            hour=times.hour,
+            time_zone=times.time_zone,
             ledger=book,
             series=series,
             shadow=shadow,
@@ -241,6 +244,7 @@ def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) 
 
 def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer for a terminal: counts in words, and nothing that is empty."""
+    from screening.report.outcome_words import taken_words
     from screening.schemas.history import CASE_COUNTS
 
     counts = answer["counts"]
@@ -256,9 +260,20 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
     if states:
         lines.append(", ".join(states))
     stated = {
-        key: value for key, value in answer.items() if value or key == "attention"
+        key: value
+        for key, value in answer.items()
+        if key not in TIMES and (value or key == "attention")
     }
-    return stated | {"counts": lines}
+    return stated | {"counts": lines, "table taken": taken_words(**_times(answer))}
+
+
+# Keys of an answer that say when the table was taken.
+TIMES = ("taken_at", "taken_from", "time_zone", "is_zone_of_host")
+
+
+def _times(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer says of when its table was taken."""
+    return {key: answer[key] for key in TIMES}
 
 
 def _hand_out(
@@ -380,7 +395,7 @@ def run_command(
 
     network = read_network(site, ledger)
     series.check(network, site)
-    night = night_of_date(date)
+    night = night_of_date(date, clock=network.clock)
     logs.about(night=night)
     act_as_owner(network.ledger, network.site.runs)
     overview, page = run_night(

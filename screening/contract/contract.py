@@ -24,6 +24,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from screening.clock.night import check_hour, is_hour
+from screening.clock.zone import Clock, check_zone, clock_of
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
 from screening.io.date_formats import DateNumbers
@@ -227,6 +229,16 @@ def _check_series(name: str | None) -> str | None:
     return series_name(name) if name else None
 
 
+def _check_zone(name: str | None) -> str | None:
+    """Return a time zone; raise ValueError for one that is not known."""
+    return check_zone(name) if name else None
+
+
+def _check_hour(hour: str | None) -> str | None:
+    """Return an hour or a column; raise ValueError for a wrong hour."""
+    return check_hour(hour) if hour else None
+
+
 def hours_from(text: object) -> object:
     """Return a duration such as "72h" or "3d" in hours; anything else as it is.
 
@@ -249,29 +261,52 @@ class OutcomeDefinition(BaseModel):
     model_config = CLOSED
 
     within: Hours
-    """Window from the beginning of the night's day, such as "72h" or "3d". A row with
-    an event in it is a case; others are not, once it is over."""
+    """Window from the hour of the night, such as "72h" or "3d", both ends inclusive. A
+    row with an event in it is a case; others are not, once it is over."""
     after: Hours = 0.0
     """Start of the window. Rows of patients with an earlier event are no longer at risk
     and count as neither."""
+    by: Literal["patient", "stay"] = "patient"
+    """Whether an outcome is of the patient (`group`, or `id` without one) or of the
+    stay (`id`)."""
+    again: Hours | None = None
+    """Time after an event from which a patient is at risk again, such as "30d"; by
+    default never. Not for `by = "stay"`."""
+    events: Literal["any", "first"] = "any"
+    """Which of several events of a patient or stay count."""
+    known_without_time: Literal["leave_out", "case"] = "leave_out"
+    """Treatment of a case that is known without a time ("yes" in the column `time`):
+    rows without an event in their window are left out, or the last one is a case."""
     id: Name = None
     """Column of the outcome table with the ids of the nights; by default the group or
     id of the cohort."""
     time: Name = None
-    """Column of the outcome table with the time of the event; blank for none."""
+    """Column of the outcome table with the time of the event; blank for none, "yes" for
+    a case without a time. A date alone is taken at noon."""
+    until: Name = None
+    """Column of the outcome table with the end of the stay. A stay that ended before
+    the window did is left out, unless it had an event."""
     event: Name = None
     """Column of the outcome table with the name of the event; for several classes, that
     of the class."""
     cases: Texts = []
     """Names in the column `event` that count; by default all."""
+    as_of: Name = None
+    """Column of the outcome table with the time up to which it is complete, or "file"
+    for the time at which its file was written; by default judged by its last event."""
 
     @model_validator(mode="after")
     def _check_order(self) -> OutcomeDefinition:
-        """Raise ValueError for an empty window, or cases without an event column."""
+        """Raise ValueError for keys that cannot go together."""
         if self.within <= self.after:
             raise ValueError("`within` must be longer than `after`")
         if self.cases and not self.event:
             raise ValueError("`cases` are names in a column: name it as `event`")
+        if self.by == "stay" and self.again is not None:
+            raise ValueError(
+                '`again` is for `by = "patient"`: a stay with an event is not at risk '
+                "again"
+            )
         return self
 
 
@@ -335,6 +370,13 @@ class Contract(BaseModel):
     date_numbers: DateNumbers | None = None
     """Unit and origin of dates that are numbers; not needed for dates such as
     20240131."""
+    time_zone: Annotated[Name, AfterValidator(_check_zone)] = None
+    """Time zone of times that state none, such as Europe/Berlin, to which all others
+    are converted; by default that of the host."""
+    hour: Annotated[Name, AfterValidator(_check_hour)] = None
+    """Hour at which a night's table is taken, such as 06:00, or a column that has this
+    time; by default the time at which the table's file was written, if that was on the
+    night's day, else midnight. Windows of outcomes begin there."""
     subgroup: Texts = []
     """Columns by which results are also reported."""
     coordinates: Texts = []
@@ -401,6 +443,11 @@ class Contract(BaseModel):
     def _check_roles(self) -> Contract:
         """Raise ValueError for a column or label that is named twice."""
         role_of_column = self._columns_with_one_role()
+        if self.hour_column in self.features:
+            raise ValueError(
+                f"column '{self.hour_column}' is the `hour` and a feature; remove it "
+                "from [features]"
+            )
         for column in self.drop:
             uses = (role_of_column, self.features, self.display)
             if any(column in use for use in uses):
@@ -609,6 +656,25 @@ class Contract(BaseModel):
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
         """Return a policy for feature `name`: its own, or the contract's."""
         return getattr(self.features[name], key) or getattr(self, key)
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the stated time zone, or that of this host."""
+        return clock_of(self.time_zone)
+
+    def of_place(self, time_zone: str | None, hour: str | None) -> Contract:
+        """Return the contract with the time zone and hour of a place, where stated."""
+        stated = {"time_zone": time_zone, "hour": hour}
+        changed = {key: value for key, value in stated.items() if value is not None}
+        if not changed:
+            return self
+        content = self.to_dict()
+        return Contract.from_dict(content | {"cohort": content["cohort"] | changed})
+
+    @property
+    def hour_column(self) -> str | None:
+        """Return the column of the night's hour; None where an hour or none is set."""
+        return None if self.hour is None or is_hour(self.hour) else self.hour
 
     def columns(self) -> list[str]:
         """Return the columns that a table must have, each once.

@@ -12,10 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.clock.instants import TimeCells, times_of_counts, times_of_texts
+from screening.clock.zone import NAT, Clock
 from screening.contract.contract import Feature
+from screening.contract.violations import OF_HOST, TIME_TWICE
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.columns import absent
-from screening.io.date_formats import DateNumbers, parse_time, times_of_numbers
+from screening.io.date_formats import DateNumbers
 from screening.io.number_formats import (
     FALSE,
     TRUE,
@@ -129,9 +132,14 @@ def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
 
 
 def parse_times(
-    cells: pa.Array, order: str | None, counted: DateNumbers | None = None
+    cells: pa.Array,
+    order: str | None,
+    counted: DateNumbers | None,
+    clock: Clock,
 ) -> TypedColumn:
-    """Type a time column as datetime64[us] in UTC; NaT is a fault.
+    """Type a time column as instants, datetime64[us] in UTC; NaT is a fault.
+
+    A time that exists twice is noted as `TIME_TWICE`, which leaves no row out.
 
     Parameters
     ----------
@@ -140,20 +148,39 @@ def parse_times(
         Order of dates with the year at the end.
     counted : DateNumbers, optional
         What a date that is a number counts: days or seconds, and from when.
+    clock : Clock
+        Of times without a zone.
+    """
+    times = read_times(cells, order, counted, clock)
+    if times is None:
+        return _unreadable(cells, "not_time", NAT)
+    column = TypedColumn(times.utc)
+    column.add_fault("not_time", np.isnat(times.utc) & ~times.is_lost)
+    column.add_fault("lost_hour", times.is_lost)
+    column.add_fault(TIME_TWICE, times.is_twice)
+    if clock.is_of_host:
+        column.add_fault(OF_HOST, times.is_zoned)
+    return column
+
+
+def read_times(
+    cells: pa.Array,
+    order: str | None,
+    counted: DateNumbers | None,
+    clock: Clock,
+) -> TimeCells | None:
+    """Return the times of cells, NaT where blank; parameters as of `parse_times`.
+
+    None for cells of a type that is not read.
     """
     texts = to_texts(cells)
     if texts is None:
-        return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
+        return None
     if counted:
         numbers = _parse_numbers(cells, Feature(type="number"), ".").values
-        times = times_of_numbers(numbers, counted)
-    else:
-        times = _map_texts(
-            _nonmissing(texts), lambda text: parse_time(text, order), "datetime64[us]"
-        )
-    column = TypedColumn(times)
-    column.add_fault("not_time", np.isnat(times))
-    return column
+        return times_of_counts(numbers, counted, clock)
+    distinct, codes = _codes_of(_nonmissing(texts))
+    return times_of_texts([*distinct, None], order, clock).take(codes)
 
 
 def parse_coordinate(cells: pa.Array, decimal: str) -> TypedColumn:

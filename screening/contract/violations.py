@@ -26,6 +26,11 @@ MAX_UNREADABLE_SHARE = 0.01
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
 # The row is scored as if the cell were missing.
 SCORED_WITHOUT = (OUT_OF_BOUNDS, UNREADABLE)
+# How a time is read is said, and leaves no row out.
+TIME_TWICE = "time_twice"
+OF_HOST = "host_zone"
+READ_ALL_THE_SAME = (TIME_TWICE, OF_HOST)
+LEAVE_NO_ROW_OUT = (*SCORED_WITHOUT, *READ_ALL_THE_SAME)
 Fault: TypeAlias = tuple[str, str, np.ndarray]
 """Column, kind and mask of the rows."""
 
@@ -96,6 +101,19 @@ FAULTS = {
     "not_time": (
         "not a date such as 2024-01-31",
         "write YYYY-MM-DD, or set date_order or date_numbers in the contract",
+    ),
+    "lost_hour": (
+        "a time that does not exist, in the hour when summer time begins",
+        "correct the cells, write them with their zone, or set `time_zone`",
+    ),
+    TIME_TWICE: (
+        "a time that exists twice, in the hour when summer time ends, is read as the "
+        "first",
+        "write it with its zone",
+    ),
+    OF_HOST: (
+        "a time with a zone is read in the time zone of this host",
+        "set `time_zone` in the contract, such as Europe/Berlin",
     ),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (
@@ -169,13 +187,13 @@ class Violations:
         if self.contract.on_violation != "stop":
             return False
         return not all(
-            self._is_left_out(location) or location.kind in SCORED_WITHOUT
+            self._is_left_out(location) or location.kind in LEAVE_NO_ROW_OUT
             for location in self._rows
         )
 
     def _order(self, location: Location) -> tuple[bool, bool, str]:
         """Return the sort key: what may stop comes first, what is scored last."""
-        if location.kind in SCORED_WITHOUT:
+        if location.kind in LEAVE_NO_ROW_OUT:
             return True, True, location.column
         return self._is_left_out(location), False, ""
 
@@ -201,7 +219,7 @@ class Violations:
     def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
         """Record faults that leave rows of a block out; return a mask of the others.
 
-        Kinds of `SCORED_WITHOUT` go to `add`.
+        Kinds of `LEAVE_NO_ROW_OUT` go to `add`.
         """
         is_sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
@@ -243,6 +261,9 @@ class Violations:
             )
             if location.kind in SCORED_WITHOUT and not is_refused:
                 notes.append(f"scored without the value: {line}")
+                continue
+            if location.kind in READ_ALL_THE_SAME:
+                notes.append(line)
                 continue
             faults.append(line)
             notes.append(f"rows left out: {line}")

@@ -33,6 +33,7 @@ ROW_FIELDS = (
     "rows",
     "display",
     "out_of_bounds",
+    "taken",
     "weight",
 )
 
@@ -53,6 +54,7 @@ class Cohort:
     group, label : ndarray of str, shape (n_rows,), or None
         A missing label is "".
     time : ndarray of datetime64[us], shape (n_rows,), or None
+        Instants, in UTC; `days` has the days of the contract's clock.
     coordinates : ndarray of float, shape (n_rows, 3), or None
     subgroups : dict of str to ndarray, or None
     raw : dict of str to ndarray, or None
@@ -70,6 +72,9 @@ class Cohort:
     out_of_bounds : ndarray of object, shape (n_rows,), or None
         A tuple of `OddCell` for a row with cells out of bounds, which are missing among
         its values, and None for any other row; tested for scoring only.
+    taken : ndarray of datetime64[us], shape (n_rows,), or None
+        Instants at which the table was taken, where the contract names their column;
+        read for scoring only.
     weight : ndarray of float, shape (n_rows,), or None
         How much each row counts while machines are fitted; all alike where None.
     guesses : list of str
@@ -93,6 +98,7 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
     out_of_bounds: np.ndarray | None = None
+    taken: np.ndarray | None = None
     weight: np.ndarray | None = None
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
@@ -105,6 +111,13 @@ class Cohort:
     def n_rows(self) -> int:
         """Return the number of rows."""
         return len(self.id)
+
+    @property
+    def days(self) -> np.ndarray | None:
+        """Return the rows' days by the contract's clock, None without times."""
+        if self.time is None:
+            return None
+        return self.contract.clock.local(self.time).astype("datetime64[D]")
 
     @property
     def names(self) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from screening.clock.zone import NAT, Clock
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
     TypedColumn,
@@ -23,10 +24,12 @@ from screening.contract.parsing import (
     parse_feature,
     parse_texts,
     parse_times,
+    read_times,
 )
 from screening.contract.violations import (
     CELLS_OF_NO_NUMBER,
     OUT_OF_BOUNDS,
+    READ_ALL_THE_SAME,
     UNREADABLE,
     UNSEEN,
     Fault,
@@ -185,13 +188,24 @@ class _BlockParser:
             axes.append(self._noted(name, axis))
         return np.column_stack(axes)
 
-    def times(self, contract: Contract) -> np.ndarray | None:
-        """Return times as datetime64[us], shape (n_rows,), None for no column."""
+    def times(self, contract: Contract, clock: Clock) -> np.ndarray | None:
+        """Return times as instants, shape (n_rows,), None for no column."""
         if contract.time is None:
             return None
         cells = self.block.columns[contract.time]
-        typed = parse_times(cells, contract.date_order, contract.date_numbers)
+        typed = parse_times(cells, contract.date_order, contract.date_numbers, clock)
         return self._noted(contract.time, typed)
+
+    def taken(self, contract: Contract, clock: Clock) -> np.ndarray | None:
+        """Return the instants at which the table was taken; None for no column."""
+        column = contract.hour_column
+        if column is None:
+            return None
+        cells = self.block.columns[column]
+        times = read_times(cells, contract.date_order, None, clock)
+        if times is None:
+            return np.full(self.block.n_rows, NAT)
+        return times.utc
 
     def features(self, contract: Contract) -> Columns:
         """Return the values of every feature by name."""
@@ -228,6 +242,8 @@ class BlockReader:
     to_score : bool
     hash_key : str
         Key of the hashes of ids.
+    clock : Clock
+        Of times without a zone, in whatever process they are read.
     bounds : mapping of str to Bounds
         Of columns of numbers; a cell beyond is missing where rows are scored.
     lists_refused : bool
@@ -250,6 +266,7 @@ class BlockReader:
     gates: Gates | None
     to_score: bool
     hash_key: str
+    clock: Clock
     bounds: Mapping[str, Bounds]
     lists_refused: bool = False
     repeated_ids: np.ndarray | None = None
@@ -288,7 +305,9 @@ class BlockReader:
         numbers = first_row + np.arange(block.n_rows)
         parser = _BlockParser(piece.part, block)
         rows = self._type_rows(parser, numbers)
-        faults, unlisted, unreadable = self._sort_faults(parser.faults)
+        said = [fault for fault in parser.faults if fault[1] in READ_ALL_THE_SAME]
+        wrong = [fault for fault in parser.faults if fault[1] not in READ_ALL_THE_SAME]
+        faults, unlisted, unreadable = self._sort_faults(wrong)
         faults += self._unseen_faults(rows, unlisted)
         is_taken = None
         if self.taken_rows is not None:
@@ -307,7 +326,7 @@ class BlockReader:
             is_sound &= is_taken
         odd_cells = beyond_bounds(rows.values, self.bounds)
         unused = _faults(OUT_OF_BOUNDS, odd_cells) + _faults(UNREADABLE, unreadable)
-        for column, kind, mask in unused:
+        for column, kind, mask in unused + said:
             odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
             violations.add(piece.part.name, column, kind, odd_rows)
         faults += unused
@@ -403,7 +422,8 @@ class BlockReader:
         group = parser.texts(contract.group, "no_group", strip=False)
         label = self._type_labels(parser)
         coordinates = parser.coordinates(contract.coordinates)
-        time = parser.times(contract)
+        time = parser.times(contract, self.clock)
+        taken = parser.taken(contract, self.clock) if self.to_score else None
         subgroups = parser.text_columns(contract.subgroup)
         display = parser.text_columns(self.display)
         values = parser.features(contract)
@@ -416,6 +436,7 @@ class BlockReader:
             group=group,
             label=label,
             time=time,
+            taken=taken,
             coordinates=coordinates,
             subgroups=subgroups,
             display=display,
@@ -560,10 +581,12 @@ class CohortStream:
             gates,
             to_score,
             hash_key,
+            contract.clock,
             bounds or {},
         )
         self._is_prepared = False
-        columns = [*contract.columns(), *self._reader.display, label]
+        hour_column = contract.hour_column if to_score else None
+        columns = [*contract.columns(), *self._reader.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
         optional = {*contract.drop, *contract.display, contract.label or ""}
         refuse_absent(source, self._columns, optional)

@@ -129,15 +129,27 @@ def parse_time(text: str, order: str | None) -> datetime.datetime | None:
     datetime or None
         None for a text that says no time, and for years that pandas cannot hold.
     """
-    try:
-        time = datetime.datetime.fromisoformat(_iso_text(text, order))
-    except ValueError:
-        return None
-    if not FIRST_YEAR <= time.year <= LAST_YEAR:
-        return None
-    if time.tzinfo:
-        return time.astimezone(datetime.UTC).replace(tzinfo=None)
-    return time
+    time = read_time(text, order)
+    if isinstance(time, datetime.datetime):
+        if time.tzinfo:
+            return time.astimezone(datetime.UTC).replace(tzinfo=None)
+        return time
+    return None if time is None else datetime.datetime(time.year, time.month, time.day)
+
+
+def read_time(text: str, order: str | None) -> datetime.datetime | datetime.date | None:
+    """Return what a text says: a time, with its zone where it has one, or a date.
+
+    Parameters and None are those of `parse_time`.
+    """
+    iso = _iso_text(text, order)
+    for read in (datetime.date.fromisoformat, datetime.datetime.fromisoformat):
+        try:
+            time = read(iso)
+        except ValueError:
+            continue
+        return time if FIRST_YEAR <= time.year <= LAST_YEAR else None
+    return None
 
 
 def _iso_text(text: str, order: str | None) -> str:

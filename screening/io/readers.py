@@ -517,7 +517,7 @@ class Source:
 
     @property
     def written_at(self) -> datetime.datetime | None:
-        """Return when the newest file was written, in local time.
+        """Return when the newest file was written, in UTC.
 
         None without files, and for copies of remote files, which are written anew.
         """
@@ -526,7 +526,9 @@ class Source:
         times: list[int] = []
         for file in self.files:
             times += [nanoseconds for _, nanoseconds in file.stamps.values()]
-        return datetime.datetime.fromtimestamp(max(times) / 1e9) if times else None
+        if not times:
+            return None
+        return datetime.datetime.fromtimestamp(max(times) / 1e9, datetime.UTC)
 
     def to_dict(self) -> dict[str, object]:
         """Return the facts of the source that model and run documents hold."""

@@ -39,7 +39,7 @@ from screening.schemas.history import (
     SensitivityAndPpv,
 )
 from screening.schemas.model import Approval, TrainedOn
-from screening.schemas.run import Delivery, ScoreCounts
+from screening.schemas.run import Delivery, ScoreCounts, TakenFrom
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 
@@ -147,6 +147,11 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     delivery : Delivery, optional
     replaced : str, optional
         Why it replaces an earlier run of the night.
+    taken_at : str, optional
+        Instant at which its table was taken, ISO 8601 in UTC; None of a night that does
+        not tell.
+    taken_from : str, optional
+        What that is known from (see `clock.night.NightHour`).
     """
 
     key: str
@@ -165,6 +170,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     verdict: str | None = None
     delivery: Delivery | None = None
     replaced: str | None = None
+    taken_at: str | None = None
+    taken_from: TakenFrom | None = None
 
     @property
     def units(self) -> int:
@@ -355,9 +362,10 @@ class SiteNight(Facts, kind="site_night"):
 class Outcomes(Facts, kind="outcomes"):
     """Outcomes of patients of a series.
 
-    Its parts `outcomes` name patients, some thousand each; their facts are the times of
-    each one's events, none where there was no event. The name of an event, where it has
-    one, stands behind its time and a tab.
+    Its parts `outcomes` name patients, or stays, some thousand each; their facts are
+    the times of each one's events, none where there was no event. A time is an instant
+    in UTC, a date alone, or "yes" for a case known without one. The name of an event,
+    where it has one, follows its time and a tab; "until:" precedes the end of a stay.
 
     Parameters
     ----------
@@ -366,11 +374,14 @@ class Outcomes(Facts, kind="outcomes"):
         Day up to which outcomes are known, YYYY-MM-DD.
     figures : OutcomeFigures
         Of all nights in force, by everything known then.
+    accepted : str, optional
+        Why the table was accepted although it takes most cases away.
     """
 
     series: str
     night: str
     figures: OutcomeFigures
+    accepted: str | None = None
 
 
 # A "case" is a page of one case, a "table" is in a database, and "refused" is a list of

@@ -7,19 +7,29 @@ outcomes are complete, and the figures of all nights in force by everything know
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.data.outcome_table import read_outcomes
-from screening.errors import ModelError, UsageError
+from screening.clock.instants import ONE_DAY, times_of_texts
+from screening.clock.reach import Reach, reach_of_events, reach_of_table
+from screening.clock.windows import HOUR, Known, Window, with_truth
+from screening.clock.zone import Clock, clock_of
+from screening.data.outcome_table import (
+    OutcomeColumns,
+    OutcomeTable,
+    fault_of_rows,
+    read_outcomes,
+)
+from screening.errors import CohortError, ModelError, UsageError
 from screening.io.arrow_files import parquet_file
 from screening.io.opening import Readable
 from screening.ledger import register, trail
@@ -35,12 +45,10 @@ from screening.ledger.nights import current_runs
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import ordered_verdicts
 from screening.metrics.outcomes import (
-    Window,
     figures_of_class,
     missed_cases,
     outcome_figures,
     texts_of_class,
-    with_truth,
 )
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
@@ -51,6 +59,11 @@ from screening.store.model import SUBGROUP
 from screening.store.serialization import read_run
 
 MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
+# A table may take so many cases away, however few there are.
+FEWEST_WITHDRAWN = 2
+# What the trail states for a case without a time, and before the end of a stay.
+WITHOUT_TIME = "yes"
+UNTIL = "until:"
 # Names in a part of an entry.
 PORTION = 1000
 COLUMNS = ("id", "group", "score", "flagged", "chance", "predicted")
@@ -65,22 +78,29 @@ class Entered(NamedTuple):
     ----------
     figures : OutcomeFigures
     new, corrected : int
-        Patients whose outcomes were not stated before, or otherwise.
+        Patients, or stays, whose outcomes were not stated before, or otherwise.
+    withdrawn : int
+        Of the corrected ones, those that were cases before and are none now.
     unknown : int
-        Patients of the table that no night scored; they are not entered.
+        Patients, or stays, of the table that no night scored; they are not entered.
     other : int
         Events that are none of those asked for; they are not entered.
     missed : DataFrame
         A line an event whose patient was not flagged on the last night before: `night`,
         `patient`, `score`, `event`.
+    rows : DataFrame
+        A line a row of the nights: `night`, `taken_at`, `patient`, `stay`, `score`,
+        `flagged`, `truth`, `event` and `reason`, times as texts with their offset.
     """
 
     figures: OutcomeFigures
     new: int
     corrected: int
+    withdrawn: int
     unknown: int
     other: int
     missed: pd.DataFrame
+    rows: pd.DataFrame
 
 
 class GivenOutcome(TypedDict, total=False):
@@ -89,8 +109,13 @@ class GivenOutcome(TypedDict, total=False):
     id: str | None
     time: str | None
     event: str | None
+    until: str | None
     within: float | None
     after: float | None
+    by: str | None
+    again: float | None
+    events: str | None
+    known_without_time: str | None
 
 
 def enter_outcomes(
@@ -98,7 +123,11 @@ def enter_outcomes(
     series: str,
     source: Readable,
     *,
-    as_of: datetime.datetime | None = None,
+    as_of: str | None = None,
+    time_zone: str | None = None,
+    date_order: str | None = None,
+    reach: str | None = None,
+    accept_delivery: str | None = None,
     **given: Unpack[GivenOutcome],
 ) -> Entered:
     """Enter a series' table of outcomes, and judge its nights by all that are known.
@@ -112,13 +141,21 @@ def enter_outcomes(
         Its name, or the first digits of its key.
     source : path, URL, Database, or a pandas, polars or Arrow table
         A line an event.
-    as_of : datetime, optional
-        Up to when the outcomes are complete; now by default.
+    as_of : str, optional
+        Time or date (its beginning) up to which the outcomes are said to be complete;
+        now by default. No event may be later.
+    time_zone : str, optional
+        Zone of times that state none; by default the contract's, else the host's.
+    date_order : {"dmy", "mdy"}, optional
+        Order of dates that do not begin with the year; by default the contract's.
+    reach : str, optional
+        Time up to which the table is complete, if the contract states no `as_of`; by
+        default judged by the rate of its events (see `clock.reach`).
+    accept_delivery : str, optional
+        Why the table is right although it takes most cases away; the trail keeps it.
     **given
-        Before what the contract states: columns of the patient, of the `time` of the
-        event, blank for none, and of the name of the `event`, needed of a model of
-        several classes; and the window of a night in hours, `within` and `after` (see
-        `metrics.outcomes.Window`).
+        Before what the contract states under `[outcome]` (see
+        `contract.OutcomeDefinition`).
 
     Returns
     -------
@@ -129,37 +166,68 @@ def enter_outcomes(
     UsageError
         The series has no night, or window or columns are not stated.
     CohortError
-        The table cannot be read.
+        The table cannot be read, has events after `as_of`, or takes most cases away.
     """
-    until = pd.Timestamp(as_of or datetime.datetime.now())
     with ledger.reading() as connection:
         key = find_series(connection, series)
         nights = _read_nights(connection, key)
         recorded = _known_outcomes(connection, key)
         verdicts = _verdicts(connection, key)
-    columns = nights.outcome_of_contract(given)
-    window = Window(columns.within, columns.after)
-    table = read_outcomes(
-        source, columns.id, columns.time, nights.stated.date_order, columns.event
-    )
-    is_other = _is_other_event(table, nights, columns)
+        last = last_figures(connection, key)
+    asked = nights.asked(given, time_zone, date_order)
+    clock = asked.clock
+    until = read_moment("as_of", as_of, clock)
+    table = read_outcomes(source, asked.columns, clock, asked.date_order)
+    _refuse_later_events(table, asked.columns.time, as_of, until, clock)
+    is_other = _is_other_event(table.lines, nights, asked)
     # A patient of other events alone had none of those asked for.
-    table["time"] = table["time"].mask(is_other)
-    stated_now = _by_patient(table)
-    patients = set(nights.rows["patient"])
-    _refuse_other_spelling(patients, stated_now, columns.id)
-    of_scored = {
-        name: events for name, events in stated_now.items() if name in patients
-    }
+    lines = table.lines.assign(
+        time=table.lines["time"].mask(is_other),
+        is_known=table.lines["is_known"] & ~is_other,
+    )
+    rows = nights.rows_by(asked.by, clock)
+    stated_now = _by_unit(lines, clock)
+    units = set(rows["unit"])
+    _refuse_other_spelling(units, stated_now, asked.columns.unit)
+    of_scored = {name: events for name, events in stated_now.items() if name in units}
     changed = {
         name: events
         for name, events in of_scored.items()
         if recorded.get(name) != events
     }
-    events = _events(recorded | changed)
-    rows = with_truth(nights.rows, events, window, until)
-    figures = _figures_of_nights(nights, rows, events, window, until, verdicts)
-    facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
+    n_withdrawn = _count_withdrawn(recorded, changed, accept_delivery)
+    known = _known(recorded | changed, clock)
+    before = None if last is None else last.complete
+    table_reach = _reach_of(table, rows, known, asked, before, until, reach)
+    complete = pd.Timestamp(table_reach.until)
+    truths = with_truth(rows, known, asked.window, complete)
+    figures = outcome_figures(
+        truths,
+        asked.window,
+        clock.text(until),
+        nights.promised,
+        verdicts,
+        nights.subgroups,
+        nights.stated.suppress,
+    )
+    figures = _with_classes(figures, nights, truths, known, asked, complete)
+    figures = figures.replace(
+        unread=nights.n_unread,
+        by=asked.by,
+        time_zone=clock.name,
+        is_zone_of_host=clock.is_of_host,
+        hours=nights.hours,
+        complete=clock.text(table_reach.until) or None,
+        reach=table_reach.reason,
+        at_noon=int(known.events["is_day"].sum()),
+        twice=table.n_twice,
+    )
+    facts = Outcomes(
+        series=key,
+        night=clock.text(until)[:10],
+        figures=figures,
+        accepted=accept_delivery,
+    )
     with ledger.writing() as connection:
         append(connection, ledger.clock(), facts, _parts(changed))
     n_new = sum(name not in recorded for name in changed)
@@ -167,49 +235,172 @@ def enter_outcomes(
         figures=figures,
         new=n_new,
         corrected=len(changed) - n_new,
+        withdrawn=n_withdrawn,
         unknown=len(stated_now) - len(of_scored),
         other=int(is_other.sum()),
-        missed=missed_cases(rows)[["night", "patient", "score", "event"]],
+        missed=_missed_lines(truths, clock),
+        rows=_lines_of_rows(truths, clock),
     )
 
 
-def _figures_of_nights(
+def read_moment(parameter: str, text: str | None, clock: Clock) -> np.datetime64:
+    """Return an instant that a person typed, now by default; a date is its beginning.
+
+    Raises
+    ------
+    UsageError
+        The text is not a time.
+    """
+    if text is None:
+        return np.datetime64(clock.now().astimezone(datetime.UTC).replace(tzinfo=None))
+    moment: np.datetime64 = times_of_texts([text], None, clock).utc[0]
+    if np.isnat(moment):
+        raise UsageError(
+            f"`{parameter}` {text}: write YYYY-MM-DD, or a time such as "
+            "2026-03-10T06:00",
+            parameters=[parameter],
+        )
+    return moment
+
+
+def _refuse_later_events(
+    table: OutcomeTable,
+    column: str,
+    as_of: str | None,
+    until: np.datetime64,
+    clock: Clock,
+) -> None:
+    """Raise CohortError, naming the rows, for events after the time they are known.
+
+    A date of `as_of` is meant to its end, and so is today.
+    """
+    end = clock.local(np.array([until])).astype("datetime64[D]") + ONE_DAY
+    is_day = as_of is None or times_of_texts([as_of], None, clock).is_day[0]
+    latest = clock.instants_of_days(end)[0] if is_day else until
+    lines = table.lines
+    rows = lines.loc[lines["time"] > latest, "row"]
+    if len(rows):
+        raise CohortError(
+            fault_of_rows(
+                column,
+                rows.tolist(),
+                f"an event after {clock.text(until)[:10]}, up to when outcomes are "
+                "known; correct the cells, their `date_order`, or `as_of`",
+            ),
+            parameters=["date_order", "as_of"],
+        )
+
+
+def _count_withdrawn(
+    recorded: Mapping[str, tuple[str, ...]],
+    changed: Mapping[str, tuple[str, ...]],
+    accepted: str | None,
+) -> int:
+    """Return how many patients, or stays, were cases before and are none now.
+
+    CohortError if these are more than half of all cases, unless that was accepted.
+    """
+    cases = {name for name, events in recorded.items() if _is_case(events)}
+    withdrawn = [name for name in cases & set(changed) if not _is_case(changed[name])]
+    n_withdrawn = len(withdrawn)
+    is_most = n_withdrawn >= FEWEST_WITHDRAWN and 2 * n_withdrawn > len(cases)
+    if is_most and accepted is None:
+        raise CohortError(
+            f"the table takes {n_withdrawn} of {len(cases)} cases away that earlier "
+            "tables stated; correct it, or say why it is right with `accept_delivery`",
+            parameters=["accept_delivery"],
+        )
+    return n_withdrawn
+
+
+def _is_case(events: Sequence[str]) -> bool:
+    """Return True if facts of the trail state an event, and not an end alone."""
+    return any(not event.startswith(UNTIL) for event in events)
+
+
+def _reach_of(
+    table: OutcomeTable,
+    rows: pd.DataFrame,
+    known: Known,
+    asked: _Asked,
+    before: str | None,
+    until: np.datetime64,
+    reach: str | None,
+) -> Reach:
+    """Return up to when outcomes are complete.
+
+    `before`: up to when they were, by the tables entered earlier.
+    """
+    # Events of people whom nobody scored say how far a table reaches, too.
+    events = pd.concat([table.lines, known.events])[["unit", "time"]]
+    times = events.dropna().drop_duplicates()["time"].to_numpy()
+    first_night = rows["at"].min().to_datetime64()
+    last_window = (rows["at"].max() + asked.window.within * HOUR).to_datetime64()
+    judged = reach_of_events(times, first_night, last_window, until)
+    stated = table.complete
+    if reach is not None:
+        stated = read_moment("reach", reach, asked.clock)
+    earlier = None
+    if before is not None:
+        earlier = read_moment("complete", before, asked.clock)
+    return reach_of_table(len(table.lines), judged, stated, earlier, until)
+
+
+def _missed_lines(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
+    """Return a line an event whose patient was not flagged on the night before."""
+    missed = missed_cases(rows)[["night", "patient", "score", "event"]]
+    night = missed["night"].dt.strftime("%Y-%m-%d")
+    return missed.assign(night=night, event=missed["event"].map(clock.text))
+
+
+def _lines_of_rows(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
+    """Return every row with its truth, the event that decides it, and the reason."""
+    event = rows["event"].where(rows["truth"] == "case")
+    event = event.mask(rows["truth"] == "past", rows["earlier"])
+    return pd.DataFrame(
+        {
+            "night": rows["night"].dt.strftime("%Y-%m-%d"),
+            "taken_at": rows["at"].map(clock.text),
+            "patient": rows["patient"],
+            "stay": rows["id"],
+            "score": rows["score"],
+            "flagged": rows["flagged"].map({True: "yes", False: "no"}),
+            "truth": rows["truth"],
+            "event": event.map(clock.text),
+            "reason": rows["reason"],
+        }
+    )
+
+
+def _with_classes(
+    figures: OutcomeFigures,
     nights: _Nights,
     rows: pd.DataFrame,
-    events: pd.DataFrame,
-    window: Window,
-    until: pd.Timestamp,
-    verdicts: Mapping[tuple[str, str], str],
+    known: Known,
+    asked: _Asked,
+    complete: pd.Timestamp,
 ) -> OutcomeFigures:
-    """Return the figures of the nights by the events that are known until a time."""
-    figures = outcome_figures(
-        rows,
-        window,
-        until,
-        nights.promised,
-        verdicts,
-        nights.subgroups,
-        nights.stated.suppress,
-    )
-    if nights.classes:
-        by_class = [
-            figures_of_class(rows, events, name, window, until)
-            for name in nights.classes
-        ]
-        figures = figures.replace(by_class=by_class, auroc=Estimate())
-    return figures.replace(unread=nights.n_unread)
+    """Return the figures with those of each class, of a model of several."""
+    if not nights.classes:
+        return figures
+    by_class = [
+        figures_of_class(rows, known, name, asked.window, complete)
+        for name in nights.classes
+    ]
+    return figures.replace(by_class=by_class, auroc=Estimate())
 
 
 def _is_other_event(
-    table: pd.DataFrame, nights: _Nights, columns: _OutcomeColumns
+    lines: pd.DataFrame, nights: _Nights, asked: _Asked
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
-    events = set(columns.cases)
+    events = set(asked.cases)
     if not events:
         events.update(*map(texts_of_class, nights.classes))
     if not events:
-        return pd.Series(False, index=table.index)
-    return table["time"].notna() & ~table["name"].isin(events)
+        return pd.Series(False, index=lines.index)
+    is_event = lines["time"].notna() | lines["is_known"]
+    return is_event & ~lines["name"].isin(events)
 
 
 def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
@@ -240,9 +431,21 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         runs = connection.execute(current_runs(key)).all()
         stated_at = nights_at(connection, [run.entry for run in runs])
     table_of = {run.night: stated_at[run.entry].table or "" for run in runs}
-    window = Window(figures.within_hours, figures.after_hours)
-    as_of = pd.Timestamp(figures.as_of)
-    rows = with_truth(nights.rows, _events(recorded), window, as_of)
+    window = Window(
+        figures.within_hours,
+        figures.after_hours,
+        again=figures.again_hours,
+        case_without_time=figures.known_without_time == "case",
+        only_first=figures.events == "first",
+    )
+    clock = clock_of(figures.time_zone or nights.stated.time_zone)
+    complete = read_moment("complete", figures.complete or figures.as_of, clock)
+    rows = with_truth(
+        nights.rows_by(figures.by, clock),
+        _known(recorded, clock),
+        window,
+        pd.Timestamp(complete),
+    )
     is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
     last = rows[is_known].groupby("patient").tail(1)
     verdicts = {word.case_id: word for word in by_verdict.words}
@@ -299,15 +502,27 @@ def _without_zeros(name: str) -> str:
     return name.removesuffix(".0").lstrip("0")
 
 
-class _OutcomeColumns(NamedTuple):
-    """Columns of a table that state outcomes, and the hours in which they count."""
+@dataclass(frozen=True)
+class _Asked:
+    """What counts as an outcome, how the table is read, and by which clock.
 
-    id: str
-    time: str
-    event: str | None
+    Parameters
+    ----------
+    columns : OutcomeColumns
+    cases : sequence of str
+        Names of the events that count; empty for all.
+    window : Window
+    by : {"patient", "stay"}
+    clock : Clock
+    date_order : {"dmy", "mdy"} or None
+    """
+
+    columns: OutcomeColumns
     cases: Sequence[str]
-    within: float
-    after: float
+    window: Window
+    by: Literal["patient", "stay"]
+    clock: Clock
+    date_order: str | None
 
 
 def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
@@ -335,8 +550,9 @@ class _Nights:
     Parameters
     ----------
     rows : DataFrame
-        `night`, `patient`, `score`, `flagged`, `chance`, `model`, the columns of
-        subgroups and, of several classes, `score_` and `flagged_` of each.
+        `night`, `taken_at` (text or None), `id`, `patient`, `score`, `flagged`,
+        `chance`, `model`, the columns of subgroups and, of several classes, `score_`
+        and `flagged_` of each.
     stated : CohortDeclaration
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
@@ -345,6 +561,8 @@ class _Nights:
         Nights whose run directory is gone.
     classes : list of str
         Watched classes of the last night's model, if it watches several.
+    hours : dict of str to int
+        Number of nights by what their hour is known from.
     """
 
     rows: pd.DataFrame
@@ -352,6 +570,20 @@ class _Nights:
     promised: SensitivityAndPpv | None
     n_unread: int
     classes: list[str]
+    hours: dict[str, int] = field(default_factory=dict)
+
+    def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
+        """Return the rows with the instant `at` of their night, and their `unit`.
+
+        A night that does not tell its hour begins at midnight. `by` is "patient" or
+        "stay".
+        """
+        unit = self.rows["id" if by == "stay" else "patient"].astype(str)
+        midnight = clock.instants_of_days(self.rows["night"].to_numpy())
+        taken_at = pd.to_datetime(self.rows["taken_at"], utc=True, format="ISO8601")
+        taken = taken_at.dt.tz_localize(None).to_numpy("datetime64[us]")
+        at = np.where(np.isnat(taken), midnight, taken)
+        return self.rows.assign(at=at, unit=unit)
 
     @property
     def subgroups(self) -> dict[str, str]:
@@ -359,7 +591,9 @@ class _Nights:
         columns = {name: SUBGROUP + name for name in self.stated.subgroup}
         return {name: column for name, column in columns.items() if column in self.rows}
 
-    def outcome_of_contract(self, given: GivenOutcome) -> _OutcomeColumns:
+    def asked(
+        self, given: GivenOutcome, time_zone: str | None, date_order: str | None
+    ) -> _Asked:
         """Return what is given, and otherwise what the contract states.
 
         UsageError for what neither says.
@@ -367,9 +601,7 @@ class _Nights:
         stated = self.stated.outcome
         chosen: dict[str, Any] = {} if stated is None else stated.to_dict()
         chosen |= {key: value for key, value in given.items() if value is not None}
-        id = chosen.get("id") or self.stated.group or self.stated.id
-        time = chosen.get("time")
-        event = chosen.get("event")
+        by = chosen.get("by", "patient")
         within = chosen.get("within")
         if within is None:
             raise UsageError(
@@ -377,6 +609,33 @@ class _Nights:
                 " or [outcome] in the contract",
                 parameters=["within"],
             )
+        if by == "stay" and chosen.get("again") is not None:
+            raise UsageError(
+                "`again` is for outcomes by patient: a stay with an event is not at "
+                "risk again",
+                parameters=["again"],
+            )
+        return _Asked(
+            columns=self._columns(chosen, by),
+            cases=chosen.get("cases", ()),
+            window=Window(
+                within,
+                chosen.get("after", 0.0),
+                again=chosen.get("again"),
+                case_without_time=chosen.get("known_without_time") == "case",
+                only_first=chosen.get("events") == "first",
+            ),
+            by=by,
+            clock=clock_of(time_zone or self.stated.time_zone),
+            date_order=date_order or self.stated.date_order,
+        )
+
+    def _columns(self, chosen: Mapping[str, Any], by: str) -> OutcomeColumns:
+        """Return the columns of the table of outcomes; UsageError for unknown ones."""
+        of_patient = self.stated.group or self.stated.id
+        id = chosen.get("id") or (self.stated.id if by == "stay" else of_patient)
+        time = chosen.get("time")
+        event = chosen.get("event")
         if id is None or time is None:
             raise UsageError(
                 "which columns of the table hold the id and the time of an event? Give "
@@ -389,21 +648,16 @@ class _Nights:
                 "table names the event? Give `event`, or [outcome] in the contract",
                 parameters=["event"],
             )
-        return _OutcomeColumns(
-            id,
-            time,
-            event,
-            chosen.get("cases", ()),
-            within,
-            chosen.get("after", 0.0),
-        )
+        return OutcomeColumns(id, time, event, chosen.get("until"), chosen.get("as_of"))
 
 
 def _read_nights(connection: sa.Connection, series: str) -> _Nights:
     runs = connection.execute(current_runs(series)).all()
     artefacts = register.current_artefacts(connection, ARTEFACTS.c.what == "run")
     place_of = {artefact.key: artefact.place for artefact in artefacts}
+    stated_at = nights_at(connection, [run.entry for run in runs])
     tables = []
+    hours: Counter[str] = Counter()
     directory = None
     last_read = 0
     for run in runs:
@@ -412,20 +666,25 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
         if table is None:
             continue
         directory = place
-        tables.append(table.assign(night=pd.Timestamp(run.night), model=run.model))
+        night = stated_at[run.entry]
+        table = table.assign(
+            night=pd.Timestamp(run.night), taken_at=night.taken_at, model=run.model
+        )
+        tables.append(table)
+        hours[night.taken_from or "midnight"] += 1
         last_read = run.entry
     if directory is None:
         raise UsageError(
             "no night of this series can be read: its run directories are gone"
         )
-    last = nights_at(connection, [last_read])[last_read]
     run_document = read_run(directory)
     return _Nights(
         rows=pd.concat(tables, ignore_index=True),
         stated=run_document.model.stated,
-        promised=last.promised,
+        promised=stated_at[last_read].promised,
         n_unread=len(runs) - len(tables),
         classes=[*_thresholds_of_classes(run_document)],
+        hours=dict(hours),
     )
 
 
@@ -452,11 +711,10 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         run = read_run(directory)
         for name, threshold in _thresholds_of_classes(run).items():
             rows[f"flagged_{name}"] = rows[f"score_{name}"] >= threshold
-    if "group" in rows:
-        rows["id"] = rows["group"]
     if "chance" not in rows:
         rows["chance"] = np.nan
-    rows["patient"] = rows["id"].astype(str)
+    patient = rows["group"] if "group" in rows else rows["id"]
+    rows["patient"] = patient.astype(str)
     return rows
 
 
@@ -468,31 +726,61 @@ def _thresholds_of_classes(run: RunDocument) -> dict[str, float]:
     return {point.label: point.threshold for point in points}
 
 
-def _by_patient(outcomes: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return each patient's events as the trail states them, sorted.
-
-    An event is its time, and its name behind a tab; a blank time is no event.
-    """
-    events: dict[str, list[str]] = {}
-    for patient, time, name in zip(
-        outcomes["patient"], outcomes["time"], outcomes["name"], strict=True
+def _by_unit(lines: pd.DataFrame, clock: Clock) -> dict[str, tuple[str, ...]]:
+    """Return the facts of the trail on each patient, or stay, sorted."""
+    facts: dict[str, set[str]] = {str(unit): set() for unit in lines["unit"]}
+    events = lines.assign(text=_moment_texts(lines["time"], lines["is_day"], clock))
+    events["text"] = events["text"].mask(lines["is_known"], WITHOUT_TIME)
+    for unit, text, name in zip(
+        events["unit"], events["text"], events["name"], strict=True
     ):
-        of_patient = events.setdefault(str(patient), [])
-        if not pd.isna(time):
-            event = f"{pd.Timestamp(time).isoformat()}\t{name}"
-            of_patient.append(event.removesuffix("\t"))
-    return {name: tuple(sorted(set(times))) for name, times in events.items()}
+        if text:
+            facts[str(unit)].add(f"{text}\t{name}".removesuffix("\t"))
+    ends = _moment_texts(lines["end"], lines["end_is_day"], clock)
+    for unit, text in zip(lines["unit"], ends, strict=True):
+        if text:
+            facts[str(unit)].add(UNTIL + text)
+    return {name: tuple(sorted(texts)) for name, texts in facts.items()}
 
 
-def _events(outcomes: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
-    """Return the events of all patients, a line each: `patient`, `time` and `name`."""
-    lines = []
-    for patient, events in outcomes.items():
-        for event in events:
-            time, _, name = event.partition("\t")
-            lines.append((patient, time, name))
-    table = pd.DataFrame(lines, columns=["patient", "time", "name"], dtype=object)
-    return table.assign(time=pd.to_datetime(table["time"]))
+def _moment_texts(
+    moments: pd.Series, are_days: pd.Series[bool], clock: Clock
+) -> pd.Series[str]:
+    """Return instants in UTC, or dates alone, as the trail states them; "" for none.
+
+    A date stays the same if another time zone is stated later.
+    """
+    instants = moments.map(lambda moment: f"{moment.isoformat()}Z", na_action="ignore")
+    days = moments.map(lambda moment: clock.text(moment)[:10], na_action="ignore")
+    return instants.astype(object).mask(are_days, days).fillna("")
+
+
+def _known(outcomes: Mapping[str, tuple[str, ...]], clock: Clock) -> Known:
+    """Return what the facts of the trail state; those without a zone are local."""
+    events = []
+    without_time = []
+    ends = []
+    for unit, facts in outcomes.items():
+        for fact in facts:
+            time, _, name = fact.removeprefix(UNTIL).partition("\t")
+            if fact.startswith(UNTIL):
+                ends.append((unit, time, name))
+            elif time == WITHOUT_TIME:
+                without_time.append((unit, None, name))
+            else:
+                events.append((unit, time, name))
+    return Known(
+        events=_stated(events, clock),
+        without_time=_stated(without_time, clock),
+        ends=_stated(ends, clock),
+    )
+
+
+def _stated(facts: Sequence[tuple[str, str | None, str]], clock: Clock) -> pd.DataFrame:
+    """Return facts as lines: `unit`, `time`, `is_day` (a date alone), and `name`."""
+    lines = pd.DataFrame(facts, columns=["unit", "text", "name"], dtype=object)
+    times = times_of_texts(lines["text"].to_list(), None, clock)
+    return lines.assign(time=times.at_noon(clock), is_day=times.is_day)
 
 
 def _parts(outcomes: Mapping[str, tuple[str, ...]]) -> Iterator[Part]:

@@ -1,16 +1,12 @@
-"""Outcomes of the rows of past nights: their truth, and figures of all of them.
+"""Figures of the rows of past nights by what became of their patients.
 
-An outcome is an event of a patient at a time. It decides the rows of that patient on
-the nights before it: an event within a window after a night makes the row a case, and
-without one the row is none once the window has passed. Flagged or not, every row of a
-closed window has a truth, so sensitivity needs no audit.
+`clock.windows` gives every row its truth. Flagged or not, every row of a window that is
+over has one, so sensitivity needs no audit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
-from screening.errors import UsageError
+from screening.clock.windows import Known, Window, with_truth
 from screening.metrics.calibration import observed_over_expected
 from screening.metrics.intervals import (
     design_effect,
@@ -41,94 +37,16 @@ from screening.schemas.history import (
     SubgroupLead,
 )
 
-HOUR = pd.Timedelta(hours=1)
 # Fewest events before whose quartiles of lead time are given.
 MIN_EVENTS_OF_QUARTILES = 4
-
-
-@dataclass(frozen=True)
-class Window:
-    """When an outcome counts for a night, in hours from the beginning of its day.
-
-    Parameters
-    ----------
-    within : float
-        An event later than this belongs to no row of the night.
-    after : float
-        Rows of patients whose event came before this are no longer at risk.
-
-    Raises
-    ------
-    UsageError
-        The window ends before it begins.
-    """
-
-    within: float
-    after: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.after < self.within:
-            raise UsageError(
-                f"an outcome that counts from {self.after:g} to {self.within:g} hours "
-                "after a night is none: `within` must be longer than `after`",
-                parameters=["within", "after"],
-            )
-
-
-def with_truth(
-    rows: pd.DataFrame, events: pd.DataFrame, window: Window, as_of: pd.Timestamp
-) -> pd.DataFrame:
-    """Return rows with what became of them.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        A line a scored row: `night` (datetime64), `patient`, and others.
-    events : DataFrame
-        A line an event: `patient`, `time` (datetime64).
-    window : Window
-    as_of : Timestamp
-        Outcomes are complete up to this time.
-
-    Returns
-    -------
-    DataFrame
-        The rows in order of their nights, with `event`, the time of the first event
-        at risk or NaT, and `truth`: "case", "none", "open" while the window has not
-        passed, or "past" for rows after an event. `is_over`: the window has passed.
-        Rates are of such rows alone: of a window that is not over only cases are known.
-    """
-    # pandas joins texts of one type alone.
-    rows = rows.astype({"patient": object})
-    events = events.astype({"patient": object})
-    rows = rows.sort_values("night", kind="stable", ignore_index=True)
-    rows["start"] = (rows["night"] + window.after * HOUR).astype("datetime64[us]")
-    events = events.drop_duplicates().sort_values("time", ignore_index=True)
-    events = events.assign(event=events["time"].astype("datetime64[us]"))
-    by_time = partial(
-        pd.merge_asof,
-        right=events[["patient", "event"]],
-        left_on="start",
-        right_on="event",
-        by="patient",
-    )
-    following = by_time(rows, direction="forward")
-    earlier = by_time(
-        rows[["start", "patient"]], direction="backward", allow_exact_matches=False
-    )
-    end = following["night"] + window.within * HOUR
-    is_case = following["event"] <= end
-    truth = np.where(is_case, "case", "none")
-    # A window that is not over may still bring an event.
-    truth = np.where(~is_case & (end > as_of), "open", truth)
-    truth = np.where(earlier["event"].notna(), "past", truth)
-    return following.assign(truth=truth, is_over=end <= as_of)
+# Truths of rows that count in no rate.
+LEFT_OUT = ("past", "unknown", "censored", "open")
 
 
 def outcome_figures(
     rows: pd.DataFrame,
     window: Window,
-    as_of: pd.Timestamp,
+    as_of: str,
     promised: SensitivityAndPpv | None,
     verdicts: Mapping[tuple[str, str], str],
     subgroups: Mapping[str, str] = MappingProxyType({}),
@@ -139,10 +57,12 @@ def outcome_figures(
     Parameters
     ----------
     rows : DataFrame
-        As ``with_truth`` returns them, with `score`, `flagged`, `chance` (NaN where
-        there is none) and `model`; the model of the last night made the promise.
+        As ``clock.windows.with_truth`` returns them, with `patient`, `score`,
+        `flagged`, `chance` (NaN where there is none) and `model`; the model of the last
+        night made the promise.
     window : Window
-    as_of : Timestamp
+    as_of : str
+        Up to when outcomes are said to be complete, for a reader.
     promised : SensitivityAndPpv, optional
         Estimates of validation.
     verdicts : mapping of (str, str) to str
@@ -154,22 +74,29 @@ def outcome_figures(
     """
     events = detected_events(rows)
     with_outcome = _with_known_truth(rows)
-    is_open = (rows["truth"] != "past") & ~rows["is_over"]
+    left_out = left_out_of(rows)
     rates = rates_of(with_outcome)
     last_model = rows["model"].iloc[-1:]
     of_last = with_outcome[with_outcome["model"].isin(last_model)]
     seen = rates_of(of_last)
-    month_of_row = with_outcome["night"].dt.strftime("%Y-%m")
     by_month = [
-        OutcomesByMonth(month=str(month), **vars(rates_of(of_month)))
-        for month, of_month in with_outcome.groupby(month_of_row)
+        OutcomesByMonth(
+            month=str(month),
+            left_out=left_out_of(of_month),
+            **vars(rates_of(_with_known_truth(of_month))),
+        )
+        for month, of_month in rows.groupby(rows["night"].dt.strftime("%Y-%m"))
     ]
     return OutcomeFigures(
-        as_of=as_of.isoformat(timespec="minutes"),
+        as_of=as_of,
         within_hours=window.within,
         after_hours=window.after,
-        open=int(is_open.sum()),
-        past=int((rows["truth"] == "past").sum()),
+        again_hours=window.again,
+        events="first" if window.only_first else "any",
+        known_without_time="case" if window.case_without_time else "leave_out",
+        open=left_out["open"],
+        past=left_out["past"],
+        left_out=left_out,
         auroc=_auroc(of_last),
         observed_over_expected=_observed_over_expected(with_outcome),
         lead=lead_time(events),
@@ -184,33 +111,46 @@ def outcome_figures(
     )
 
 
+def left_out_of(rows: pd.DataFrame) -> dict[str, int]:
+    """Return the number of rows that count in no rate, by the reason.
+
+    Of a window that is not over, a case counts as "open" too.
+    """
+    is_open = ~rows["truth"].isin(["past", "unknown", "censored"]) & ~rows["is_over"]
+    reasons = rows["truth"].mask(is_open, "open")
+    counts = reasons.value_counts()
+    return {reason: int(counts.get(reason, 0)) for reason in LEFT_OUT}
+
+
 def figures_of_class(
     rows: pd.DataFrame,
-    events: pd.DataFrame,
+    known: Known,
     name: str,
     window: Window,
-    as_of: pd.Timestamp,
+    complete: pd.Timestamp,
 ) -> OutcomesByClass:
     """Return the figures of one of several classes: of its events and its own flags.
 
     Parameters
     ----------
     rows : DataFrame
-        `night`, `patient`, and `score_` and `flagged_` of the class, NaN on nights of a
-        model without it.
-    events : DataFrame
-        `patient`, `time`, and `name` of the event, a label text of its class.
+        `night`, `at`, `unit`, `patient`, and `score_` and `flagged_` of the class, NaN
+        on nights of a model without it.
+    known : Known
+        Events and cases without a time have the `name` of the event, a label text of
+        its class.
     name : str
         Of the class.
     window : Window
-    as_of : Timestamp
+    complete : Timestamp
+        Outcomes are complete up to this instant.
     """
-    of_class = rows[["night", "patient"]].assign(
+    of_class = rows[["night", "at", "unit", "patient"]].assign(
         score=rows[f"score_{name}"], flagged=rows[f"flagged_{name}"]
     )
     of_class = of_class.dropna().astype({"flagged": bool})
-    named = events[events["name"].isin(texts_of_class(name))]
-    of_class = with_truth(of_class, named[["patient", "time"]], window, as_of)
+    texts = texts_of_class(name)
+    of_class = with_truth(of_class, known.of_names(texts), window, complete)
     with_outcome = _with_known_truth(of_class)
     return OutcomesByClass(
         label=name,
@@ -309,48 +249,82 @@ def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
 def detected_events(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the events of rows with how long before them patients were flagged.
 
-    An event is detected if the patient was flagged on the last night before it; the
-    time counts from the first night of the unbroken flags that end there.
+    An event is detected if its patient was flagged on the last night before it. The
+    unbroken row of flagged nights that ends there may begin before the window: a night
+    of the series without a flag of the patient, or without a row, breaks it.
 
     Returns
     -------
     DataFrame
-        The rows of the last night before each event, with `hours`, NaN for those that
-        were not detected.
+        The rows of the last night before each event, with `hours` from the first
+        unbroken flag, NaN for events that were not detected, and `first_hours` from the
+        first flag in the window, NaN for events without one.
     """
-    of_event = ["patient", "event"]
-    of_run = [*of_event, "n_breaks"]
-    cases = rows[rows["truth"] == "case"].sort_values([*of_event, "night"])
-    is_flagged = cases["flagged"].astype(bool)
-    by_event = cases.groupby(of_event, sort=False)
-    # Of the flags up to a night only those after the last break are unbroken.
-    n_breaks = (~is_flagged).groupby(by_event.ngroup()).cumsum()
-    cases = cases.assign(n_breaks=n_breaks)
-    last = cases.groupby(of_event, sort=False).tail(1)
-    unbroken = cases[is_flagged].groupby(of_run, sort=False)
-    first = unbroken["night"].min().rename("first_flag").reset_index()
-    last = last.merge(first, "left", of_run)
+    nights = _one_row_a_night(rows)
+    is_case = (nights["truth"] == "case") & nights["event"].notna()
+    cases = nights[is_case]
+    of_event = ["unit", "event"]
+    last = cases.drop_duplicates(of_event, keep="last")
     is_detected = last["flagged"].astype(bool)
-    before_event = last["event"] - last["first_flag"]
-    hours = before_event.dt.total_seconds() / 3600
-    return last.assign(hours=hours.where(is_detected))
+    hours = _hours_between(last["run_begins"], last["event"])
+    flagged = cases[cases["flagged"].astype(bool)]
+    first = flagged.drop_duplicates(of_event).set_index(of_event)["at"]
+    keys = pd.MultiIndex.from_frame(last[of_event])
+    first_flag = pd.Series(first.reindex(keys).to_numpy(), index=last.index)
+    first_hours = _hours_between(first_flag, last["event"])
+    return last.assign(hours=hours.where(is_detected), first_hours=first_hours)
+
+
+def _one_row_a_night(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of each patient, or stay, a night, in the order of both.
+
+    It is flagged if one is. `run_begins` is the instant of the first of the flagged
+    nights in a row that it ends.
+    """
+    nights = rows.sort_values(["unit", "at", "night", "flagged", "score"])
+    nights = nights.drop_duplicates(["unit", "night"], keep="last")
+    number = nights["night"].rank(method="dense")
+    is_flagged = nights["flagged"].astype(bool) & (nights["truth"] != "past")
+    goes_on = (
+        (nights["unit"] == nights["unit"].shift())
+        & (number == number.shift() + 1)
+        & is_flagged
+        & is_flagged.shift(fill_value=False)
+    )
+    run = (~goes_on).cumsum()
+    return nights.assign(run_begins=nights.groupby(run)["at"].transform("first"))
+
+
+def _hours_between(start: pd.Series, end: pd.Series) -> pd.Series:
+    """Return the elapsed hours between instants, NaN where one is missing."""
+    return (end - start).dt.total_seconds() / 3600
 
 
 def lead_time(events: pd.DataFrame) -> LeadTime:
     """Return the lead times of events, as ``detected_events`` returns them."""
-    hours = events["hours"].dropna().to_numpy(float)
-    quartiles: list[float | None] = [None, None, None]
-    if len(hours) >= MIN_EVENTS_OF_QUARTILES:
-        quartiles = np.quantile(hours, [0.25, 0.5, 0.75]).tolist()
-    elif len(hours):
-        quartiles[1] = float(np.median(hours))
+    unbroken = events["hours"].dropna().to_numpy(float)
+    in_window = events["first_hours"].dropna().to_numpy(float)
+    low, median, high = _median_and_quartiles(unbroken)
+    first_low, first_median, first_high = _median_and_quartiles(in_window)
     return LeadTime(
         events=len(events),
-        detected=len(hours),
-        median_hours=quartiles[1],
-        low_hours=quartiles[0],
-        high_hours=quartiles[2],
+        detected=len(unbroken),
+        median_hours=median,
+        low_hours=low,
+        high_hours=high,
+        flagged_earlier=len(in_window) - len(unbroken),
+        first_median_hours=first_median,
+        first_low_hours=first_low,
+        first_high_hours=first_high,
     )
+
+
+def _median_and_quartiles(hours: np.ndarray) -> list[float | None]:
+    """Return lower quartile, median and upper quartile, None where there are few."""
+    if len(hours) >= MIN_EVENTS_OF_QUARTILES:
+        quartiles: list[float | None] = np.quantile(hours, [0.25, 0.5, 0.75]).tolist()
+        return quartiles
+    return [None, float(np.median(hours)) if len(hours) else None, None]
 
 
 def lead_by_subgroup(

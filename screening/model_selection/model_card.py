@@ -262,9 +262,9 @@ def _machine_facts(held_out: HeldOutDecisions) -> MachineFacts:
 
 def _training_days(cohort: Cohort) -> list[str] | None:
     """Return the first and last day of the training rows, None without times."""
-    if cohort.time is None:
+    if cohort.days is None:
         return None
-    days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))
+    days = np.sort(cohort.days)
     days = days[~np.isnat(days)]
     if not len(days):
         return None

@@ -32,7 +32,7 @@ def split_by_time(
     kept whole: a group that reaches over the cut belongs to the past, and so does a row
     without a date.
     """
-    days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
+    days = pd.Series(cohort.days)
     dated = days.notna().to_numpy()
     if not dated.any():
         raise UsageError("no row has a date")

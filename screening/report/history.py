@@ -11,6 +11,13 @@ from urllib.parse import quote
 from screening.report import format as fmt
 from screening.report.charts import Axes, Tick
 from screening.report.drawing import draw
+from screening.report.outcome_words import (
+    complete_words,
+    hours_words,
+    left_out_of,
+    left_out_words,
+    zone_words,
+)
 from screening.schemas.base import Estimate
 from screening.schemas.figures import NO_CASE_SEEN
 from screening.schemas.history import (
@@ -250,6 +257,17 @@ def _live_performance_words(forward: ForwardNights) -> list[str]:
     return lines
 
 
+def _counted_words(outcomes: OutcomeFigures) -> dict[str, object]:
+    """Return how outcomes were counted, in words for a page."""
+    return {
+        "complete": complete_words(outcomes),
+        "zone": zone_words(outcomes),
+        "hours": hours_words(outcomes),
+        "by_month": [left_out_of(month.left_out) for month in outcomes.by_month],
+        "all": left_out_words(outcomes),
+    }
+
+
 def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
     """Return what became of all rows of the nights, next to the promise."""
     lines = []
@@ -379,6 +397,7 @@ def _series_block(
         "control": [],
         "runs": [],
         "outcomes": series.outcomes,
+        "counted": None if series.outcomes is None else _counted_words(series.outcomes),
         "before_after": series.before_after,
         "rates": None,
         "page": links and links[series.series],

@@ -17,6 +17,7 @@ from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.model_attention import review_due
+from screening.report.outcome_words import hour_words
 from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
 from screening.report.verdict import usefulness_of
@@ -146,6 +147,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
     return {
         "model": model,
         "run": run,
+        "hour": "" if run is None else hour_words(run),
         "external": None,
         "verdict": usefulness_of(model).words,
         "banner": {

@@ -113,16 +113,25 @@ class OutcomeRates(Document):
 
 
 class OutcomesByMonth(OutcomeRates):
-    """Outcomes of one month, YYYY-MM."""
+    """Outcomes of one month, YYYY-MM.
+
+    `left_out` has the number of rows that count in no rate, by reason (see
+    `OutcomeFigures`).
+    """
 
     month: str
+    left_out: Mapping[str, int] = {}
 
 
 class LeadTime(Document):
-    """Time from the first of a patient's unbroken flags to the event, in hours.
+    """Time from flag to event, in hours: medians, with quartiles of four or more.
 
-    `detected` of the `events` were flagged on the last night before; `low_hours` and
-    `high_hours` are quartiles, None for fewer than four.
+    `detected` of the `events` were flagged on the last night before, and
+    `median_hours`, `low_hours` and `high_hours` count from the first night of the
+    unbroken row of flagged nights that ends there, however long ago.
+    `flagged_earlier` events were flagged in the window, but not on its last night
+    before the event: they are neither found nor missed. `first_` hours count from the
+    first flag in the window, of all events that were flagged in it.
     """
 
     events: int
@@ -130,6 +139,15 @@ class LeadTime(Document):
     median_hours: float | None
     low_hours: float | None
     high_hours: float | None
+    flagged_earlier: int = 0
+    first_median_hours: float | None = None
+    first_low_hours: float | None = None
+    first_high_hours: float | None = None
+
+    @property
+    def not_flagged(self) -> int:
+        """Return the number of events without a flag in their window."""
+        return self.events - self.detected - self.flagged_earlier
 
 
 class SubgroupLead(LeadTime):
@@ -153,16 +171,22 @@ class OutcomesByClass(OutcomeRates):
 class OutcomeFigures(OutcomeRates):
     """Outcomes of all rows of the champion's nights in force, flagged or not.
 
-    An event `after_hours` to `within_hours` after the beginning of a night's day makes
-    the row a case. `open` rows wait for the end of their window, and those of `past`
-    are of patients after their event. `observed_over_expected` is the number of cases
-    over the sum of the rows' chances. `below` names the figures that are significantly
-    below `promised`, valid at every look; they are those `seen` on the `seen_nights`
-    nights of the model that promised. AUROC is of these nights too, because scores of
-    two models have no common order. `agreement` has by verdict the rows that
-    turned out as "case" and as "none". `unread` counts nights whose run directory is
-    gone. Of a model of several classes the figures are of any event and any flag, and
-    `by_class` of each class; their scores have no common order, and AUROC is by class.
+    An event `after_hours` to `within_hours` after the hour of a night makes the row a
+    case. Rows that count in no rate are `left_out`, by reason: "past" rows are of
+    patients after an event, "unknown" ones of cases known without a time, "censored"
+    ones of stays that ended before the window did, and "open" ones wait for the end of
+    their window. `open` and `past` are two of these. Outcomes are `complete` up to a
+    time that may be before `as_of`, which `reach` explains. `at_noon` events are known
+    by their date alone, `twice` ones lie in an hour that exists twice. `hours` has the
+    number of nights by what their hour is known from. `observed_over_expected` is the
+    number of cases over the sum of the rows' chances. `below` names the figures that
+    are significantly below `promised`, valid at every look; they are those `seen` on
+    the `seen_nights` nights of the model that promised. AUROC is of these nights too,
+    because scores of two models have no common order. `agreement` has by verdict the
+    rows that turned out as "case" and as "none". `unread` counts nights whose run
+    directory is gone. Of a model of several classes the figures are of any event and
+    any flag, and `by_class` of each class; their scores have no common order, and AUROC
+    is by class.
     """
 
     as_of: str
@@ -180,6 +204,18 @@ class OutcomeFigures(OutcomeRates):
     seen: SensitivityAndPpv | None = None
     seen_nights: int = 0
     unread: int = 0
+    by: Literal["patient", "stay"] = "patient"
+    again_hours: float | None = None
+    events: Literal["any", "first"] = "any"
+    known_without_time: Literal["leave_out", "case"] = "leave_out"
+    left_out: Mapping[str, int] = {}
+    complete: str | None = None
+    reach: str | None = None
+    at_noon: int = 0
+    twice: int = 0
+    time_zone: str | None = None
+    is_zone_of_host: bool = False
+    hours: Mapping[str, int] = {}
     lead_by_subgroup: Sequence[SubgroupLead] = ()
     by_class: Sequence[OutcomesByClass] = ()
 
@@ -598,12 +634,14 @@ class VerdictsRead(Document):
 class OutcomesRead(Document):
     """Result of reading a series' table of outcomes: numbers of patients.
 
-    `unknown` ones were on no night. `refused` says why the table could not be used.
+    Of the `corrected` ones, `withdrawn` were cases before and are none now. `unknown`
+    ones were on no night. `refused` says why the table could not be used.
     """
 
     series: str
     new: int = 0
     corrected: int = 0
+    withdrawn: int = 0
     unknown: int = 0
     refused: str | None = None
 

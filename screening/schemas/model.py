@@ -35,14 +35,20 @@ class InContract(Document):
 
 
 class OutcomeDeclaration(InContract):
-    """When an event counts for a night, in hours after the beginning of its day."""
+    """When an event counts for a night, in hours after the hour of the night."""
 
     within: float
     after: float = 0.0
+    by: Literal["patient", "stay"] = "patient"
+    again: float | None = None
+    events: Literal["any", "first"] = "any"
+    known_without_time: Literal["leave_out", "case"] = "leave_out"
     id: str | None = None
     time: str | None = None
+    until: str | None = None
     event: str | None = None
     cases: Sequence[str] = ()
+    as_of: str | None = None
 
 
 class CohortDeclaration(InContract):
@@ -61,6 +67,8 @@ class CohortDeclaration(InContract):
     outcome: OutcomeDeclaration | None = None
     id: str | None = None
     date_order: Literal["dmy", "mdy"] | None = None
+    time_zone: str | None = None
+    hour: str | None = None
     suppress: int = 5
 
 

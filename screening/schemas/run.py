@@ -480,16 +480,26 @@ class LedgerFacts(Document):
     chain: str = ""
 
 
+TakenFrom = Literal["hour", "column", "file", "midnight"]
+"""What the hour of a night is known from."""
+
+
 class Times(Document):
-    """Start and duration of the run.
+    """Start and duration of the run, and when its table was taken.
 
     `table_written` is the day, hour and minute at which the newest file of the table
-    was written, in local time.
+    was written, in `time_zone`. `taken_at` is the instant of the night, with its
+    offset, and `taken_from` what it is known from: a stated "hour", a "column", the
+    "file", or "midnight" where nothing tells.
     """
 
     started: str
     seconds: float
     table_written: str | None = None
+    taken_at: str | None = None
+    taken_from: TakenFrom | None = None
+    time_zone: str | None = None
+    is_zone_of_host: bool = False
 
 
 class RunDocument(Document):

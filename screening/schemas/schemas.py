@@ -27,7 +27,7 @@ from screening.schemas.history import (
     VerdictsRead,
 )
 from screening.schemas.model import Approval, ModelDocument, TrainedOn
-from screening.schemas.run import Counts, ExplainedCase, RunDocument
+from screening.schemas.run import Counts, ExplainedCase, RunDocument, TakenFrom
 from screening.schemas.validation import Confusion, PerClass
 
 DOCUMENTS: dict[str, type[Document]] = {
@@ -142,6 +142,7 @@ ANSWERS: dict[str, type[Document]] = {
         {
             "new": int,
             "corrected": int,
+            "withdrawn": int,
             "unknown": int,
             "other": int,
             "figures": OutcomeFigures,
@@ -171,6 +172,10 @@ ANSWERS: dict[str, type[Document]] = {
         out=str,
         report=str | None,
         evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
+        taken_at=str | None,
+        taken_from=TakenFrom | None,
+        time_zone=str | None,
+        is_zone_of_host=bool,
     ),
     # What hooks read on stdin is this answer before they ran, so without `hooks`.
     "run": _of("run", {"hooks": Sequence[HookFacts]}, OverviewDocument, overview=str),

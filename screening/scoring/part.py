@@ -123,7 +123,9 @@ class NightPart:
     strange_labels : tuple of str
         Violations: labels that training never had.
     days : tuple of datetime64
-        First and last day of each block.
+        First and last instant of each block.
+    taken : tuple of datetime64
+        Newest instant at which the rows of each block were taken, by their own column.
     ids : tuple of ndarray
         Of the first `N_ROWS_OF_IDS` rows of the table.
     """
@@ -150,6 +152,7 @@ class NightPart:
     labelled: tuple[tuple[np.ndarray, ...], ...]
     strange_labels: tuple[str, ...]
     days: tuple[np.datetime64, ...]
+    taken: tuple[np.datetime64, ...]
     ids: tuple[np.ndarray, ...]
 
     def __add__(self, other: NightPart) -> NightPart:
@@ -340,6 +343,7 @@ class BlockScorer:
             labelled=labelled,
             strange_labels=strange_labels,
             days=_days(batch),
+            taken=_taken(batch),
             ids=self._first_ids(batch),
         )
 
@@ -454,3 +458,11 @@ def _days(batch: Cohort) -> tuple[np.datetime64, ...]:
     if batch.time is None or not batch.n_rows:
         return ()
     return (batch.time.min(), batch.time.max())
+
+
+def _taken(batch: Cohort) -> tuple[np.datetime64, ...]:
+    """Return the newest instant at which some rows were taken."""
+    if batch.taken is None:
+        return ()
+    times = batch.taken[~np.isnat(batch.taken)]
+    return (times.max(),) if len(times) else ()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from screening.clock.zone import Clock, host_clock
 from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
@@ -98,6 +99,10 @@ class Run(InBrief):
             key: self.document[key]
             for key in ("run_id", "date", "counts", "refused", "evaluation")
         }
+        facts |= {
+            key: self.document["times"][key]
+            for key in ("taken_at", "taken_from", "time_zone", "is_zone_of_host")
+        }
         return facts | {
             "attention": self.document["attention"],
             "model": self.document["model"]["id"],
@@ -113,6 +118,8 @@ def score(
     *,
     label: str | None = None,
     date: str | None = None,
+    hour: str | None = None,
+    time_zone: str | None = None,
     ledger: Ledger | None = None,
     series: str | None = None,
     shadow: bool = False,
@@ -142,6 +149,9 @@ def score(
         Column of true labels: used to evaluate, never written.
     date : str, optional
         Night of the run, YYYY-MM-DD; today if absent.
+    hour, time_zone : str, optional
+        Hour at which the table was taken, or a column that has this time, and the zone
+        of times that state none; before those of the contract.
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again gives the same page.
     series : str, optional
@@ -210,7 +220,8 @@ def score(
     """
     _refuse_shadow_alone(shadow, ledger)
     _refuse_empty(accept_delivery=accept_delivery, replace=replace)
-    night = night_of_date(date, allow_future)
+    contract = model.contract.of_place(time_zone, hour)
+    night = night_of_date(date, allow_future, contract.clock)
     if isinstance(source, Database):
         source = source.of_night(night)
     series = series or model.contract.series
@@ -230,7 +241,9 @@ def score(
         publish(out, "run") as folder,
         refused_file(refused) as on_refused,
     ):
-        stream = model.opened(source, batch_rows=batch_rows, label=label)
+        stream = model.opened(
+            source, batch_rows=batch_rows, label=label, contract=contract
+        )
         stream.on_refused = on_refused
         scorer = BlockScorer(model, night, stream.reader())
         rows = Rows(folder / "scores.parquet")
@@ -411,7 +424,11 @@ def _page_of(model: Model, out: str | Path) -> str | None:
     return link if link.isprintable() else None
 
 
-def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
+def night_of_date(
+    date: str | None,
+    allow_future: bool | None = None,
+    clock: Clock | None = None,
+) -> str:
     """Return the night that a date names, by default today's.
 
     Parameters
@@ -420,14 +437,17 @@ def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
         YYYY-MM-DD.
     allow_future : bool, optional
         Accept any date; None where the caller has no such option.
+    clock : Clock, optional
+        By which it is today; that of this host by default.
 
     Raises
     ------
     UsageError
         If the text is no date, or a date to come.
     """
+    today = (clock or host_clock()).today()
     try:
-        night = datetime.date.fromisoformat(date) if date else datetime.date.today()
+        night = datetime.date.fromisoformat(date) if date else today
     except ValueError:
         raise UsageError(
             f"`date` {date}: write the night as YYYY-MM-DD", parameters=["date"]
@@ -438,7 +458,7 @@ def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
             parameters=["date"],
         )
     # A day's grace for clocks in other zones, where it is tomorrow already.
-    latest = datetime.date.today() + datetime.timedelta(days=1)
+    latest = today + datetime.timedelta(days=1)
     if night > latest and not allow_future:
         remedy = "" if allow_future is None else " Else give `allow_future`"
         raise UsageError(

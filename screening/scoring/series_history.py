@@ -260,6 +260,8 @@ def night_of(
         night=run.date,
         shadow=shadow,
         replaced=replaced,
+        taken_at=run.times.taken_at,
+        taken_from=run.times.taken_from,
         question=question_of(model.facts),
         run_id=run.run_id,
         model=model.digest,

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.clock.night import hour_of_night
+from screening.clock.zone import Clock
 from screening.data.ids import id_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
@@ -125,7 +127,16 @@ class Summary:
             n_units = discoveries.n_screened
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
-        days = [str(day.astype("datetime64[D]")) for day in part.days]
+        clock = self.scorer.reader.clock
+        times = clock.local(np.array(part.days, "datetime64[us]"))
+        days = [str(day) for day in times.astype("datetime64[D]")]
+        night_hour = hour_of_night(
+            self.scorer.night,
+            clock,
+            self.scorer.reader.contract.hour,
+            part.taken,
+            stream.source.written_at,
+        )
         by_class = zip(self.task.watched, part.by_class.tolist(), strict=True)
         channels = odd_channels(part.channels, model.facts.training.profile)
         facts_of_model = {"id": model.id, "digest": model.digest} | model.sealed
@@ -168,7 +179,7 @@ class Summary:
                 units=n_units,
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
-                newest_at=_clock_time(part.days),
+                newest_at=_clock_time(times),
                 ends_in_newline=stream.source.ends_in_newline,
             ),
             sample=self._sample(),
@@ -185,7 +196,11 @@ class Summary:
             times=Times(
                 started=started,
                 seconds=0.0,
-                table_written=_minute(stream.source.written_at),
+                table_written=_minute(stream.source.written_at, clock),
+                taken_at=clock.text(night_hour.at),
+                taken_from=night_hour.taken_from,
+                time_zone=clock.name,
+                is_zone_of_host=clock.is_of_host,
             ),
             sha256="",
         )
@@ -348,14 +363,16 @@ class Summary:
         return facts
 
 
-def _minute(time: datetime.datetime | None) -> str | None:
-    """Return a day, hour and minute as text."""
-    return None if time is None else time.strftime("%Y-%m-%d, %H:%M")
+def _minute(time: datetime.datetime | None, clock: Clock) -> str | None:
+    """Return a day, hour and minute by a clock as text."""
+    if time is None:
+        return None
+    return time.astimezone(clock.zone).strftime("%Y-%m-%d, %H:%M")
 
 
-def _clock_time(times: Sequence[np.datetime64]) -> str | None:
+def _clock_time(times: np.ndarray) -> str | None:
     """Return hour and minute of the newest time; None where times are days."""
-    if not times:
+    if not len(times):
         return None
     minute = str(max(times).astype("datetime64[m]"))[-5:]
     return None if minute == "00:00" else minute

@@ -144,6 +144,8 @@ class SeriesTask:
             "--table": self.table,
             "--query": plan.query,
             "--label": plan.label,
+            "--hour": plan.hour or site.hour,
+            "--time-zone": site.time_zone,
             "--templates": plan.templates,
             "--require-signature": plan.require_signature,
             "--accept-delivery": self.accepted,
@@ -296,7 +298,7 @@ def run_night(
         night may take.
     """
     names = set(only or network.series)
-    today = str(datetime.date.today())
+    today = str(network.clock.today())
     began = time.monotonic()
     # Before any folder is touched: those of NIGHT.toml may be the original's.
     refuse_copy_at(network.ledger)

@@ -33,11 +33,14 @@ def outcomes_of_night(
             table = network.outcomes(name, night)
             if table is None:
                 continue
-            entered = enter_outcomes(ledger, name, table)
+            entered = enter_outcomes(
+                ledger, name, table, time_zone=network.site.time_zone
+            )
             line = OutcomesRead(
                 series=name,
                 new=entered.new,
                 corrected=entered.corrected,
+                withdrawn=entered.withdrawn,
                 unknown=entered.unknown,
             )
         except ScreenError as error:

@@ -22,6 +22,8 @@ from pydantic import (
     model_validator,
 )
 
+from screening.clock.night import check_hour
+from screening.clock.zone import Clock, check_zone, clock_of
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.io.database import Database
@@ -99,6 +101,7 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Days = Annotated[int, Field(ge=0, le=366)]
+Hour = Annotated[str, Field(min_length=1), AfterValidator(check_hour)]
 
 
 class _Table(BaseModel):
@@ -122,6 +125,11 @@ class Site(_Table):
         Of these copies.
     jobs, memory_mb : int
         Threads and MiB that all series take together; by default all cores, and 4096.
+    time_zone : str, optional
+        Zone of times that state none, such as Europe/Berlin; before the contract's.
+    hour : str, optional
+        Hour at which the tables are taken, such as 06:00, or a column that has this
+        time; before the contract's.
     catch_up : int
         How many nights back missed ones are caught up.
     verdicts : Path, optional
@@ -140,6 +148,8 @@ class Site(_Table):
     group: str | None = None
     jobs: Count = Field(default_factory=available_cores)
     memory_mb: Count = 4096
+    time_zone: Annotated[str, AfterValidator(check_zone)] | None = None
+    hour: Hour | None = None
     catch_up: Days = 7
     verdicts: Place | None = None
     hooks: list[Words] = []
@@ -198,6 +208,8 @@ class SeriesPlan(_Table):
         A night that takes longer is stopped.
     catch_up : int, optional
         The site's if absent.
+    hour : str, optional
+        The site's if absent.
     """
 
     model: Place
@@ -217,6 +229,7 @@ class SeriesPlan(_Table):
     memory_mb: Count = 512
     minutes: Annotated[float, Field(gt=0)] = 60
     catch_up: Days | None = None
+    hour: Hour | None = None
 
 
 class NightFile(_Table):
@@ -239,6 +252,11 @@ class Network:
     def folder(self) -> Path:
         """The directory of the file; relative paths in it begin there."""
         return self.file.parent
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the site, that of this host if it states no time zone."""
+        return clock_of(self.site.time_zone)
 
     @property
     def pages(self) -> PageFolder:

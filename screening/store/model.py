@@ -191,6 +191,7 @@ class Model(InBrief):
         batch_rows: int | None = None,
         label: str | None = None,
         gated: bool = True,
+        contract: Contract | None = None,
     ) -> CohortStream:
         """Open a source of rows to score.
 
@@ -204,6 +205,8 @@ class Model(InBrief):
             Column of the label.
         gated : bool
             Compare the rows with those of training.
+        contract : Contract, optional
+            The model's with the time zone and hour of a place.
         """
         profile = self.facts.training.profile if gated else None
         # A lesion may be brighter than any of training: what is judged of an image is
@@ -215,7 +218,7 @@ class Model(InBrief):
         bounds = self.bounds if judges_cells else None
         return open_cohort(
             source,
-            self.contract,
+            contract or self.contract,
             batch_rows=batch_rows,
             label=label,
             gates=gates,

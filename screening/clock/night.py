@@ -1,0 +1,117 @@
+"""The hour of a night: when its table was taken."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.clock.zone import Clock
+from screening.errors import CohortError
+from screening.schemas.run import TakenFrom
+
+HOUR_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+ONE_DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True)
+class NightHour:
+    """The instant of a night.
+
+    Parameters
+    ----------
+    at : datetime64
+        The instant, in UTC.
+    taken_from : {"hour", "column", "file", "midnight"}
+        Whether a person stated the hour, a column of the table has it, it is the time
+        at which the file was written, or none is known and the day's beginning counts.
+    """
+
+    at: np.datetime64
+    taken_from: TakenFrom
+
+
+def is_hour(text: str) -> bool:
+    """Return True for an hour of the day such as 06:00; other texts name a column."""
+    return HOUR_OF_DAY.fullmatch(text) is not None
+
+
+def check_hour(text: str) -> str:
+    """Return an hour or the name of a column; raise ValueError for a wrong hour."""
+    if re.fullmatch(r"\d{1,2}(:\d*)?", text) and not is_hour(text):
+        raise ValueError(
+            f"'{text}' is not an hour of the day; write one such as 06:00, or the name "
+            "of a column"
+        )
+    return text
+
+
+def hour_of_night(
+    night: str,
+    clock: Clock,
+    hour: str | None,
+    in_column: Sequence[np.datetime64],
+    written: datetime.datetime | None,
+) -> NightHour:
+    """Return the instant at which the table of a night was taken.
+
+    Parameters
+    ----------
+    night : str
+        YYYY-MM-DD.
+    clock : Clock
+    hour : str, optional
+        What a person stated: an hour of the day, or a column.
+    in_column : sequence of datetime64
+        Instants in that column, the newest of which counts.
+    written : datetime, optional
+        When the table's file was written, in UTC. It counts if that was on the
+        night's day: a file may be copied or read later.
+
+    Raises
+    ------
+    CohortError
+        The column has no time, or one of another day.
+    """
+    midnight = np.datetime64(night, "us")
+    if hour is not None and is_hour(hour):
+        hours, minutes = hour.split(":")
+        of_day = datetime.timedelta(hours=int(hours), minutes=int(minutes))
+        return NightHour(_instant(clock, midnight + np.timedelta64(of_day)), "hour")
+    if hour is not None:
+        times = [time for time in in_column if not np.isnat(time)]
+        if not times:
+            raise CohortError(
+                f"column '{hour}' has no time, and `hour` names it as that of the night"
+            )
+        _refuse_other_day(hour, max(times), midnight, clock)
+        return NightHour(max(times), "column")
+    if written is not None:
+        at = np.datetime64(written.replace(tzinfo=None), "m").astype("datetime64[us]")
+        if str(clock.local(np.array([at]))[0])[:10] == night:
+            return NightHour(at, "file")
+    return NightHour(_instant(clock, midnight), "midnight")
+
+
+def _instant(clock: Clock, local: np.datetime64) -> np.datetime64:
+    """Return the instant of a local time; the next one where it does not exist."""
+    utc: np.datetime64 = clock.instants_of_days(np.array([local]))[0]
+    return utc
+
+
+def _refuse_other_day(
+    column: str, newest: np.datetime64, midnight: np.datetime64, clock: Clock
+) -> None:
+    """Raise CohortError if the newest time of a table is no time of its night.
+
+    A table that is taken in the evening may be the next day's.
+    """
+    local = clock.local(np.array([newest]))[0]
+    if not midnight - ONE_DAY <= local < midnight + 2 * ONE_DAY:
+        raise CohortError(
+            f"column '{column}': its newest time is of another day than the night; "
+            "correct the column, or give the night's date"
+        )
