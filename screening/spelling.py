@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 NAME = re.compile(r"[^\W_][\w.-]{0,39}")
 # Beginning of the digest that identifies a series without a name.
 DIGITS = re.compile(r"[0-9a-f]{12,}")
 EACH = "each"
 MIN_LETTERS_OF_PART = 4
+# A ledger on a server, whose URL may hold a password, in a command line.
+SERVER_LEDGER = '"$SCREEN_LEDGER"'
+
+
+def command_line(*words: object) -> str:
+    """Return a command of this program as it is typed in a shell.
+
+    Every command in a message is made here: a name may hold blanks, quotes or
+    `$(...)`, and must reach the program as it is.
+
+    Parameters
+    ----------
+    *words : object
+        The words after `screen`. WHY and other words in capitals stand for what a
+        person writes in their place.
+    """
+    quoted = ["screen"]
+    for word in words:
+        text = str(word)
+        if isinstance(word, Path) and text.startswith("-"):
+            text = f"./{text}"
+        quoted.append(text if text == SERVER_LEDGER else shlex.quote(text))
+    return " ".join(quoted)
 
 
 def series_name(text: str) -> str:

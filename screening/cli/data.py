@@ -15,7 +15,7 @@ import typer
 from screening.cli import options
 from screening.cli.console import bar, print_answer
 from screening.errors import CohortError, UsageError
-from screening.spelling import did_you_mean
+from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
     from screening.contract.contract import Contract
@@ -268,13 +268,13 @@ def _whole_job(
     past = read_cohort(
         str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True
     )
-    command = (
-        f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"
-    )
+    contract = f"{job.cohort}.toml"
+    words = ["train", job.past, "--contract", contract, "--recipe", job.recipe]
     if job.beside:
-        command += f" --beside {','.join(job.beside)}"
+        words += ["--beside", ",".join(job.beside)]
     if job.max_rows:
-        command += f" --max-rows {job.max_rows}"
+        words += ["--max-rows", str(job.max_rows)]
+    command = command_line(*words)
     with bar(f"Training {job.name}") as progress:
         model = train(
             past,

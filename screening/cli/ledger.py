@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -32,7 +33,7 @@ from screening.cli.options import (
 )
 from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
-from screening.spelling import EACH, names_from
+from screening.spelling import EACH, SERVER_LEDGER, command_line, names_from
 
 if TYPE_CHECKING:
     from screening.ledger.entries import SiteNight
@@ -378,6 +379,8 @@ def status_command(
     statuses, published, last = _read_statuses(
         place, due, names or of_site, runs, also.artefacts
     )
+    if network is not None and not names:
+        statuses += _lost_series(network, due)
     if also.metrics is not None:
         content = states.exposition(statuses, last).encode()
         write_whole(also.metrics, content, mode=0o644)
@@ -387,6 +390,18 @@ def status_command(
     else:
         _print_lines(statuses, published)
     _exit_unless_fine(statuses, also.strict)
+
+
+def _lost_series(network: Network, due: Due) -> list[SeriesStatus]:
+    """Return a status for each series that the site's file lost."""
+    from screening.ledger.database import open_ledger
+    from screening.site.missing import statuses_of_missing
+
+    night = str(due.night or due.now.date())
+    # A ledger that cannot be read has a status already.
+    with suppress(UsageError), open_ledger(network.ledger, read_only=True) as book:
+        return statuses_of_missing(book, network, night)
+    return []
 
 
 def _exit_unless_fine(statuses: list[SeriesStatus], strict: bool) -> None:
@@ -748,6 +763,7 @@ def _back_up(place: str, to: Path | None, keep: int | None) -> dict[str, object]
 def _restore(place: str, was: Path | None) -> dict[str, object]:
     """Put a backup back; return the answer."""
     from screening.ledger.backup import n_entries, restore
+    from screening.ledger.database import file_of
 
     act_as_owner(place)
     if was is None:
@@ -757,11 +773,14 @@ def _restore(place: str, was: Path | None) -> dict[str, object]:
     if before > head.number:
         n_lost = before - head.number
         entries = "one entry" if n_lost == 1 else f"{n_lost} entries"
+        word = SERVER_LEDGER if file_of(place) is None else place
+        accept_it = command_line(
+            *("ledger", "accept", word, "--runs", "RUNS", "--reason", "WHY")
+        )
         logs.note(
             f"the ledger that was there had {entries} more: nights "
             "since the backup are refused (code 4) until the newer ledger is put back, "
-            f"or this one is accepted: screen ledger accept {place} --runs RUNS "
-            "--reason WHY"
+            f"or this one is accepted: {accept_it}"
         )
     answer: dict[str, object] = {"entries": head.number, "head": head.digest}
     if kept is not None:

@@ -425,8 +425,8 @@ def _refuse_other_file(path: Path) -> None:
     """Raise UsageError if a file is missing or no ledger; an empty one is allowed."""
     if not path.is_file():
         raise UsageError(
-            f"there is no ledger at {path}; the first `screen run`, or "
-            f"`screen score --ledger {path}`, begins one"
+            f"there is no ledger at {path}; the first `screen run`, or `screen score` "
+            "with --ledger, begins one"
         )
     with path.open("rb") as file:
         head = file.read(100)

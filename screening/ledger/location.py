@@ -10,7 +10,6 @@ original.
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import PARTS, TRAIL
 from screening.ledger.trail import Part
+from screening.spelling import SERVER_LEDGER, command_line
 
 # Kind of the entry that a site was relocated.
 RELOCATE = "relocate"
@@ -36,13 +36,13 @@ def ledger_file(connection: sa.Connection) -> Path | None:
     return Path(main.file).resolve()
 
 
-def shell_word(connection: sa.Connection) -> str:
-    """Return how a command line names a ledger: its file, or the usual variable.
+def ledger_word(connection: sa.Connection) -> str:
+    """Return the word for a ledger in `command_line`: its file, or the usual variable.
 
     A URL may hold a password, and is not shown.
     """
     file = ledger_file(connection)
-    return '"$SCREEN_LEDGER"' if file is None else shlex.quote(str(file))
+    return SERVER_LEDGER if file is None else str(file)
 
 
 def location_part(connection: sa.Connection) -> Part:
@@ -73,11 +73,12 @@ def refuse_copy(connection: sa.Connection) -> None:
     """Raise ModelError if a ledger is a copy of another site's."""
     original = original_of(connection)
     if original is not None:
+        place = ledger_word(connection)
+        moved = command_line("ledger", "moved", place, "--reason", "WHY")
         raise ModelError(
             f"this ledger is a copy of {original}, and stands at"
             f" {_location(connection)}: use the original. If the site was moved here,"
-            " or this copy takes its place: screen ledger moved"
-            f" {shell_word(connection)} --reason WHY"
+            f" or this copy takes its place: {moved}"
         )
 
 

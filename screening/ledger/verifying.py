@@ -8,7 +8,6 @@ accepts.
 from __future__ import annotations
 
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -45,12 +44,12 @@ from screening.ledger.erasing import (
     STANDS_IN,
     digest_of_stand_ins,
 )
-from screening.ledger.location import shell_word
+from screening.ledger.location import ledger_word
 from screening.ledger.nights import reserved
 from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
-from screening.spelling import shown_series
+from screening.spelling import command_line, shown_series
 from screening.store.serialization import read_run
 
 # Digits by which a head is recognised.
@@ -460,9 +459,19 @@ def refuse_older(
                     f"{folder} was entered in another ledger; this one was begun anew, "
                     "or put in its place: put the right one back"
                 )
+            place = ledger_word(connection)
+            if last == 0:
+                restore = command_line("ledger", "restore", place, "--from", "BACKUP")
+                raise ModelError(
+                    f"the ledger at {place} is empty, and {folder} was entered in "
+                    "another: give its path (in NIGHT.toml, or `ledger`), or put a "
+                    "backup back: "
+                    f"{restore}",
+                    parameters=["ledger"],
+                )
+            accept_it = ("ledger", "accept", place, "--runs", runs, "--reason", "WHY")
             raise ModelError(
-                f"{reason}, or go on with this one: screen ledger accept "
-                f"{shell_word(connection)} --runs {shlex.quote(str(runs))} --reason WHY"
+                f"{reason}, or go on with this one: {command_line(*accept_it)}"
             )
 
 

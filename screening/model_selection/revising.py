@@ -34,7 +34,7 @@ from screening.schemas.model import (
 )
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
-from screening.spelling import did_you_mean, first_of
+from screening.spelling import command_line, did_you_mean, first_of
 from screening.store.model import Model
 
 # Names of features in a note.
@@ -291,9 +291,8 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
 def refuse_draft(model: Model, name: object) -> None:
     """Raise UsageError if nobody has approved the model."""
     if model.facts.approval is None:
-        raise UsageError(
-            f"{name} is a draft: approve it first with screen approve {name} --by NAME"
-        )
+        approve_it = command_line("approve", name, "--by", "NAME")
+        raise UsageError(f"{name} is a draft: approve it first with {approve_it}")
 
 
 HELD = "held"

@@ -39,7 +39,7 @@ from screening.schemas.reasons import (
     SCORES_DRIFT,
 )
 from screening.site.site import Network
-from screening.spelling import first_of
+from screening.spelling import command_line, first_of
 from screening.store.serialization import read_model
 
 MAX_SERIES_NAMED = 5
@@ -125,8 +125,10 @@ def _with_standing(findings: Findings, earlier: Iterable[SiteNight]) -> Findings
 
 def _options(network: Network, series: str | None) -> str:
     """Return the options of `status` that acknowledge a reason."""
-    options = f" --site {network.file}"
-    return options if series is None else f"{options} --series {series}"
+    words: list[object] = ["status", "--site", network.file]
+    if series is not None:
+        words += ["--series", series]
+    return command_line(*words).removeprefix("screen status")
 
 
 def _reason_of_drift(

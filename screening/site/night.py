@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -49,9 +48,17 @@ from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
+from screening.site.missing import (
+    SLIP,
+    lines_of_missing,
+    missing_series,
+    retire_command,
+    slips,
+)
 from screening.site.outcomes import outcomes_of_night
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
+from screening.spelling import command_line
 from screening.store.pages import PageFolder
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_model, read_run
@@ -82,6 +89,14 @@ def worst(codes: Iterable[int]) -> int:
     return min(exit_codes, key=WORST_FIRST.index, default=0)
 
 
+@dataclass(frozen=True)
+class SlipFault:
+    """Why a new series is not scored, and the commands that settle it."""
+
+    said: str
+    remedies: Sequence[str]
+
+
 @dataclass(frozen=True, eq=False)
 class SeriesTask:
     """One night of one series with one model.
@@ -106,6 +121,8 @@ class SeriesTask:
         What was scored of the night is of another table.
     fault : str, optional
         Why the night is not scored: what it left cannot be read or restored.
+    slip : SlipFault, optional
+        Why a new series is not scored: its name may be a slip of a missing one's.
     """
 
     network: Network
@@ -120,6 +137,7 @@ class SeriesTask:
     replaced: str | None = None
     has_other_table: bool = False
     fault: str | None = None
+    slip: SlipFault | None = None
 
     @property
     def out(self) -> Path:
@@ -169,18 +187,18 @@ class SeriesTask:
 
     def failed(self, code: int, said: str | None) -> SeriesNight:
         """Return the line of a night that failed, with the commands that repair it."""
-        command = ["screen", "run", str(self.network.file), "--date", self.night]
-        again = shlex.join([*command, "--only", self.series])
-        remedies = [again]
+        file = self.network.file
+        again = ("run", file, "--date", self.night, "--only", self.series)
+        remedies = [command_line(*again)]
         # A table that breaks the contract is never right.
         if code == UNUSABLE_TABLE and "--accept-delivery" in (said or ""):
-            remedies.append(f"{again} --accept-delivery WHY")
+            remedies.append(command_line(*again, "--accept-delivery", "WHY"))
         if self.has_other_table:
-            remedies = [f"{again} --replace WHY"]
-        command = ["screen", "status", "--site", str(self.network.file)]
-        command += ["--series", self.series, "--give-up", self.night]
+            remedies = [command_line(*again, "--replace", "WHY")]
+        give_up = ("--give-up", self.night, "--reason", "WHY")
         if not self.has_other_table and not self.shadow:
-            remedies.append(f"{shlex.join(command)} --reason WHY")
+            status = ("status", "--site", file, "--series", self.series)
+            remedies.append(command_line(*status, *give_up))
         return self.line("failed", exit_code=code, said=said, remedies=remedies)
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
@@ -238,6 +256,13 @@ class SeriesTask:
 
     def settled_line(self) -> SeriesNight | None:
         """Return the line of a night that is published or given up, else None."""
+        if self.slip is not None:
+            return self.line(
+                "failed",
+                exit_code=2,
+                said=self.slip.said,
+                remedies=self.slip.remedies,
+            )
         if self.fault is not None:
             return self.failed(2, self.fault)
         if self.run is not None:
@@ -311,8 +336,11 @@ def run_night(
             verdicts = inbox_of_night(network, ledger)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
+        with open_ledger(network.ledger, make=True) as ledger:
+            missing = missing_series(ledger, network, night)
+            faults = _faults_of_slips(ledger, network, night, missing, only)
         tasks = _patiently(
-            lambda _: _list_tasks(network, night, wishes, today), minutes
+            lambda _: _list_tasks(network, night, wishes, today, faults), minutes
         )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all(
@@ -322,6 +350,7 @@ def run_night(
         with open_ledger(network.ledger, make=True) as ledger:
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
             document = _with_outcomes(document, outcomes, strict)
+            document = _with_missing(ledger, network, document, missing)
             findings = find(network, ledger, night)
             document = _with_findings(network, document, findings, ledger, strict)
             document = _show_over_nights(network, ledger, document, findings)
@@ -365,6 +394,38 @@ def _overview(
     )
 
 
+def _faults_of_slips(
+    ledger: Ledger,
+    network: Network,
+    night: str,
+    missing: Mapping[str, str],
+    only: Collection[str],
+) -> dict[str, SlipFault]:
+    """Return by new series why it is not scored; one asked for by name is scored."""
+    faults = {}
+    for name, lost in slips(ledger, network, missing).items():
+        if name not in only:
+            said = SLIP.format(name=name, missing=lost, file=network.file.name)
+            again = ("run", network.file, "--date", night, "--only", name)
+            remedies = [retire_command(ledger, lost), command_line(*again)]
+            faults[name] = SlipFault(said, remedies)
+    return faults
+
+
+def _with_missing(
+    ledger: Ledger,
+    network: Network,
+    document: OverviewDocument,
+    missing: Mapping[str, str],
+) -> OverviewDocument:
+    """Return the overview with the series that the file lacks."""
+    lines = lines_of_missing(ledger, network, document.night, missing)
+    if not lines:
+        return document
+    exit_code = worst([document.exit_code, ATTENTION])
+    return document.replace(series=[*document.series, *lines], exit_code=exit_code)
+
+
 def _with_outcomes(
     document: OverviewDocument, outcomes: Sequence[OutcomesRead], strict: bool
 ) -> OverviewDocument:
@@ -381,19 +442,19 @@ def _remedies(
     """Return the commands that settle the new reasons of a published night."""
     codes = dict.fromkeys(reason.code for reason in new_reasons(reasons))
     kinds = [REASONS[code] for code in codes if code in REASONS]
-    site = str(network.file)
-    run = ["screen", "run", site, "--date", line.night, "--only", line.series]
+    file = network.file
+    run = ("run", file, "--date", line.night, "--only", line.series)
     commands = []
     if any(kind.is_of_table for kind in kinds):
-        commands.append(f"{shlex.join(run)} --replace WHY")
+        commands.append(command_line(*run, "--replace", "WHY"))
     if any(ACCEPT_DELIVERY in kind.remedy for kind in kinds):
-        commands.append(f"{shlex.join(run)} --accept-delivery WHY")
+        commands.append(command_line(*run, "--accept-delivery", "WHY"))
     until = str(datetime.date.fromisoformat(line.night) + ACKNOWLEDGED_FOR)
     for kind in kinds:
         if kind.can_be_acknowledged:
-            command = ["screen", "status", "--site", site, "--series", line.series]
-            command += ["--acknowledge", kind.code, "--until", until]
-            commands.append(f"{shlex.join(command)} --reason WHY")
+            status = ("status", "--site", file, "--series", line.series)
+            acknowledge = ("--acknowledge", kind.code, "--until", until)
+            commands.append(command_line(*status, *acknowledge, "--reason", "WHY"))
     return commands
 
 
@@ -555,7 +616,11 @@ NIGHT_IS_OVER = (
 
 
 def _list_tasks(
-    network: Network, night: str, wishes: Mapping[str, _Wish], today: str
+    network: Network,
+    night: str,
+    wishes: Mapping[str, _Wish],
+    today: str,
+    slip_faults: Mapping[str, SlipFault],
 ) -> list[list[SeriesTask]]:
     """Return the tasks of every series.
 
@@ -567,6 +632,8 @@ def _list_tasks(
         By series, of tonight.
     today : str
         The day on which the run began.
+    slip_faults : mapping
+        Why a new series is not scored, by series.
     """
     with open_ledger(network.ledger, make=True) as ledger:
         refuse_older(ledger, network.site.runs)
@@ -586,7 +653,11 @@ def _list_tasks(
                 today,
                 silent_servers,
             )
-            tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
+            of_series = series.tasks(night, wishes.get(name, NO_WISH))
+            slip = slip_faults.get(name)
+            if slip is not None:
+                of_series = [replace(task, slip=slip) for task in of_series]
+            tasks.append(of_series)
     return tasks
 
 

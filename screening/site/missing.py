@@ -1,0 +1,111 @@
+"""Series that had nights and are no longer in NIGHT.toml.
+
+A section that was lost, or whose name was changed by a slip, leaves a ward unscreened:
+nothing fails, since nobody asks for its night.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from screening.ledger.database import RUNS, Ledger
+from screening.ledger.location import ledger_word
+from screening.ledger.model_registry import every_series, retired
+from screening.schemas.history import SeriesNight, SeriesStatus
+from screening.site.site import Network
+from screening.spelling import DIGITS, command_line, nearest
+
+ATTENTION = 5
+LOST = (
+    "it had the night of {last}, is not in {file}, and was not retired: nobody is "
+    "screened there; put its section [series.{name}] back, or retire it"
+)
+SLIP = (
+    "{name} is new, and {missing}, which had nights, is missing from {file}: if this "
+    "is a slip, correct the name; if {missing} has closed, retire it; if both are "
+    "wards, put its section back, or score the new one once by name"
+)
+
+
+def missing_series(ledger: Ledger, network: Network, night: str) -> dict[str, str]:
+    """Return series that the file lacks, with the last night of each.
+
+    They have a published night in the last `catch_up` days, and were not retired. A
+    series without a name is of no file.
+    """
+    n_days = max(network.site.catch_up, 1)
+    since = datetime.date.fromisoformat(night) - datetime.timedelta(days=n_days)
+    nights = (
+        sa.select(RUNS.c.series, sa.func.max(RUNS.c.night))
+        .where(~RUNS.c.shadow, RUNS.c.night >= str(since), RUNS.c.night <= night)
+        .group_by(RUNS.c.series)
+        .order_by(RUNS.c.series)
+    )
+    with ledger.reading() as connection:
+        rows = connection.execute(nights).all()
+        closed = retired(connection)
+    return {
+        series: last
+        for series, last in rows
+        if series not in network.series
+        and series not in closed
+        and not DIGITS.fullmatch(series)
+    }
+
+
+def lines_of_missing(
+    ledger: Ledger, network: Network, night: str, missing: Mapping[str, str]
+) -> list[SeriesNight]:
+    """Return a line of the overview for each missing series."""
+    lines = []
+    for series, last in missing.items():
+        lines.append(
+            SeriesNight(
+                series=series,
+                night=night,
+                status="failed",
+                shadow=False,
+                exit_code=ATTENTION,
+                said=LOST.format(last=last, file=network.file.name, name=series),
+                remedies=[retire_command(ledger, series)],
+                model="",
+            )
+        )
+    return lines
+
+
+def statuses_of_missing(
+    ledger: Ledger, network: Network, night: str
+) -> list[SeriesStatus]:
+    """Return a status, which is not fine, for each missing series."""
+    statuses = []
+    for series, last in missing_series(ledger, network, night).items():
+        said = LOST.format(last=last, file=network.file.name, name=series)
+        said += f": {retire_command(ledger, series)}"
+        statuses.append(SeriesStatus(False, said, series, night=last))
+    return statuses
+
+
+def slips(
+    ledger: Ledger, network: Network, missing: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the missing series by the new series whose name is most like it."""
+    with ledger.reading() as connection:
+        known = set(every_series(connection))
+    similar = {}
+    for name in network.series:
+        if name not in known:
+            match = nearest(name, missing)
+            if match is not None:
+                similar[name] = match
+    return similar
+
+
+def retire_command(ledger: Ledger, series: str) -> str:
+    """Return the command that closes a series."""
+    with ledger.reading() as connection:
+        place = ledger_word(connection)
+    return command_line("retire", series, "--ledger", place, "--reason", "WHY")
