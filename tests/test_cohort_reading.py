@@ -13,9 +13,9 @@ from numpy.testing import assert_array_equal
 from small_tables import CONTRACT, GOOD, HEADER, column, with_feature, written
 
 from screening.contract.contract import Contract
-from screening.data.ids import id_shape, other_shape
 from screening.data.reading import read_cohort
 from screening.errors import CohortError
+from screening.identity.shapes import id_shape, other_shape
 from screening.io.columns import absent
 
 

@@ -17,6 +17,7 @@ from screening.errors import CohortError
 from screening.ledger.database import open_ledger
 from screening.monitoring.delivery import Elsewhere, examine, still_there
 from screening.monitoring.drift import MIN_REFERENCE_NIGHTS
+from screening.schemas.reasons import IDS_OF_ANOTHER_SHAPE
 from screening.schemas.run import Delivery
 from screening.store.model import save_model
 
@@ -152,7 +153,8 @@ def test_what_the_contract_states_and_ids_of_another_shape():
         "files_unexpected",
         "rows_unexpected",
     ]
-    other = {"other_ids": ["4 characters long"]}
+    other_ids = IDS_OF_ANOTHER_SHAPE(column="id", differences="4 characters long")
+    other = {"ids": [other_ids]}
     assert codes(came(40, 0), {}, 0, **other) == ["stops: ids_of_another_shape"]
     tonight = came(40, 0, accepted="another hospital's")
     taken, _ = examine(night(0), tonight, {}, **other)

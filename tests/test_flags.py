@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from screening.data import stream
-from screening.data.ids import HASH_KEY
+from screening.identity.hashes import HASH_KEY
 from screening.scoring import rows as night_rows
 from screening.scoring.rows import (
     Rows,

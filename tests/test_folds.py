@@ -14,8 +14,8 @@ from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 
 from screening import read_cohort
-from screening.data.ids import keyed_hashes, short_hash
 from screening.errors import UsageError
+from screening.identity.hashes import keyed_hashes, short_hash
 from screening.model_selection.folds import (
     hash_names,
     in_hash_order,

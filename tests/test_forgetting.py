@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.cli.options import id_from
-from screening.data.ids import keyed_hashes, short_hashes
 from screening.errors import UsageError
+from screening.identity.hashes import keyed_hashes, short_hashes
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, before_age, erase

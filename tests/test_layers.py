@@ -40,6 +40,7 @@ ROOMS = (
     "contract",
     "clock",
     "io",
+    "identity",
     "schemas",
     "registry",
     "threads",

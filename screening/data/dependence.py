@@ -22,8 +22,8 @@ from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.ids import few_rows_each, sizes_of_stems, stems_of
 from screening.data.summary import any_match
 from screening.errors import UsageError
+from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, to_floats
-from screening.io.number_formats import LED_BY_ZERO
 from screening.io.readers import Block, Source, SourcePart
 from screening.schemas.base import Reason
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT

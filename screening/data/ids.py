@@ -1,4 +1,4 @@
-"""Names of rows: ids and how they are written, stems of a patient's rows, hashes."""
+"""Names of rows: row numbers for ids, and stems of the rows of one patient."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from scipy.stats import hypergeom
 
 from screening.data.cohort import Cohort
 from screening.data.column_names import INDEX_NAME
-from screening.io.number_formats import LED_BY_ZERO
 from screening.schemas.base import Reason
-from screening.schemas.model import IdShape
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 
 # Signs that join the parts of an id: Zx9-00123 is another id than 00123.
 _JOINTS = "-._/:+"
-# Key of hashes that do not outlive the command.
-HASH_KEY = "0123456789abcdef"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 # voice_07_1, P12-OD, 0815/2; behind a digit also 0815a and S03V2.
 ENDED = re.compile(
@@ -41,11 +33,6 @@ USUAL_ROWS = 12
 MAX_USUAL_ROWS = 20
 # Numbers of one stem may leave gaps: their range for each row, in the median.
 MAX_RANGE_A_ROW = 2.0
-DIGITS = "^[0-9]+$"
-HEX = "^[0-9A-Fa-f-]+$"
-# Chance below which ids without a property of training's are written otherwise, and
-# are not only other ones.
-ALPHA = 1e-4
 
 
 def row_number_ids(cohort: Cohort) -> list[Reason]:
@@ -81,95 +68,6 @@ def _are_row_numbers(ids: np.ndarray) -> bool:
     return first in (0, 1) and numbers == list(range(first, first + len(ids)))
 
 
-def id_shape(ids: np.ndarray) -> IdShape | None:
-    """Return how the ids of some rows are written, None if no row has an id."""
-    texts = pa.array(ids, pa.string()).drop_null()
-    if not len(texts):
-        return None
-    lengths = pc.min_max(pc.utf8_length(texts)).as_py()
-    digits = _count_matches(texts, DIGITS)
-    return IdShape(
-        n_rows=len(texts),
-        shortest=lengths["min"],
-        longest=lengths["max"],
-        digits=digits,
-        hex=_count_matches(texts, HEX) - digits,
-        leading_zeros=_count_matches(texts, LED_BY_ZERO),
-    )
-
-
-def _count_matches(texts: pa.Array, pattern: str) -> int:
-    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
-
-
-def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
-    """Return in what tonight's ids are written unlike those of training.
-
-    Differences that other patients explain are left out.
-    """
-    differences = []
-    if _has_other_length(past, tonight):
-        differences.append(
-            f"{_length(tonight)} characters long, in training {_length(past)}"
-        )
-    if has_lost_zeros(past, tonight):
-        differences.append(
-            "without the zeros in front that training's have; export them as text"
-        )
-    if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
-        differences.append("with zeros in front, which training's have not")
-    return differences + _other_characters(past, tonight)
-
-
-def _has_other_length(past: IdShape, tonight: IdShape) -> bool:
-    """Return True if all of tonight's ids are longer, or shorter, than in training."""
-    # Running numbers may have grown by a digit.
-    is_numbered = past.digits == past.n_rows and not past.leading_zeros
-    slack = 1 if is_numbered else 0
-    is_longer = tonight.shortest > past.longest + slack
-    is_shorter = tonight.longest < past.shortest - slack
-    return is_longer or is_shorter
-
-
-def has_lost_zeros(past: IdShape, tonight: IdShape) -> bool:
-    """Return True if zeros in front are gone, as where ids were read as numbers."""
-    if not past.leading_zeros or tonight.leading_zeros:
-        return False
-    if past.shortest == past.longest:
-        # Numbers of one width need no zero in front, 0999 is followed by 1000; but
-        # none of them is shorter.
-        return tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
-    return _chance_of_none(past.leading_zeros, past, tonight) < ALPHA
-
-
-def _other_characters(past: IdShape, tonight: IdShape) -> list[str]:
-    """Return the kinds of characters of ids, if none is of a kind of training's."""
-    counts = {
-        "digits alone": (past.digits, tonight.digits),
-        "hexadecimal digits": (past.hex, tonight.hex),
-        "letters and other signs": (past.letters, tonight.letters),
-    }
-    if any(n_past and n_tonight for n_past, n_tonight in counts.values()):
-        return []
-    if _chance_of_none(past.n_rows, past, tonight) >= ALPHA:
-        return []
-    usual = [kind for kind, (n_past, _) in counts.items() if n_past]
-    other = [kind for kind, (_, n_tonight) in counts.items() if n_tonight]
-    return [f"{' or '.join(other)}, in training {' or '.join(usual)}"]
-
-
-def _length(shape: IdShape) -> str:
-    if shape.shortest == shape.longest:
-        return str(shape.shortest)
-    return f"{shape.shortest} to {shape.longest}"
-
-
-def _chance_of_none(n_having: int, past: IdShape, tonight: IdShape) -> float:
-    """Return the hypergeometric P(0 of tonight's rows | `n_having` of all)."""
-    n_rows = past.n_rows + tonight.n_rows
-    return float(hypergeom.cdf(0, n_rows, n_having, tonight.n_rows))
-
-
 def pattern_of(name: str) -> str:
     """Return a regular expression for an id in either Unicode form of its letters."""
     forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
@@ -186,26 +84,6 @@ def word_pattern(name: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
     )
-
-
-def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
-    """Return 64 bits a name, shape (n,), that nobody can compute without the key."""
-    texts = np.asarray(names, dtype=object)
-    return pd.util.hash_array(texts, hash_key=key[:16], categorize=False)
-
-
-def short_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the lower 32 bits, by which a ledger knows a unit on several nights."""
-    return hashes & np.uint64(0xFFFFFFFF)
-
-
-def short_hash(name: str, key: str) -> int:
-    """Return the hash by which the ledger knows one unit.
-
-    The key is the model's, so that no two models' hashes can be compared.
-    """
-    hashes = keyed_hashes(np.array([name], dtype=object), key)
-    return int(short_hashes(hashes)[0])
 
 
 def stem_and_end(name: str) -> tuple[str, str]:

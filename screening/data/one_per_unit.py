@@ -11,8 +11,8 @@ import pandas as pd
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
-from screening.data.ids import HASH_KEY, keyed_hashes
 from screening.errors import CohortError
+from screening.identity.hashes import HASH_KEY, keyed_hashes
 from screening.io.columns import Columns
 
 ScoreOfRows: TypeAlias = Callable[[Columns], np.ndarray]

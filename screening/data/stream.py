@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from screening.contract.parsing import (
 )
 from screening.contract.violations import (
     CELLS_OF_NO_NUMBER,
+    MAX_SHOWN_ROWS,
     OUT_OF_BOUNDS,
     READ_ALL_THE_SAME,
     UNREADABLE,
@@ -37,12 +39,14 @@ from screening.contract.violations import (
     refuse_absent,
 )
 from screening.data.cohort import Cohort, concatenate
-from screening.data.ids import HASH_KEY, keyed_hashes, stems_of
+from screening.data.ids import stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
 from screening.files import discard, temporary_folder_named
+from screening.identity.hashes import HASH_KEY, keyed_hashes
+from screening.identity.table import BUT_FOR, IdCounts, IdReader
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
@@ -61,7 +65,7 @@ from screening.monitoring.out_of_bounds import (
     odd_cells_by_row,
 )
 from screening.registry import optional
-from screening.spelling import names_from
+from screening.spelling import first_of, names_from
 from screening.threads import run_in_threads
 
 BATCH_ROWS = 65536
@@ -72,6 +76,7 @@ HELD_ROWS = 1 << 20
 MAX_PARTS = 32
 # Hashes that are read at a time.
 READ_ROWS = 1 << 17
+Value = TypeVar("Value")
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 
@@ -105,16 +110,19 @@ class ReadCounts:
     violations : Violations
     gates : GateCounts, optional
         Also of rows that break the contract: other units may break it in each.
+    ids : IdCounts
     """
 
     violations: Violations
     gates: GateCounts | None
+    ids: IdCounts = field(default_factory=IdCounts)
 
     def __add__(self, other: ReadCounts) -> ReadCounts:
         gates = other.gates if self.gates is None else self.gates
         if self.gates is not None and other.gates is not None:
             gates = self.gates + other.gates
-        return ReadCounts(self.violations + other.violations, gates)
+        violations = self.violations + other.violations
+        return ReadCounts(violations, gates, self.ids + other.ids)
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,8 @@ class TypedBlock:
     counts : ReadCounts
     refused : pyarrow.Table or None
         Lines of `refused_cells`; None where nobody wants them.
+    reduced_hashes : ndarray of uint64, shape (n_rows,), optional
+        Of the reduced forms of the ids, where each row has its own.
     """
 
     first_row: int
@@ -142,6 +152,7 @@ class TypedBlock:
     is_sound: np.ndarray
     counts: ReadCounts
     refused: pa.Table | None = None
+    reduced_hashes: np.ndarray | None = None
 
 
 @dataclass
@@ -246,6 +257,7 @@ class BlockReader:
         Of times without a zone, in whatever process they are read.
     bounds : mapping of str to Bounds
         Of columns of numbers; a cell beyond is missing where rows are scored.
+    ids : IdReader
     lists_refused : bool
         List the cells that are refused or out of bounds.
     repeated_ids : ndarray of uint64, optional
@@ -268,6 +280,7 @@ class BlockReader:
     hash_key: str
     clock: Clock
     bounds: Mapping[str, Bounds]
+    ids: IdReader
     lists_refused: bool = False
     repeated_ids: np.ndarray | None = None
     scales: Sequence[GroupScales] = ()
@@ -314,11 +327,14 @@ class BlockReader:
             is_taken = np.isin(numbers, self.taken_rows)
             faults = [_of_taken_rows(fault, is_taken) for fault in faults]
         id_hashes = None
+        reduced_hashes, ids = self.ids.read(rows.id, rows.group, numbers)
         if self.contract.id:
             id_hashes = _hash_ids(rows.id, self.hash_key)
             if self.repeated_ids is not None:
                 is_repeated = np.isin(id_hashes, self.repeated_ids)
                 faults.append((str(self.contract.id), "repeated_id", is_repeated))
+                if reduced_hashes is not None:
+                    reduced_hashes[is_repeated] = 0
         gates = self._count_gates(rows, unlisted, is_taken)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
@@ -337,8 +353,10 @@ class BlockReader:
         if self.lists_refused:
             file = piece.part.name
             refused = refused_cells(file, block, rows.id, faults, self.bounds)
-        counts = ReadCounts(violations, gates)
-        return TypedBlock(first_row, sound, id_hashes, is_sound, counts, refused)
+        counts = ReadCounts(violations, gates, ids)
+        return TypedBlock(
+            first_row, sound, id_hashes, is_sound, counts, refused, reduced_hashes
+        )
 
     def _count_gates(
         self,
@@ -535,6 +553,8 @@ class CohortStream:
         Of columns of numbers in a table to score: a cell beyond is missing, and noted.
     score_of : ScoreOfRows, optional
         Takes one row of each unit where the contract says so; by default all rows.
+    ids : IdReader, optional
+        Knows patients of earlier nights; by default nobody.
 
     Attributes
     ----------
@@ -544,6 +564,10 @@ class CohortStream:
         Rows left out, by reason; complete once the table was read.
     on_refused : callable or None
         Called with the lines of `refused_cells` of each block.
+    colliding : dict of str to ndarray of int
+        By column the numbers of rows whose ids differ but have one reduced form;
+        complete once the table was read, as `ids`.
+    ids : IdCounts
     """
 
     def __init__(
@@ -560,6 +584,7 @@ class CohortStream:
         hash_key: str = HASH_KEY,
         bounds: Mapping[str, Bounds] | None = None,
         score_of: ScoreOfRows | None = None,
+        ids: IdReader | None = None,
     ):
         self.source = source
         self.contract = contract
@@ -569,6 +594,8 @@ class CohortStream:
         self.by_group = by_group
         self._score_of = score_of
         self.refused: dict[str, int] = {}
+        self.colliding: dict[str, np.ndarray] = {}
+        self.ids = IdCounts()
         self.on_refused: Callable[[pa.Table], None] | None = None
         self.n_rows = 0
         self._reader = BlockReader(
@@ -583,6 +610,7 @@ class CohortStream:
             hash_key,
             contract.clock,
             bounds or {},
+            ids or id_reader(contract),
         )
         self._is_prepared = False
         hour_column = contract.hour_column if to_score else None
@@ -617,9 +645,12 @@ class CohortStream:
         reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
-                hashes = [] if block.id_hashes is None else [block.id_hashes]
-                refused = [] if block.refused is None else [block.refused]
-                reading.add(block.counts, hashes, refused)
+                reading.add(
+                    block.counts,
+                    listed(block.id_hashes),
+                    listed(block.refused),
+                    listed(block.reduced_hashes),
+                )
                 if block.rows is not None and reading.is_sound:
                     yield block.rows
         reading.conclude()
@@ -765,6 +796,7 @@ class ReadingTotals:
         self.stream = stream
         self._counts = stream.reader().no_counts()
         self._ids = DuplicateIds()
+        self._reduced_ids = DuplicateIds()
 
     @property
     def n_rows(self) -> int:
@@ -781,8 +813,12 @@ class ReadingTotals:
         counts: ReadCounts,
         id_hashes: Iterable[np.ndarray] = (),
         refused: Iterable[pa.Table] = (),
+        reduced_hashes: Iterable[np.ndarray] = (),
     ) -> None:
-        """Add the counts of the next rows, hashes of their ids, and refused cells."""
+        """Add the counts of the next rows, hashes of their ids, and refused cells.
+
+        `reduced_hashes`: of the reduced forms of the ids.
+        """
         self._counts += counts
         if self.stream.on_refused is not None:
             for lines in refused:
@@ -793,12 +829,15 @@ class ReadingTotals:
         if is_id_unique and self.stream.reader().repeated_ids is None:
             for hashes in id_hashes:
                 self._ids.add(hashes)
+        for hashes in reduced_hashes:
+            self._reduced_ids.add(hashes)
 
     def conclude(self) -> None:
         """Raise CohortError with all violations, or complete the stream's notes."""
         stream = self.stream
         violations = self._counts.violations
         self._add_repeated_ids(violations)
+        self._add_exponents(violations)
         # A table that is read again was counted before.
         is_first_reading = not stream.n_rows
         gates = stream.gates if is_first_reading else None
@@ -814,22 +853,90 @@ class ReadingTotals:
             stream.notes += gates.notes() if gates else []
             stream.refused.update(violations.refused)
             stream.n_rows = violations.n_rows
+            stream.ids = self._counts.ids
+            stream.colliding = self._colliding_rows()
+            if not stream.reader().to_score:
+                stream.notes += self._notes_on_collisions()
 
     def _add_repeated_ids(self, violations: Violations) -> None:
         """Add the rows with an id of another row to the violations of their file."""
         _, positions = self._ids.repeats()
-        if not positions.size:
-            return
-        start = 0
-        for file in self.stream.source.files:
-            end = start + (file.rows or 0)
-            in_file = positions[(positions >= start) & (positions < end)]
-            rows = 1 + in_file - start
-            column = str(self.stream.contract.id)
-            violations.add(file.name, column, "repeated_id", rows)
+        column = str(self.stream.contract.id)
+        for file, rows in rows_by_file(self.stream.source, 1 + positions):
+            violations.add(file, column, "repeated_id", rows)
             if self.stream.on_refused is not None:
-                self.stream.on_refused(repeated_ids(file.name, column, rows))
-            start = end
+                self.stream.on_refused(repeated_ids(file, column, rows))
+
+    def _add_exponents(self, violations: Violations) -> None:
+        """Add the rows whose ids were written as numbers to the violations."""
+        for column, exponents in self._counts.ids.exponents.items():
+            rows = np.array(exponents.rows(), np.int64)
+            if rows.size:
+                violations.table_faults.append(
+                    f"column '{column}', {rows_in_words(self.stream.source, rows)}: "
+                    "digits with an exponent, as a spreadsheet writes long numbers "
+                    "(1.2E+05); export the column as text"
+                )
+
+    def _notes_on_collisions(self) -> list[str]:
+        """Return a note on each column whose ids collide, for a table to train on."""
+        source = self.stream.source
+        return [
+            f"column '{column}', {rows_in_words(source, rows)}: ids that are the same "
+            f"{BUT_FOR}; they count as different, see whether they are"
+            for column, rows in self.stream.colliding.items()
+        ]
+
+    def _colliding_rows(self) -> dict[str, np.ndarray]:
+        """Return by column the rows whose ids differ, and have one reduced form."""
+        reader = self.stream.reader().ids
+        colliding = {}
+        if reader.id is not None:
+            _, positions = self._reduced_ids.repeats()
+            colliding[reader.id] = 1 + positions
+        if reader.patient is not None and self._counts.ids.names:
+            colliding[reader.patient] = self._counts.ids.colliding_rows()
+        return {name: rows for name, rows in colliding.items() if rows.size}
+
+
+def rows_by_file(source: Source, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name of each file that has some of these rows, and their numbers in it.
+
+    `rows`: numbers in the table, counted from 1, in ascending order.
+    """
+    start = 0
+    for file in source.files:
+        end = start + (file.rows or 0)
+        in_file = rows[(rows > start) & (rows <= end)]
+        if in_file.size:
+            yield file.name, in_file - start
+        start = end
+
+
+def rows_in_words(source: Source, rows: np.ndarray) -> str:
+    """Return the first of some rows of a table, with their files if it has several."""
+    places = []
+    for file, numbers in rows_by_file(source, rows):
+        noun = "row" if numbers.size == 1 else "rows"
+        text = f"{noun} {first_of(numbers.tolist(), MAX_SHOWN_ROWS, numbers.size)}"
+        if len(source.files) > 1:
+            text = f"{file} {text}"
+        places.append(text)
+    return first_of(places, MAX_SHOWN_ROWS)
+
+
+def id_reader(contract: Contract) -> IdReader:
+    """Return the reader of the ids that a contract names; voxels have none."""
+    return IdReader(
+        id=None if contract.coordinates else contract.id,
+        group=contract.group,
+        may_repeat=contract.per_unit is not None,
+    )
+
+
+def listed(value: Value | None) -> list[Value]:
+    """Return a list of a value, empty for None."""
+    return [] if value is None else [value]
 
 
 def open_cohort(
@@ -843,6 +950,7 @@ def open_cohort(
     hash_key: str = HASH_KEY,
     bounds: Mapping[str, Bounds] | None = None,
     score_of: ScoreOfRows | None = None,
+    ids: IdReader | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
 
@@ -874,6 +982,7 @@ def open_cohort(
         hash_key=hash_key,
         bounds=bounds,
         score_of=score_of,
+        ids=ids,
     )
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.date_formats import DATE, are_compact_dates, parse_time
 from screening.io.number_formats import (
     FLAGGED,
-    LED_BY_ZERO,
     MARKS,
     match_reading,
     parse_number,

@@ -56,8 +56,6 @@ DECIDED = {
     for mark, other in OTHER_MARK.items()
 }
 UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
-# Digits behind a zero: a name or a code, and no quantity.
-LED_BY_ZERO = r"^[+-]?0[0-9]+$"
 # Excel's mark of text before a number, a date or a code.
 APOSTROPHE = r"^'([-+<>]?[.,]?\d)"
 MISSING = "na n/a n.a. #n/a nan null none nil missing unknown unk n.d. nd k.a. . ? - --"

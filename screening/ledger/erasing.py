@@ -21,10 +21,13 @@ from functools import cache, cached_property
 from itertools import accumulate, groupby
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from screening.data.ids import short_hash, word_pattern
+from screening.data.ids import word_pattern
 from screening.errors import UsageError
+from screening.identity.hashes import keyed_hashes, series_key, short_hash
+from screening.identity.reduced import reduced_forms
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
 from screening.ledger.entries import (
@@ -33,6 +36,7 @@ from screening.ledger.entries import (
     Forgotten,
     Purged,
     append,
+    patient_name,
     project,
     stated,
 )
@@ -96,6 +100,16 @@ class Scope:
 
 
 _hash = cache(short_hash)
+
+
+@cache
+def _name_by_hashes(patient: str, series: str) -> str:
+    """Return the name of a patient in the part `patients` of a series' nights."""
+    names = np.array([patient], dtype=object)
+    key = series_key(series)
+    (whole,) = keyed_hashes(names, key)
+    (reduced,) = keyed_hashes(reduced_forms(names), key)
+    return patient_name(int(reduced), int(whole))
 
 
 @dataclass(frozen=True)
@@ -346,9 +360,11 @@ def _without_ids(
     stand_ins: Mapping[tuple[str, str], str],
 ) -> list[str]:
     """Return the ids, or hashes of ids, of a part with a stand-in for each in scope."""
+    series = str(facts.get("series"))
     if patient is not None and part.what == "lots":
         patient = str(_hash(patient, facts["model"]))
-    series = str(facts.get("series"))
+    if patient is not None and part.what == "patients":
+        patient = _name_by_hashes(patient, series)
     names = []
     for name in part.names:
         if patient is None or name == patient:

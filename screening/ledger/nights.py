@@ -22,6 +22,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.errors import UsageError
+from screening.identity.table import Patients
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import (
     ARTEFACTS,
@@ -38,6 +39,8 @@ from screening.ledger.entries import (
     Reserved,
     append,
     nights_at,
+    patients_at,
+    patients_part,
     run_id_of,
     scores_at,
     source_digest,
@@ -49,6 +52,7 @@ from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import REFERENCE_NIGHTS
 from screening.schemas.base import Reason
 from screening.schemas.history import Question
+from screening.schemas.reasons import IDS_REWRITTEN
 from screening.schemas.run import HAS_IT, STATES, WAITING, Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
@@ -343,6 +347,7 @@ class Tonight:
         attention: Sequence[Reason] = (),
         sampled: Sequence[str] = (),
         columns: Mapping[str, Any] | None = None,
+        patients: Patients | None = None,
     ) -> None:
         """Enter the night with its cases.
 
@@ -353,6 +358,8 @@ class Tonight:
             Ids of cases drawn at random from those not flagged.
         columns : mapping, optional
             What the night's features counted.
+        patients : Patients, optional
+            Those by which later nights are told that ids are written otherwise.
         """
         night = self.night
         champions = model_registry.champions(self._connection)
@@ -375,6 +382,7 @@ class Tonight:
             facts,
             Part("lots", list(cells), list(map(str, hashes))),
             Part("columns", columns),
+            patients_part(patients or Patients()),
             self._case_parts(sampled),
         )
         self.load(head.number)
@@ -612,6 +620,27 @@ def past_nights(
             accepted=_accepted(nights_at(connection, tonight), table),
             flags={night.night: (night.cases, night.units) for night in of_model},
         )
+
+
+def known_patients(
+    ledger: Ledger, series: str, night: str, shadow_model: str | None = None
+) -> Patients:
+    """Return patients of a series' last nights before this one, of any model.
+
+    Where somebody accepted that ids are written otherwise, of the nights since.
+
+    `shadow_model`: of its nights in shadow by this model instead.
+    """
+    with ledger.reading() as connection:
+        earlier = _entries(connection, series, shadow_model, RUNS.c.night < night)
+        nights = nights_at(connection, earlier[-REFERENCE_NIGHTS:])
+        since: list[int] = []
+        for entry, of_entry in nights.items():
+            delivery = of_entry.delivery
+            if delivery is not None and IDS_REWRITTEN.code in delivery.found:
+                since = []
+            since.append(entry)
+        return patients_at(connection, since)
 
 
 def _entries(

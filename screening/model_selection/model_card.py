@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.ids import id_shape
 from screening.estimators.ensembles import FoldEnsemble
+from screening.identity.shapes import trained_shape
 from screening.io.columns import absent
 from screening.metrics.table_one import table_one
 from screening.model_selection.factor_map import factor_map
@@ -47,8 +47,8 @@ class TableFacts:
     ----------
     missing : dict of str to float
         Share of missing values of each column.
-    ids : IdShape, optional
-        How ids are written, if a column holds them.
+    ids, group_ids : IdShape, optional
+        How ids of rows and of groups are written, if columns hold them.
     profile : dict of str to NumberProfile or TextProfile
         Distributions that later nights are compared with.
     table_one : sequence of ColumnByOutcome
@@ -56,6 +56,7 @@ class TableFacts:
 
     missing: Mapping[str, float]
     ids: IdShape | None
+    group_ids: IdShape | None
     profile: Profile
     table_one: Sequence[ColumnByOutcome]
 
@@ -68,7 +69,8 @@ def describe_table(study: Study) -> TableFacts:
     }
     return TableFacts(
         missing=missing,
-        ids=id_shape(cohort.id) if cohort.contract.id else None,
+        ids=trained_shape(cohort.id) if cohort.contract.id else None,
+        group_ids=None if cohort.group is None else trained_shape(cohort.group),
         profile=profile(cohort.measured, cohort.contract, cohort.group),
         table_one=_table_one(study.sample, study),
     )
@@ -200,6 +202,7 @@ def _training_facts(
         table_one=table.table_one,
         approximation=approximation,
         ids=table.ids,
+        group_ids=table.group_ids,
     )
 
 

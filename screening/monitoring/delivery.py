@@ -138,7 +138,7 @@ def examine(
     n_files: int = 1,
     files_expected: int | None = None,
     rows_expected: tuple[int, int] | None = None,
-    other_ids: Sequence[str] = (),
+    ids: Sequence[Reason] = (),
     same_table: Sequence[Elsewhere] = (),
 ) -> tuple[Delivery, list[Finding]]:
     """Compare a night's delivery with what was expected of it.
@@ -154,8 +154,8 @@ def examine(
         Files that came, and as many as the contract expects.
     rows_expected : (int, int), optional
         Fewest and most rows that the contract expects.
-    other_ids : sequence of str
-        In what the ids are written unlike those of training.
+    ids : sequence of Reason
+        What is wrong with how the ids are written.
     same_table : sequence of Elsewhere
         Other nights with this very table.
 
@@ -168,9 +168,9 @@ def examine(
     # Ids of another hospital than training's are accepted once and for all.
     are_ids_known = any(OTHER_IDS in delivery.found for delivery in past.values())
     findings = _same_table(night, same_table)
-    if other_ids and not are_ids_known:
-        reason = reasons.IDS_OF_ANOTHER_SHAPE(differences="; ".join(other_ids))
-        findings.append(Finding(reason))
+    for reason in ids:
+        if reason.code != OTHER_IDS or not are_ids_known:
+            findings.append(Finding(reason))
     findings += _files_unexpected(n_files, files_expected)
     if rows_expected is not None:
         findings += _rows_unexpected(tonight.rows, *rows_expected)
@@ -183,7 +183,7 @@ def examine(
         tonight = tonight.replace(usual=usual)
         findings += history.row_findings(expected, *usual)
     codes = [finding.reason.code for finding in findings]
-    if are_ids_known and other_ids:
+    if are_ids_known and any(reason.code == OTHER_IDS for reason in ids):
         codes.append(OTHER_IDS)
     doubtful = any(finding.chance < ALPHA_DOUBTFUL for finding in findings)
     return tonight.replace(found=tuple(codes), doubtful=doubtful), findings

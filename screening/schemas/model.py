@@ -329,12 +329,19 @@ class Profile(Document):
         return self
 
 
-class IdShape(Document):
-    """Format of the ids of a table, counted over its rows.
+CheckDigit = Literal["luhn", "mod 11"]
 
-    `shortest` and `longest` are in characters. Number of rows by format:
+
+class IdShape(Document):
+    """Format of the ids of a table, counted over its rows, or over its patients.
+
+    `shortest` and `longest` are in characters. Number of ids by format:
     `leading_zeros`, digits with a leading zero; `digits`, digits alone; `hex`,
-    hexadecimal digits with a letter among them, hyphens allowed.
+    hexadecimal digits with a letter among them, hyphens allowed; `separators`, with
+    blanks, dots or other signs; `upper` and `lower`, with capital and small letters.
+    `check_digit` is the one that all have, `wrong_check_digits` counts the ids of a
+    night that have not training's. `colliding` counts the ids of training that are
+    another one's but for zeros in front, blanks, dots or case.
     """
 
     n_rows: int
@@ -343,6 +350,12 @@ class IdShape(Document):
     leading_zeros: int
     digits: int
     hex: int
+    separators: int = 0
+    upper: int = 0
+    lower: int = 0
+    check_digit: CheckDigit | None = None
+    wrong_check_digits: int = 0
+    colliding: int = 0
 
     @property
     def letters(self) -> int:
@@ -372,6 +385,7 @@ class TrainingFacts(Document):
     approximation: Approximation | None = None
     verdicts: TrainedOn | None = None
     ids: IdShape | None = None
+    group_ids: IdShape | None = None
 
     @model_validator(mode="after")
     def _checked(self) -> Self:

@@ -310,12 +310,34 @@ PATIENTS_GONE = ReasonKind(
 )
 IDS_OF_ANOTHER_SHAPE = ReasonKind(
     code="ids_of_another_shape",
-    words="The ids are written otherwise than in training ({differences}): nobody is "
-    "recognised.",
+    words="The ids in column '{column}' are written otherwise than in training "
+    "({differences}): nobody is recognised.",
     remedy=CHECK_TABLE,
     when="ids have another format than in training; accepted once for a series. "
     "Without a ledger: if they lost the zeros in front",
     arises_in=NIGHT_WITH_LEDGER,
+    stops=True,
+    stands=False,
+)
+IDS_REWRITTEN = ReasonKind(
+    code="ids_rewritten",
+    words="Column '{column}', {rows}: {share} of patients of earlier nights, "
+    "but for zeros in front, blanks, dots or case: they are not recognised.",
+    remedy=f"Have the ids exported as text, as before; {ACCEPT_DELIVERY}.",
+    when="ids of patients of the last 28 nights are written otherwise tonight, be it "
+    "one of them",
+    arises_in=NIGHT_WITH_LEDGER,
+    stops=True,
+    stands=False,
+)
+IDS_COLLIDE = ReasonKind(
+    code="ids_collide",
+    words="Column '{column}', {rows}: these ids are the same but for zeros in front, "
+    "blanks, dots or case, so that one patient may count as several.",
+    remedy=f"Have each id written in one way; {ACCEPT_DELIVERY}.",
+    when="ids of the table differ in their writing alone; of a column in which over "
+    "1 % of the ids of training do so, none",
+    arises_in=NIGHT,
     stops=True,
     stands=False,
 )

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of, is_hidden
+from screening.identity.hashes import short_hash
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, ArtefactKind
 from screening.ledger.erasing import Scope, erase, unreached

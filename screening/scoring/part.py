@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.data.cohort import Cohort
-from screening.data.stream import BlockReader, Piece, ReadCounts
+from screening.data.stream import BlockReader, Piece, ReadCounts, listed
 from screening.errors import CohortError
 from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
@@ -177,12 +177,15 @@ class ScoredPiece:
         Of all rows; empty without a column of ids.
     refused : list of pyarrow.Table
         Cells that are refused or out of bounds, where somebody wants them.
+    reduced_hashes : list of ndarray of uint64
+        As `id_hashes`, of the reduced forms; empty where ids repeat.
     """
 
     part: NightPart | None
     counts: ReadCounts
     id_hashes: list[np.ndarray]
     refused: list[pa.Table]
+    reduced_hashes: list[np.ndarray]
 
 
 @dataclass
@@ -265,14 +268,15 @@ class BlockScorer:
         """
         id_hashes = []
         refused = []
+        reduced_hashes = []
         part = None
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
             if block.id_hashes is not None:
                 id_hashes.append(block.id_hashes)
-            if block.refused is not None:
-                refused.append(block.refused)
+            refused += listed(block.refused)
+            reduced_hashes += listed(block.reduced_hashes)
             if block.rows is None or counts.violations.stopped or not is_sound:
                 continue
             hashes = None
@@ -283,7 +287,7 @@ class BlockScorer:
             part = counted if part is None else part + counted
             end = block.first_row + len(block.is_sound)
             take_rows(scored.rows, range(block.first_row, end))
-        return ScoredPiece(part, counts, id_hashes, refused)
+        return ScoredPiece(part, counts, id_hashes, refused, reduced_hashes)
 
     def count(
         self,

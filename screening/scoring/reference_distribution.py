@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.data.ids import keyed_hashes, short_hashes
+from screening.identity.hashes import keyed_hashes, short_hashes
 from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import inner_edges, score_cells, shift

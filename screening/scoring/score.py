@@ -17,6 +17,8 @@ from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
 from screening.files import digest_beside, digest_of
+from screening.identity.hashes import series_key as hashes_of_series
+from screening.identity.table import IdReader
 from screening.io.database import Database
 from screening.io.opening import Readable
 from screening.io.readers import Source
@@ -26,6 +28,7 @@ from screening.ledger.location import refuse_copy
 from screening.ledger.nights import (
     PastNights,
     Tonight,
+    known_patients,
     open_night,
     past_nights,
     reserve,
@@ -36,6 +39,7 @@ from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
+from screening.scoring.id_reasons import reasons_of_ids
 from screening.scoring.part import BlockScorer, NightPart
 from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import Rows, write_flagged
@@ -241,8 +245,9 @@ def score(
         publish(out, "run") as folder,
         refused_file(refused) as on_refused,
     ):
+        ids = _id_reader(model, ledger, series_key, night, shadow)
         stream = model.opened(
-            source, batch_rows=batch_rows, label=label, contract=contract
+            source, batch_rows=batch_rows, label=label, contract=contract, ids=ids
         )
         stream.on_refused = on_refused
         scorer = BlockScorer(model, night, stream.reader())
@@ -259,7 +264,13 @@ def score(
             past = past_nights(
                 ledger, series_key, night, model.digest, digests, shadow=shadow
             )
-        run = with_delivery(model, run, past, summary.id_shape(), accept_delivery)
+        run = with_delivery(
+            model,
+            run,
+            past,
+            reasons_of_ids(summary, stream, ledger is not None),
+            accept_delivery,
+        )
         run = with_drift(model, run, stream.gates, past)
         tonight = None
         if ledger is None:
@@ -343,6 +354,17 @@ def _refuse_empty(**reasons: str | None) -> None:
             )
 
 
+def _id_reader(
+    model: Model, ledger: Ledger | None, series: str, night: str, shadow: bool
+) -> IdReader:
+    """Return the reader of tonight's ids, which knows the last nights' patients."""
+    known = None
+    if ledger is not None:
+        shadow_model = model.digest if shadow else None
+        known = known_patients(ledger, series, night, shadow_model)
+    return model.id_reader(hashes_of_series(series), known)
+
+
 def _refuse_other_ledger(ledger: Ledger, out: str | Path, series: str) -> None:
     """Refuse a copy of a site's ledger, and one older than the run directories."""
     with ledger.reading() as connection:
@@ -364,7 +386,7 @@ def _enter(
     reasons = attention_of(model, run, tonight, past)
     sampled = [case.id for case in run.sample]
     columns = stream.gates.counts() if stream.gates else None
-    tonight.enter(reasons, sampled, columns)
+    tonight.enter(reasons, sampled, columns, stream.ids.sample)
 
 
 def _add_parts(

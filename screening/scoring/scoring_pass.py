@@ -114,11 +114,10 @@ class _Pass:
     def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
         for rows, scored, hashes_path in self._results():
-            id_hashes = scored.id_hashes
+            hashes = [scored.id_hashes, scored.reduced_hashes]
             if hashes_path is not None:
-                id_hashes = [np.fromfile(hashes_path, np.uint64)]
-                hashes_path.unlink()
-            self.reading.add(scored.counts, id_hashes, scored.refused)
+                hashes = _taken_hashes(hashes_path)
+            self.reading.add(scored.counts, hashes[0], scored.refused, hashes[1])
             if rows is not None and scored.part is not None and self.reading.is_sound:
                 self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
                 yield rows, scored.part
@@ -205,10 +204,24 @@ def _score(
     if path is None or not scored.id_hashes:
         return encoder.finish(), scored, None
     hashes_path = path.with_suffix(".hashes")
+    is_reduced = bool(scored.reduced_hashes)
     with hashes_path.open("wb") as file:
-        for hashes in scored.id_hashes:
+        file.write(np.uint64(is_reduced).tobytes())
+        for hashes in scored.id_hashes + scored.reduced_hashes:
             file.write(hashes.tobytes())
-    return encoder.finish(), replace(scored, id_hashes=[]), hashes_path
+    without_hashes = replace(scored, id_hashes=[], reduced_hashes=[])
+    return encoder.finish(), without_hashes, hashes_path
+
+
+def _taken_hashes(path: Path) -> list[list[np.ndarray]]:
+    """Return the hashes of ids and of reduced ids that `_score` left in a file."""
+    content = np.fromfile(path, np.uint64)
+    path.unlink()
+    hashes = content[1:]
+    if not content[0]:
+        return [[hashes], []]
+    whole, reduced = np.split(hashes, 2)
+    return [[whole], [reduced]]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.data.ids import has_lost_zeros, other_shape
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
@@ -38,7 +37,7 @@ from screening.schemas.history import (
     Question,
     SensitivityAndPpv,
 )
-from screening.schemas.model import IdShape, ModelDocument
+from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 from screening.schemas.run import (
     Case,
@@ -86,7 +85,7 @@ def with_delivery(
     model: Model,
     run: RunDocument,
     past: PastNights,
-    ids: IdShape | None,
+    ids: Sequence[Reason],
     accepted: str | None,
 ) -> RunDocument:
     """Return the run with its delivery compared with the nights before.
@@ -96,8 +95,8 @@ def with_delivery(
     model : Model
     run : RunDocument
     past : PastNights
-    ids : IdShape or None
-        How tonight's ids are written; None if the contract names no column of ids.
+    ids : sequence of Reason
+        What is wrong with how tonight's ids are written.
     accepted : str or None
         Why the delivery is right although it is unlike the others.
 
@@ -127,7 +126,7 @@ def with_delivery(
         n_files=len(run.input.files),
         files_expected=contract.files_per_night,
         rows_expected=contract.rows_per_night,
-        other_ids=_other_ids(model.facts.training.ids, ids, past),
+        ids=ids,
         same_table=past.same_table,
     )
     delivery = examined.replace(
@@ -149,21 +148,6 @@ def _refuse_sure(findings: Sequence[Finding]) -> None:
     ]
     if faults:
         raise CohortError(faults)
-
-
-def _other_ids(
-    trained: IdShape | None, tonight: IdShape | None, past: PastNights
-) -> list[str]:
-    """Return in what tonight's ids are written unlike those of training.
-
-    Without a ledger nobody is recognised by an id, so another hospital's ids may be
-    unlike; but an id without its zeros is a wrong one, and its patient is not found.
-    """
-    if trained is None or tonight is None:
-        return []
-    if past is NO_NIGHTS and not has_lost_zeros(trained, tonight):
-        return []
-    return other_shape(trained, tonight)
 
 
 def with_drift(

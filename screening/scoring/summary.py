@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from screening.clock.night import hour_of_night
 from screening.clock.zone import Clock
-from screening.data.ids import id_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.metrics.calibration import p_values
@@ -21,7 +20,6 @@ from screening.metrics.performance import per_class, performance, prevalence_ton
 from screening.registry import optional
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
-from screening.schemas.model import IdShape
 from screening.schemas.run import (
     Case,
     Counts,
@@ -98,11 +96,9 @@ class Summary:
         for batch in rows.flagged(["id"]):
             yield from batch["id"].to_pylist()
 
-    def id_shape(self) -> IdShape | None:
-        """Return how the table's ids are written; None without ids, or for voxels."""
-        if not self.part.ids:
-            return None
-        return id_shape(np.concatenate(self.part.ids))
+    def first_ids(self) -> np.ndarray | None:
+        """Return ids that show how they are written; None without, or for voxels."""
+        return np.concatenate(self.part.ids) if self.part.ids else None
 
     def document(
         self, stream: CohortStream, rows: Rows, run_id: str, started: str

@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,11 @@ import pyarrow as pa
 
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
-from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
+from screening.data.stream import BATCH_ROWS, CohortStream, id_reader, open_cohort
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
+from screening.identity.hashes import HASH_KEY
+from screening.identity.table import IdReader, Patients
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns, frame_of
 from screening.metrics.calibration import likeliest, p_values, probability_intervals
@@ -192,6 +194,7 @@ class Model(InBrief):
         label: str | None = None,
         gated: bool = True,
         contract: Contract | None = None,
+        ids: IdReader | None = None,
     ) -> CohortStream:
         """Open a source of rows to score.
 
@@ -207,6 +210,8 @@ class Model(InBrief):
             Compare the rows with those of training.
         contract : Contract, optional
             The model's with the time zone and hour of a place.
+        ids : IdReader, optional
+            As `id_reader` returns it.
         """
         profile = self.facts.training.profile if gated else None
         # A lesion may be brighter than any of training: what is judged of an image is
@@ -226,7 +231,27 @@ class Model(InBrief):
             hash_key=self.digest,
             bounds=bounds,
             score_of=score_of_rows(self.recipe, self.contract),
+            ids=ids or self.id_reader(),
         )
+
+    def id_reader(self, key: str = HASH_KEY, known: Patients | None = None) -> IdReader:
+        """Return a reader of a table's ids, which knows how training's are written.
+
+        Parameters
+        ----------
+        key : str
+            Of the hashes of ids.
+        known : Patients, optional
+            Of earlier nights, by hashes of the same key.
+        """
+        reader = replace(id_reader(self.contract), key=key, known=known or Patients())
+        training = self.facts.training
+        shapes = {"id": training.ids, "group": training.group_ids}
+        for role, shape in shapes.items():
+            column = getattr(reader, role)
+            if shape is not None and shape.colliding and column is not None:
+                reader = reader.with_collisions(column, self.held_out[role])
+        return reader
 
     def score_frame(self, frame: Readable) -> pd.DataFrame:
         """Score a pandas, polars or Arrow table, or a file.

@@ -1,0 +1,282 @@
+"""Ids of a table that are other ids but for the writing, in it or on earlier nights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from screening.identity.hashes import HASH_KEY, keyed_hashes
+from screening.identity.reduced import ExponentRows, find_exponents, reduced_forms
+
+# Patients of a night that the ledger knows again: those with the lowest hashes.
+N_REMEMBERED = 500
+# Share of training's ids from which a collision is no slip: so these ids are written.
+MAX_COLLIDING = 0.01
+
+# What a reduced form leaves out, for messages.
+BUT_FOR = "but for zeros in front, blanks, dots or case"
+
+_NO_HASHES = np.zeros(0, np.uint64)
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Patients:
+    """Some patients, by keyed hashes; one who is written in two ways stands twice.
+
+    Parameters
+    ----------
+    reduced, whole : ndarray of uint64, shape (n,)
+        Hashes of the reduced form and of the id as it is, sorted by both.
+    """
+
+    reduced: np.ndarray = field(default_factory=_NO_HASHES.copy)
+    whole: np.ndarray = field(default_factory=_NO_HASHES.copy)
+
+    @classmethod
+    def of(cls, reduced: ArrayLike, whole: ArrayLike) -> Patients:
+        """Return patients by hashes in any order, each pair once."""
+        pairs = np.stack([np.asarray(reduced, np.uint64), np.asarray(whole, np.uint64)])
+        pairs = np.unique(pairs, axis=1)
+        return cls(pairs[0], pairs[1])
+
+    def __len__(self) -> int:
+        return len(self.reduced)
+
+    def __add__(self, other: Patients) -> Patients:
+        return Patients.of(
+            np.concatenate([self.reduced, other.reduced]),
+            np.concatenate([self.whole, other.whole]),
+        )
+
+    def lowest(self) -> Patients:
+        """Return those with the lowest hashes, the same ones on every night."""
+        return Patients(self.reduced[:N_REMEMBERED], self.whole[:N_REMEMBERED])
+
+
+@dataclass(frozen=True)
+class Names:
+    """Distinct ids of consecutive rows.
+
+    Parameters
+    ----------
+    reduced, whole : ndarray of uint64, shape (n,)
+    row : ndarray of int64, shape (n,)
+        Number of the first row that has the id.
+    """
+
+    reduced: np.ndarray
+    whole: np.ndarray
+    row: np.ndarray
+
+
+@dataclass(frozen=True)
+class IdCounts:
+    """What is kept of the ids of some rows; those of consecutive rows add up.
+
+    Parameters
+    ----------
+    exponents : mapping of str to ExponentRows
+        By column.
+    names : tuple of Names
+        Of the column whose ids may repeat; empty where each row has its own.
+    sample : Patients
+        Of the patients those with the lowest hashes.
+    rewritten : tuple of ndarray of int64
+        Numbers of rows of a patient of earlier nights who is written otherwise now.
+    """
+
+    exponents: Mapping[str, ExponentRows] = field(default_factory=dict)
+    names: tuple[Names, ...] = ()
+    sample: Patients = field(default_factory=Patients)
+    rewritten: tuple[np.ndarray, ...] = ()
+
+    def __add__(self, other: IdCounts) -> IdCounts:
+        columns = dict.fromkeys([*self.exponents, *other.exponents])
+        nothing = ExponentRows()
+        return IdCounts(
+            exponents={
+                name: self.exponents.get(name, nothing)
+                + other.exponents.get(name, nothing)
+                for name in columns
+            },
+            names=self.names + other.names,
+            sample=(self.sample + other.sample).lowest(),
+            rewritten=self.rewritten + other.rewritten,
+        )
+
+    def colliding_rows(self) -> np.ndarray:
+        """Return the numbers of the first rows of ids that collide, ascending.
+
+        Of the column whose ids may repeat.
+        """
+        if not self.names:
+            return _NO_ROWS
+        table = pd.DataFrame(
+            {
+                name: np.concatenate([getattr(part, name) for part in self.names])
+                for name in ("reduced", "whole", "row")
+            }
+        )
+        first = table.drop_duplicates(["reduced", "whole"])
+        is_colliding = first.duplicated("reduced", keep=False)
+        return np.sort(first["row"][is_colliding].to_numpy())
+
+
+@dataclass(frozen=True)
+class IdReader:
+    """Reads the ids of blocks of a table, in any order and place.
+
+    Parameters
+    ----------
+    id, group : str, optional
+        Columns of the row's id and of the patient; the row is the patient without the
+        second.
+    may_repeat : bool
+        Rows without a group may have the same id.
+    key : str
+        Key of the hashes.
+    known : Patients
+        Of earlier nights.
+    whole_only : set of str
+        Columns whose reduced forms say nothing: in training many collide.
+    exempt : mapping of str to ndarray of uint64
+        By column the reduced forms, hashed, that collide in training. Of these ids too
+        only the whole form is used.
+    """
+
+    id: str | None
+    group: str | None = None
+    may_repeat: bool = False
+    key: str = HASH_KEY
+    known: Patients = field(default_factory=Patients)
+    whole_only: Set[str] = frozenset()
+    exempt: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def patient(self) -> str | None:
+        """The column that names the patient."""
+        return self.group or self.id
+
+    def read(
+        self, ids: np.ndarray, groups: np.ndarray | None, rows: np.ndarray
+    ) -> tuple[np.ndarray | None, IdCounts]:
+        """Return the hashes of the reduced ids of rows, and what is kept of their ids.
+
+        Parameters
+        ----------
+        ids, groups : ndarray of str, shape (n_rows,)
+            None where a row has none.
+        rows : ndarray of int64, shape (n_rows,)
+            Their numbers.
+
+        Returns
+        -------
+        reduced : ndarray of uint64, shape (n_rows,), or None
+            0 where there is no id; None without a column of ids that do not repeat.
+        counts : IdCounts
+        """
+        exponents = {}
+        reduced = None
+        if self.id is not None:
+            exponents[self.id] = find_exponents(ids, rows)
+        if self.id is not None and not self.may_repeat:
+            reduced = self._reduced_hashes(ids, self.id)
+        if self.group is None and reduced is not None:
+            patients, first = ids, rows
+            hashes = reduced
+        elif self.patient is not None:
+            patients, first = _distinct(ids if groups is None else groups, rows)
+            hashes = self._reduced_hashes(patients, self.patient)
+            if self.group is not None:
+                exponents[self.group] = find_exponents(patients, first)
+        else:
+            return reduced, IdCounts(exponents)
+        names: tuple[Names, ...] = ()
+        if hashes is not reduced:
+            names = (Names(hashes, self._hashes(patients), first),)
+        return reduced, IdCounts(
+            exponents=exponents,
+            names=names,
+            sample=self._sample(patients, hashes),
+            rewritten=self._rewritten(patients, hashes, first),
+        )
+
+    def with_collisions(self, column: str, names: np.ndarray) -> IdReader:
+        """Return a reader that knows the ids of a column in training, which collide."""
+        distinct = pd.Series(names, dtype=object).dropna().drop_duplicates()
+        forms = pd.Series(reduced_forms(distinct.to_numpy()))
+        colliding = forms[forms.duplicated(keep=False)].drop_duplicates()
+        if len(colliding) > MAX_COLLIDING * len(distinct):
+            return replace(self, whole_only={*self.whole_only, column})
+        hashes = self._hashes(colliding.to_numpy())
+        return replace(self, exempt={**self.exempt, column: hashes})
+
+    def _reduced_hashes(self, names: np.ndarray, column: str) -> np.ndarray:
+        """Return the hash of each id's reduced form, or of the id where it is used."""
+        if column in self.whole_only:
+            return self._whole_hashes(names)
+        hashes = self._hashes(reduced_forms(names))
+        exempt = self.exempt.get(column)
+        if exempt is not None:
+            among = np.flatnonzero(np.isin(hashes, exempt))
+            hashes[among] = self._whole_hashes(names[among])
+        return hashes
+
+    def _whole_hashes(self, names: np.ndarray) -> np.ndarray:
+        """Return hashes of whole ids that are not those of any reduced form."""
+        hashes = self._hashes(names)
+        return np.where(hashes == 0, hashes, ~hashes)
+
+    def _hashes(self, names: np.ndarray) -> np.ndarray:
+        """Return the hash of each id, 0 where there is none."""
+        hashes = keyed_hashes(names, self.key)
+        hashes[pd.isna(names)] = 0
+        return hashes
+
+    def _sample(self, names: np.ndarray, reduced: np.ndarray) -> Patients:
+        """Return the patients with the lowest hashes."""
+        among = np.flatnonzero(reduced)
+        if len(among) > N_REMEMBERED:
+            hashes = reduced[among]
+            bound = np.partition(hashes, N_REMEMBERED - 1)[N_REMEMBERED - 1]
+            among = among[hashes <= bound]
+        return Patients.of(reduced[among], self._hashes(names[among])).lowest()
+
+    def _rewritten(
+        self, names: np.ndarray, reduced: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Return the rows of earlier nights' patients who are written otherwise."""
+        if not len(self.known):
+            return ()
+        among = np.flatnonzero(np.isin(reduced, self.known.reduced))
+        whole = self._hashes(names[among])
+        # Written as on any earlier night it is that patient.
+        return (rows[among[~np.isin(whole, self.known.whole)]],)
+
+
+def _distinct(names: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each id once, with the number of its first row."""
+    present = pd.Series(names, index=rows).dropna().drop_duplicates()
+    return present.to_numpy(dtype=object), present.index.to_numpy(np.int64)
+
+
+def colliding(names: Iterable[str], known: Iterable[str]) -> list[int]:
+    """Return the places of ids that are a known one's but for the writing.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of a table, such as one of outcomes.
+    known : iterable of str
+        Of the nights.
+    """
+    given = np.array([*names], dtype=object)
+    others = np.array([*known], dtype=object)
+    is_same = pd.Index(given).isin(others)
+    has_form = pd.Index(reduced_forms(given)).isin(reduced_forms(others))
+    return np.flatnonzero(has_form & ~is_same).tolist()

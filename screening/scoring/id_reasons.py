@@ -1,0 +1,86 @@
+"""What is wrong with the ids of a night's table: their writing, and collisions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from screening.data.stream import CohortStream, rows_in_words
+from screening.identity.shapes import has_lost_zeros, id_shape, other_shape
+from screening.report import format as fmt
+from screening.schemas.base import Reason
+from screening.schemas.model import IdShape
+from screening.schemas.reasons import (
+    IDS_COLLIDE,
+    IDS_OF_ANOTHER_SHAPE,
+    IDS_REWRITTEN,
+)
+from screening.scoring.summary import Summary
+
+
+def reasons_of_ids(
+    summary: Summary, stream: CohortStream, has_ledger: bool
+) -> list[Reason]:
+    """Return why the ids of a table that was read may name nobody, or one as several.
+
+    Parameters
+    ----------
+    summary : Summary
+    stream : CohortStream
+    has_ledger : bool
+        Without a ledger nobody is recognised by an id, so another hospital's ids may be
+        unlike; but an id without its zeros is a wrong one, and its patient is not
+        found.
+    """
+    reasons = []
+    for column, differences in _differences(summary, has_ledger):
+        text = "; ".join(differences)
+        reason = IDS_OF_ANOTHER_SHAPE(column=column, differences=text)
+        reasons.append(reason)
+    for column, rows in stream.colliding.items():
+        words = rows_in_words(stream.source, rows)
+        reasons.append(IDS_COLLIDE(column=column, figure=len(rows), rows=words))
+    rewritten = stream.ids.rewritten
+    if any(rows.size for rows in rewritten):
+        reasons.append(_rewritten(stream, np.unique(np.concatenate(rewritten))))
+    return reasons
+
+
+def _rewritten(stream: CohortStream, rows: np.ndarray) -> Reason:
+    """Return the reason for patients of earlier nights who are written otherwise."""
+    return IDS_REWRITTEN(
+        column=stream.reader().ids.patient,
+        figure=len(rows),
+        rows=rows_in_words(stream.source, rows),
+        share=fmt.plural(len(rows), "id"),
+    )
+
+
+def _differences(summary: Summary, has_ledger: bool) -> list[tuple[str, list[str]]]:
+    """Return by column in what tonight's ids are written unlike those of training."""
+    training = summary.model.facts.training
+    contract = summary.model.contract
+    groups = None
+    if summary.groups is not None:
+        groups = summary.groups["group"].to_numpy()
+    columns = [
+        (contract.id, training.ids, summary.first_ids()),
+        (contract.group, training.group_ids, groups),
+    ]
+    found = []
+    for column, trained, names in columns:
+        if column is None or names is None:
+            continue
+        differences = _other(trained, id_shape(names, trained), has_ledger)
+        if differences:
+            found.append((column, differences))
+    return found
+
+
+def _other(
+    trained: IdShape | None, tonight: IdShape | None, has_ledger: bool
+) -> list[str]:
+    if trained is None or tonight is None:
+        return []
+    if not has_ledger and not has_lost_zeros(trained, tonight):
+        return []
+    return other_shape(trained, tonight)
