@@ -48,7 +48,11 @@ NASTY = [
 
 @pytest.fixture(scope="module")
 def model(cohort, trained):
-    return trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
+    # An export to OMOP needs to know that an id is a person.
+    contract = cohort.contract.model_copy(update={"id_is_person": True})
+    return trained(
+        replace(cohort, contract=contract), "logistic", search=1, rule=MaxFlagRate(0.3)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,8 @@ def run(model, tmp_path_factory):
     night.loc[: len(NASTY) - 1, "patient"] = NASTY
     night.loc[:9, ["fever", "crp"]] = 41.0, 90.0
     with open_ledger(str(folder / "screening.db"), make=True) as book:
-        score(model, night, folder / "run", date="2026-03-01", ledger=book)
+        how = {"date": "2026-03-01", "ledger": book, "accept_delivery": "hostile"}
+        score(model, night, folder / "run", **how)
     return folder / "run"
 
 
@@ -465,3 +470,14 @@ def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path)
     known = {"state": {"pending"}, "nights": {"2"}}
     new = {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}
+
+
+def test_omop_needs_to_know_that_an_id_is_a_person(cohort, trained, tmp_path):
+    """A stay is no person: without a group the contract must say what an id is."""
+    of_stays = trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
+    run = score(of_stays, patients(60, seed=7), tmp_path / "run").directory
+
+    with pytest.raises(UsageError, match="id_is_person = true"):
+        omop.write(read_flagged(run), out=tmp_path / "omop")
+
+    assert not (tmp_path / "omop").exists()

@@ -3,6 +3,7 @@ OMOP and CSV.
 """
 
 import csv
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -23,7 +24,11 @@ WELL = [36.0, 1.0]
 
 @pytest.fixture(scope="module")
 def model(cohort, trained):
-    return trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
+    # An export to OMOP needs to know that an id is a person.
+    contract = cohort.contract.model_copy(update={"id_is_person": True})
+    return trained(
+        replace(cohort, contract=contract), "logistic", search=1, rule=MaxFlagRate(0.3)
+    )
 
 
 class Ward:

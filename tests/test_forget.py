@@ -60,6 +60,7 @@ QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1"]
 CONTRACT = """
 [cohort]
 id = "patient"
+id_is_person = true
 label = "ill"
 positive = ["yes"]
 display = ["called"]
@@ -962,6 +963,7 @@ def test_forget_canaries_in_every_output(site):
     file = night_of_canaries(site)
     ledger = ["--ledger", site / "screening.db"]
     words = ["--date", "2026-03-03", "--series", "ward-7", *ledger]
+    words += ["--accept-delivery", "these ids differ in signs alone"]
     out = ["--out", site / "runs/3", "--publish", site / "pages"]
     screen("score", site / "models/a", file, *words, *out)
     file.unlink()
@@ -997,6 +999,7 @@ def test_forget_canaries_in_table(site):
     run = site / "runs/3"
     ledger = ["--ledger", site / "screening.db"]
     night_of = ["--date", "2026-03-03", "--series", "ward-7"]
+    night_of += ["--accept-delivery", "these ids differ in signs alone"]
     screen("score", site / "models/a", file, *night_of, *ledger, "--out", run)
     database = site / "exported.sqlite"
     into = ["--to", "table", "--url", f"sqlite:///{database}", "--table", "f"]

@@ -439,3 +439,17 @@ def test_ratio_interval_coverage():
         low, high = ratio_interval(*pair)
         held += low <= shares[0] / shares[1] <= high
     assert held / 600 >= 0.93
+
+
+@pytest.mark.parametrize("initials", ["AB", " ab ", "A.B.", "a.b"])
+def test_one_person_who_changes_their_mind_is_no_dispute(ledger, initials):
+    """Reviewers are compared without case, dots, and blanks at the ends."""
+    night(ledger, 1, "a")
+    said(ledger, "confirmed", "09:00", "ab")
+
+    changed = said(ledger, "ruled out", "10:00", initials)
+    again = said(ledger, "ruled out", "10:00", "ab")
+
+    assert changed == {"changed": 1}
+    assert again == {"unchanged": 1}
+    assert word_of(ledger) == {"ruled_out": 1}

@@ -447,17 +447,17 @@ def test_killed_before_entry(model, ward, monkeypatch):
     real = sa.engine.default.DefaultDialect.do_commit
     calls = []
 
-    def killed_at_the_fifth(dialect: object, connection: object) -> None:
-        # A look at the ledger ends with a commit too: two before scoring, one after it,
-        # and the reservation.
+    def killed_at_the_sixth(dialect: object, connection: object) -> None:
+        # A look at the ledger ends with a commit too: three before scoring, one after
+        # it, and the reservation.
         calls.append(1)
-        if len(calls) == 5:
+        if len(calls) == 6:
             raise KeyboardInterrupt
         real(dialect, connection)
 
     with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
         patched.setattr(
-            sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fifth
+            sa.engine.default.DefaultDialect, "do_commit", killed_at_the_sixth
         )
         with pytest.raises(KeyboardInterrupt):
             score_night(
@@ -636,3 +636,52 @@ def test_verdict_of_no_time(given):
     """A verdict needs a time with a zone that can be one."""
     with pytest.raises(ValueError):
         Verdict("P1", "unsure", given=given)
+
+
+def test_verdict_given_before_its_night_is_refused(desk):
+    """The page did not exist then: the reviewer's clock, or the night, is wrong."""
+    before = {"id": flagged_ids(desk)[0], "verdict": "ruled out"}
+    given = "2026-01-02T09:00:00+00:00"
+    file = verdict_file(desk / "run", [before | {"given": given}], **REVIEWER)
+
+    refused = screen(
+        *("review", desk / "run", file, "--ledger", desk / "screening.db"), code=3
+    )
+
+    assert "verdict 1: it was given before its night" in refused.stderr
+
+
+def test_key_that_stands_twice_is_refused(desk):
+    """Of two words on a case only the last would count."""
+    verdicts = [{"id": flagged_ids(desk)[0], "verdict": "ruled out"}]
+    file = verdict_file(desk / "run", verdicts, **REVIEWER)
+    text = file.read_text()
+    key = '"verdict":'
+    file.write_text(text.replace(key, f'{key} "confirmed", {key}', 1))
+
+    refused = screen(
+        *("review", desk / "run", file, "--ledger", desk / "screening.db"), code=3
+    )
+
+    assert "a key stands twice" in refused.stderr
+
+
+def test_id_of_a_verdict_in_another_writing_is_said(desk):
+    """An id that lost its zeros is told from one of another night, by its number."""
+    name = flagged_ids(desk)[0]
+    verdicts = [{"id": f" {name.upper()}", "verdict": "ruled out"}]
+    file = verdict_file(desk / "run", verdicts, **REVIEWER)
+
+    refused = screen(
+        *("review", desk / "run", file, "--ledger", desk / "screening.db"), code=3
+    )
+
+    assert "verdict 1: its id is one of this run's but for zeros" in refused.stderr
+    assert name not in refused.stderr
+
+
+REVIEWER = {"site": "ward 7", "initials": "ab"}
+
+
+def flagged_ids(desk) -> list[str]:
+    return [case["id"] for case in read_document(desk / "run", "run")["cases"]]

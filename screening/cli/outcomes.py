@@ -165,7 +165,8 @@ def outcomes_command(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Accept a table that takes most cases away; give the reason.",
+            help="Accept a table that takes most cases away, or whose ids do not look "
+            "like the nights'; give the reason.",
         ),
     ] = None,
     missed: Annotated[
@@ -315,6 +316,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
             f"{entered.withdrawn} are cases no longer), "
             f"{entered.unknown} of nobody scored, {entered.other} other events"
         ),
+        "patients never scored": fmt.patients_words(figures.table),
         "as of": figures.as_of,
         "complete up to": complete_words(figures),
         "time zone": zone_words(figures),

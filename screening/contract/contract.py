@@ -398,6 +398,9 @@ class Contract(BaseModel):
     `score` or a table of points."""
     drop: Texts = []
     """Columns that are not read."""
+    id_is_person: bool = False
+    """True if each `id` is a person, and not a stay or a sample. Without a `group` the
+    export to OMOP needs it."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
     """Stop at any violation, or leave such rows out and count them."""
     on_unseen: OnUnseen = "unknown"

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from screening.identity.hashes import HASH_KEY, keyed_hashes
 from screening.identity.reduced import ExponentRows, find_exponents, reduced_forms
+from screening.schemas.model import MAX_COLLIDING
 
 # Patients of a night that the ledger knows again: those with the lowest hashes.
 N_REMEMBERED = 500
-# Share of training's ids from which a collision is no slip: so these ids are written.
-MAX_COLLIDING = 0.01
 
 # What a reduced form leaves out, for messages.
 BUT_FOR = "but for zeros in front, blanks, dots or case"
@@ -266,17 +265,23 @@ def _distinct(names: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def colliding(names: Iterable[str], known: Iterable[str]) -> list[int]:
-    """Return the places of ids that are a known one's but for the writing.
+    """Return the places of ids that are another id but for the writing.
 
     Parameters
     ----------
     names : iterable of str
-        Of a table, such as one of outcomes.
+        Of a table, such as one of outcomes; an id may repeat. One that is known as it
+        is written is nobody else.
     known : iterable of str
-        Of the nights.
+        Of the nights. Where two of them have one reduced form it says nothing.
     """
-    given = np.array([*names], dtype=object)
-    others = np.array([*known], dtype=object)
-    is_same = pd.Index(given).isin(others)
-    has_form = pd.Index(reduced_forms(given)).isin(reduced_forms(others))
-    return np.flatnonzero(has_form & ~is_same).tolist()
+    given = pd.DataFrame({"name": [*names]}, dtype=object)
+    nights = pd.DataFrame({"name": [*dict.fromkeys(known)]}, dtype=object)
+    given["form"] = reduced_forms(given["name"].to_numpy())
+    nights["form"] = reduced_forms(nights["name"].to_numpy())
+    distinct = given.drop_duplicates("name")
+    forms_twice = distinct["form"][distinct["form"].duplicated()]
+    ambiguous = nights["form"][nights["form"].duplicated()]
+    has_form = given["form"].isin(nights["form"]) | given["form"].isin(forms_twice)
+    is_other = ~given["name"].isin(nights["name"]) & ~given["form"].isin(ambiguous)
+    return np.flatnonzero(has_form & is_other).tolist()

@@ -377,7 +377,9 @@ class Outcomes(Facts, kind="outcomes"):
     figures : OutcomeFigures
         Of all nights in force, by everything known then.
     accepted : str, optional
-        Why the table was accepted although it takes most cases away.
+        Why the table was accepted although it takes most cases away, or its ids do not
+        look like those of the nights. A part `patients` has hashes of ids that are
+        others but for the writing.
     """
 
     series: str

@@ -42,6 +42,11 @@ from screening.ledger.entries import (
 )
 from screening.ledger.model_registry import Judged, LastWord, find_series, judged
 from screening.ledger.nights import current_runs
+from screening.ledger.outcome_ids import (
+    TableIds,
+    compared_with_earlier,
+    reasons_of_patients,
+)
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import ordered_verdicts
 from screening.metrics.outcomes import (
@@ -51,7 +56,11 @@ from screening.metrics.outcomes import (
     texts_of_class,
 )
 from screening.schemas.base import Estimate, Reason
-from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
+from screening.schemas.history import (
+    OutcomeFigures,
+    PatientsOfTable,
+    SensitivityAndPpv,
+)
 from screening.schemas.model import CohortDeclaration
 from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
@@ -152,7 +161,8 @@ def enter_outcomes(
         Time up to which the table is complete, if the contract states no `as_of`; by
         default judged by the rate of its events (see `clock.reach`).
     accept_delivery : str, optional
-        Why the table is right although it takes most cases away; the trail keeps it.
+        Why the table is right although it takes most cases away, or its ids do not
+        look like those of the nights; the trail keeps it.
     **given
         Before what the contract states under `[outcome]` (see
         `contract.OutcomeDefinition`).
@@ -166,7 +176,8 @@ def enter_outcomes(
     UsageError
         The series has no night, or window or columns are not stated.
     CohortError
-        The table cannot be read, has events after `as_of`, or takes most cases away.
+        The table cannot be read, has events after `as_of`, or takes most cases away;
+        its ids are those of the nights but for the writing, or nobody was scored.
     """
     with ledger.reading() as connection:
         key = find_series(connection, series)
@@ -174,6 +185,7 @@ def enter_outcomes(
         recorded = _known_outcomes(connection, key)
         verdicts = _verdicts(connection, key)
         last = last_figures(connection, key)
+        tables = _earlier_tables(connection, key)
     asked = nights.asked(given, time_zone, date_order)
     clock = asked.clock
     until = read_moment("as_of", as_of, clock)
@@ -188,7 +200,10 @@ def enter_outcomes(
     rows = nights.rows_by(asked.by, clock)
     stated_now = _by_unit(lines, clock)
     units = set(rows["unit"])
-    _refuse_other_spelling(units, stated_now, asked.columns.unit)
+    ids = TableIds(
+        asked.columns.unit, lines["unit"].tolist(), nights.compared_whole[asked.by]
+    )
+    rewritten = tables.checked(ids, units, key, accept_delivery)
     of_scored = {name: events for name, events in stated_now.items() if name in units}
     changed = {
         name: events
@@ -211,7 +226,9 @@ def enter_outcomes(
         nights.stated.suppress,
     )
     figures = _with_classes(figures, nights, truths, known, asked, complete)
+    n_unknown = len(stated_now) - len(of_scored)
     figures = figures.replace(
+        table=tables.compared(len(stated_now), n_unknown, accept_delivery),
         unread=nights.n_unread,
         by=asked.by,
         time_zone=clock.name,
@@ -229,14 +246,20 @@ def enter_outcomes(
         accepted=accept_delivery,
     )
     with ledger.writing() as connection:
-        append(connection, ledger.clock(), facts, _parts(changed))
+        append(
+            connection,
+            ledger.clock(),
+            facts,
+            _parts(changed),
+            _accepted_parts(rewritten, accept_delivery),
+        )
     n_new = sum(name not in recorded for name in changed)
     return Entered(
         figures=figures,
         new=n_new,
         corrected=len(changed) - n_new,
         withdrawn=n_withdrawn,
-        unknown=len(stated_now) - len(of_scored),
+        unknown=n_unknown,
         other=int(is_other.sum()),
         missed=_missed_lines(truths, clock),
         rows=_lines_of_rows(truths, clock),
@@ -480,28 +503,6 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
     return Judged(key, tuple(in_order))
 
 
-def _refuse_other_spelling(
-    patients: Set[str], in_table: Iterable[str], id_column: str
-) -> None:
-    """Raise UsageError if ids of the table are those of no night, but for zeros.
-
-    A program that read them as numbers dropped the zeros; every event would be lost.
-    """
-    names = set(in_table)
-    if not patients.isdisjoint(names):
-        return
-    in_nights = {_without_zeros(name) for name in patients}
-    if not in_nights.isdisjoint(map(_without_zeros, names)):
-        raise UsageError(
-            f"column '{id_column}' has ids that the nights have with other leading "
-            "zeros: write them as text, as the nights have them"
-        )
-
-
-def _without_zeros(name: str) -> str:
-    return name.removesuffix(".0").lstrip("0")
-
-
 @dataclass(frozen=True)
 class _Asked:
     """What counts as an outcome, how the table is read, and by which clock.
@@ -528,7 +529,12 @@ class _Asked:
 def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
     """Return why nights that were judged by outcomes need attention."""
     reasons: list[Reason] = []
-    if figures is None or figures.seen is None:
+    if figures is None:
+        return reasons
+    # Where patients are lost the figures say nothing of the model.
+    if lost := reasons_of_patients(figures.table):
+        return lost
+    if figures.seen is None:
         return reasons
     for name in figures.below:
         seen: Estimate = getattr(figures.seen, name)
@@ -563,6 +569,8 @@ class _Nights:
         Watched classes of the last night's model, if it watches several.
     hours : dict of str to int
         Number of nights by what their hour is known from.
+    compared_whole : dict of str to bool
+        By "patient" and "stay", whether reduced forms say nothing of the ids.
     """
 
     rows: pd.DataFrame
@@ -571,6 +579,9 @@ class _Nights:
     n_unread: int
     classes: list[str]
     hours: dict[str, int] = field(default_factory=dict)
+    compared_whole: dict[str, bool] = field(
+        default_factory=lambda: {"patient": False, "stay": False}
+    )
 
     def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
         """Return the rows with the instant `at` of their night, and their `unit`.
@@ -678,6 +689,8 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
             "no night of this series can be read: its run directories are gone"
         )
     run_document = read_run(directory)
+    training = run_document.model.training
+    shapes = {"patient": training.group_ids or training.ids, "stay": training.ids}
     return _Nights(
         rows=pd.concat(tables, ignore_index=True),
         stated=run_document.model.stated,
@@ -685,6 +698,10 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
         n_unread=len(runs) - len(tables),
         classes=[*_thresholds_of_classes(run_document)],
         hours=dict(hours),
+        compared_whole={
+            by: shape is not None and shape.compared_whole
+            for by, shape in shapes.items()
+        },
     )
 
 
@@ -792,6 +809,68 @@ def _parts(outcomes: Mapping[str, tuple[str, ...]]) -> Iterator[Part]:
             facts=[list(times) for _, times in portion],
             names=[name for name, _ in portion],
         )
+
+
+def _accepted_parts(names: Iterable[str], reason: str | None) -> Iterator[Part]:
+    """Yield the ids of a table that were accepted, as hashes."""
+    if reason is not None:
+        yield Part("patients", names=[*names])
+
+
+class _EarlierTables(NamedTuple):
+    """Tables of outcomes that were entered before.
+
+    Parameters
+    ----------
+    accepted : set of str
+        Names by hashes of ids that are others but for the writing.
+    counted : list of PatientsOfTable
+    """
+
+    accepted: set[str]
+    counted: list[PatientsOfTable]
+
+    def checked(
+        self, ids: TableIds, patients: Set[str], series: str, accepted: str | None
+    ) -> list[str]:
+        """Return names of ids that are others but for the writing, if accepted.
+
+        CohortError for such ids, for digits with an exponent, and if no patient of the
+        table was scored.
+        """
+        ids.refuse_exponents()
+        rewritten = ids.rewritten(patients, self.accepted, series)
+        if accepted is None:
+            ids.refuse_rewritten([*rewritten])
+            names = set(ids.names)
+            if names and patients.isdisjoint(names):
+                ids.refuse_strangers(len(names))
+        return [*dict.fromkeys(rewritten.values())]
+
+    def compared(
+        self, patients: int, unknown: int, accepted: str | None
+    ) -> PatientsOfTable:
+        """Return the unknown patients of a table beside those of earlier ones."""
+        table = compared_with_earlier(patients, unknown, self.counted)
+        if accepted is None:
+            return table
+        return table.replace(grown=False, accepted=True)
+
+
+def _earlier_tables(connection: sa.Connection, series: str) -> _EarlierTables:
+    """Return what the tables of outcomes entered before tell of the next one."""
+    accepted: set[str] = set()
+    counted = []
+    numbers = sa.select(_entry_numbers(series).c.number)
+    for entry in trail.entries(connection, TRAIL.c.number.in_(numbers)):
+        facts, parts = facts_in(entry)
+        assert isinstance(facts, Outcomes), "they were chosen by their kind"
+        if facts.figures.table is not None:
+            counted.append(facts.figures.table)
+        for part in parts:
+            if part.what == "patients":
+                accepted.update(part.names)
+    return _EarlierTables(accepted, counted)
 
 
 def _known_outcomes(

@@ -32,6 +32,8 @@ PORTION = 500
 # Parts whose names are patients: ids, and hashes of ids. Those of others are the words
 # of a text.
 IDS = ("cases", "case", "patient", "patients", "lots", "outcomes")
+# Of these the ones that have hashes.
+HASHED = ("patients", "lots")
 
 Value = TypeVar("Value")
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pwd
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -24,6 +25,7 @@ from pydantic.dataclasses import dataclass
 
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
+from screening.identity.table import BUT_FOR, colliding
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part
@@ -221,8 +223,13 @@ class _NewVerdict(NamedTuple):
 
     def _is_same(self, row: sa.Row[Any]) -> bool:
         """Return True if an earlier verdict has the same words."""
-        contents = attrgetter("verdict", "site", "initials", "note")
-        return bool(contents(row) == contents(self.verdict))
+        contents = attrgetter("verdict", "note")
+        is_by_same = all(
+            _as_compared(getattr(row, name))
+            == _as_compared(getattr(self.verdict, name))
+            for name in ("site", "initials")
+        )
+        return is_by_same and bool(contents(row) == contents(self.verdict))
 
 
 def _reviewer_number(
@@ -239,8 +246,17 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     if token:
         return ("token", token)
     if initials:
-        return ("initials", site, initials)
+        return ("initials", _as_compared(site), _as_compared(initials))
     return ("login", login)
+
+
+def _as_compared(name: str) -> str:
+    """Return a name without case, dots, and blanks at its ends.
+
+    One person who writes "A.B." today and "ab" tomorrow is one reviewer.
+    """
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return folded.replace(".", "").strip()
 
 
 LATEST = ("given", "entry")
@@ -350,7 +366,13 @@ def review(
     if series is not None and entered.series != series:
         raise UsageError(f"{run} is not of series {series} but of {entered.series}")
     content = read_verdict_file(Path(verdicts))
-    page = _Page(document.run_id, document.model.stated.verdicts_need, bool(digest))
+    page = _Page(
+        document.run_id,
+        document.date,
+        document.times.started,
+        document.model.stated.verdicts_need,
+        bool(digest),
+    )
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
         listed = cases
@@ -404,6 +426,8 @@ class _Page(NamedTuple):
     Parameters
     ----------
     run_id : str
+    night, started : str
+        Its date, and when its page was made.
     needed : sequence of str
         Fields that the contract asks reviewers for.
     has_token : bool
@@ -411,6 +435,8 @@ class _Page(NamedTuple):
     """
 
     run_id: str
+    night: str
+    started: str
     needed: Sequence[str]
     has_token: bool
 
@@ -450,6 +476,7 @@ def _checked(
     except ValidationError as error:
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))
+    faults += _faults_of_times(verdicts, page.night, page.started)
     faults += _faults_of_ids(lines, reviewable)
     faults += _faults_of_reviewers(lines, page.needed, page.has_token)
     if faults:
@@ -460,7 +487,9 @@ def _checked(
 def read_verdict_file(path: Path) -> dict[str, Any]:
     """Return a file of verdicts; raise VerdictError if it is something else."""
     try:
-        content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
+        content = json.loads(
+            read_bounded(path, MAX_BYTES, UsageError), object_pairs_hook=_each_once
+        )
     except (ValueError, RecursionError):
         raise VerdictError(
             f"{path.name} is no JSON; save the verdicts from the page again"
@@ -471,15 +500,63 @@ def read_verdict_file(path: Path) -> dict[str, Any]:
     return content
 
 
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a file; VerdictError if a key stands twice in it.
+
+    Only the last of the two would count, without a word.
+    """
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise VerdictError(
+            "a key stands twice in one object of the file; save the verdicts from the "
+            "page again"
+        )
+    return content
+
+
+def _faults_of_times(
+    verdicts: Sequence[Verdict], night: str, started: str
+) -> Iterator[str]:
+    """Yield which verdicts were given before their night.
+
+    A night's page may be made on the evening before, so a verdict may be given then.
+    """
+    begins = datetime.datetime.fromisoformat(night).astimezone()
+    made = datetime.datetime.fromisoformat(started)
+    first = (
+        min(begins, made).astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+    )
+    for number, verdict in enumerate(verdicts, start=1):
+        if verdict.given is not None and verdict.given < first:
+            yield (
+                f"verdict {number}: it was given before its night, {night}; see "
+                "whether the clock was right, and save the verdicts again"
+            )
+
+
 def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with the ids of a file's verdicts."""
     ids = set()
+    written_otherwise = _written_otherwise(lines, reviewable)
     for number, line in _with_ids(lines):
-        if line["id"] not in reviewable:
+        if number in written_otherwise:
+            yield f"verdict {number}: its id is one of this run's {BUT_FOR}"
+        elif line["id"] not in reviewable:
             yield f"verdict {number}: its id is none of this run's flagged or sampled"
         if line["id"] in ids:
             yield f"verdict {number}: its id occurs twice"
         ids.add(line["id"])
+
+
+def _written_otherwise(lines: Sequence[Any], reviewable: Collection[str]) -> set[int]:
+    """Return the numbers of verdicts whose id is a reviewable one but for writing."""
+    numbers = []
+    names = []
+    for number, line in _with_ids(lines):
+        if line["id"] not in reviewable:
+            numbers.append(number)
+            names.append(line["id"])
+    return {numbers[place] for place in colliding(names, reviewable)}
 
 
 def _faults_of_reviewers(

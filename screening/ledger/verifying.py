@@ -47,7 +47,7 @@ from screening.ledger.erasing import (
 from screening.ledger.location import ledger_word
 from screening.ledger.nights import reserved
 from screening.ledger.register import current_rows
-from screening.ledger.trail import GENESIS, IDS, Entry, Head, Part, reason_of
+from screening.ledger.trail import GENESIS, HASHED, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import command_line, shown_series
 from screening.store.serialization import read_run
@@ -291,8 +291,9 @@ class _StandIns:
         self, part: Part, erasure: _Erasure, facts: Mapping[str, Any]
     ) -> bool:
         """Return True if a forgetting erased no more than one patient's id, or hash."""
+        kind = part.what if part.what in HASHED else None
         model = facts.get("model") if part.what == "lots" else None
-        key = (erasure.by, part.what == "lots", facts.get("series"), model)
+        key = (erasure.by, kind, facts.get("series"), model)
         names = {part.names[place] for place in erasure.places}
         names.add(self._of_patient.setdefault(key, min(names)))
         return len(names) == 1

@@ -18,6 +18,7 @@ from screening.schemas.figures import (
     MissCost,
     Rule,
 )
+from screening.schemas.history import PatientsOfTable
 from screening.schemas.model import ModelDocument
 
 NOT_KNOWN = "–"
@@ -320,6 +321,18 @@ def setting(value: object) -> str:
     return text(value, 300)
 
 
+def patients_words(table: PatientsOfTable | None) -> str:
+    """Return how many patients of a table of outcomes no night scored, and before."""
+    if table is None:
+        return NOT_KNOWN
+    words = f"{table.unknown:,} of {table.patients:,}"
+    if table.usual_patients is not None:
+        words += f", {table.usual_unknown:,} of {table.usual_patients:,} before"
+    if table.grown:
+        words += ": more than chance explains"
+    return words
+
+
 _FORMATS = (
     text,
     name,
@@ -344,6 +357,7 @@ _FORMATS = (
     rule,
     setting,
     count,
+    patients_words,
 )
 FILTERS = {function.__name__: function for function in _FORMATS}
 """Filters of the templates."""

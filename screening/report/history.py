@@ -271,6 +271,8 @@ def _counted_words(outcomes: OutcomeFigures) -> dict[str, object]:
 def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
     """Return what became of all rows of the nights, next to the promise."""
     lines = []
+    if outcomes.table is not None:
+        lines.append(f"patients never scored: {fmt.patients_words(outcomes.table)}")
     for name, words in LIVE_FIGURES.items():
         seen: Estimate = getattr(outcomes, name)
         if seen.value is None:

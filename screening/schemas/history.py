@@ -168,6 +168,22 @@ class OutcomesByClass(OutcomeRates):
     lead: LeadTime
 
 
+class PatientsOfTable(Document):
+    """Patients of a table of outcomes, and how many of them no night scored.
+
+    `usual_unknown` of `usual_patients` were unknown in the largest of the tables
+    before, None for the first table; `grown` if it is more now than chance explains.
+    A table that somebody `accepted` is the first one again.
+    """
+
+    patients: int
+    unknown: int
+    usual_patients: int | None = None
+    usual_unknown: int | None = None
+    grown: bool = False
+    accepted: bool = False
+
+
 class OutcomeFigures(OutcomeRates):
     """Outcomes of all rows of the champion's nights in force, flagged or not.
 
@@ -186,7 +202,7 @@ class OutcomeFigures(OutcomeRates):
     rows that turned out as "case" and as "none". `unread` counts nights whose run
     directory is gone. Of a model of several classes the figures are of any event and
     any flag, and `by_class` of each class; their scores have no common order, and AUROC
-    is by class.
+    is by class. `table` counts the patients of the table that was read last.
     """
 
     as_of: str
@@ -218,6 +234,7 @@ class OutcomeFigures(OutcomeRates):
     hours: Mapping[str, int] = {}
     lead_by_subgroup: Sequence[SubgroupLead] = ()
     by_class: Sequence[OutcomesByClass] = ()
+    table: PatientsOfTable | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)
@@ -635,7 +652,8 @@ class OutcomesRead(Document):
     """Result of reading a series' table of outcomes: numbers of patients.
 
     Of the `corrected` ones, `withdrawn` were cases before and are none now. `unknown`
-    ones were on no night. `refused` says why the table could not be used.
+    ones of the `table` were on no night. `refused` says why the table could not be
+    used.
     """
 
     series: str
@@ -643,6 +661,7 @@ class OutcomesRead(Document):
     corrected: int = 0
     withdrawn: int = 0
     unknown: int = 0
+    table: PatientsOfTable | None = None
     refused: str | None = None
 
 

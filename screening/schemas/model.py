@@ -70,6 +70,7 @@ class CohortDeclaration(InContract):
     time_zone: str | None = None
     hour: str | None = None
     suppress: int = 5
+    id_is_person: bool = False
 
 
 class FeatureDeclaration(InContract):
@@ -330,6 +331,8 @@ class Profile(Document):
 
 
 CheckDigit = Literal["luhn", "mod 11"]
+# Share of ids from which a collision is no slip: so these ids are written.
+MAX_COLLIDING = 0.01
 
 
 class IdShape(Document):
@@ -356,6 +359,11 @@ class IdShape(Document):
     check_digit: CheckDigit | None = None
     wrong_check_digits: int = 0
     colliding: int = 0
+
+    @property
+    def compared_whole(self) -> bool:
+        """Return True if reduced forms say nothing of such ids: too many collide."""
+        return self.colliding > MAX_COLLIDING * self.n_rows
 
     @property
     def letters(self) -> int:

@@ -16,6 +16,10 @@ ACCEPT_DELIVERY = (
     "where the table is right all the same, score the night with --accept-delivery "
     "REASON"
 )
+ACCEPT_OUTCOMES = (
+    "where the table is right all the same, enter it with screen outcomes "
+    "--accept-delivery REASON"
+)
 CHECK_TABLE = f"See whether the export was whole and of this ward; {ACCEPT_DELIVERY}."
 CHECK_DATE = f"See whether the table and --date are tonight's; {ACCEPT_DELIVERY}."
 REPORT_COUNTS = "Do not use this page; report it with its run.json."
@@ -659,6 +663,17 @@ OUTCOMES_BELOW = ReasonKind(
     "drift and at delivery; then train again.",
     when="sensitivity or PPV of rows whose outcome is known lie below the validation "
     "estimate by more than chance, however often one looks",
+    arises_in="`screen status`",
+)
+
+OUTCOMES_OF_UNKNOWN = ReasonKind(
+    code="outcomes_of_unknown",
+    words="{unknown} of {patients} patients in the table of outcomes were on no night, "
+    "{usual_unknown} of {usual_patients} before: their outcomes are lost.",
+    remedy="See whether the table names patients as the nights do; where it is right "
+    "all the same, screen outcomes --accept-delivery REASON.",
+    when="more patients of a table of outcomes were never scored than in the largest "
+    "table before, and chance does not explain it (p under 1 in 10,000)",
     arises_in="`screen status`",
 )
 

@@ -245,9 +245,12 @@ def score(
         publish(out, "run") as folder,
         refused_file(refused) as on_refused,
     ):
-        ids = _id_reader(model, ledger, series_key, night, shadow)
         stream = model.opened(
-            source, batch_rows=batch_rows, label=label, contract=contract, ids=ids
+            source,
+            batch_rows=batch_rows,
+            label=label,
+            contract=contract,
+            ids=_id_reader(model, ledger, series_key, night, shadow),
         )
         stream.on_refused = on_refused
         scorer = BlockScorer(model, night, stream.reader())

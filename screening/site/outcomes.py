@@ -42,6 +42,7 @@ def outcomes_of_night(
                 corrected=entered.corrected,
                 withdrawn=entered.withdrawn,
                 unknown=entered.unknown,
+                table=entered.figures.table,
             )
         except ScreenError as error:
             line = OutcomesRead(series=name, refused=str(error))

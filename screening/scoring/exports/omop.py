@@ -81,8 +81,16 @@ def write(
     `since`: the last export of the series, which is continued, or the run directory
     that it was made from.
 
-    UsageError if an id is no person_id, or `since` is no earlier export of this series.
+    UsageError if an id is no person_id, the model does not say that an id is a person,
+    or `since` is no earlier export of this series.
     """
+    stated = flagged.run.model.stated
+    if stated.group is None and not stated.id_is_person:
+        raise UsageError(
+            "subject_id of OMOP is a person, and the model does not say that an id is "
+            "one: set group to the column of the person in the contract, or "
+            "id_is_person = true, and train again"
+        )
     flagged_rows = flagged.rows
     if OUT_OF_BOUNDS in flagged_rows.column_names:
         is_ordinary = pc.equal(flagged_rows[OUT_OF_BOUNDS], "")

@@ -1,0 +1,163 @@
+"""Patients of a table of outcomes: whether they are those of the nights, and how many.
+
+A table whose ids are written otherwise than the nights' would say that nobody had an
+event. So it is refused by row, until somebody accepts it with a reason. How many of its
+patients nobody scored is compared with the tables before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from screening.errors import CohortError
+from screening.identity.hashes import keyed_hashes, series_key
+from screening.identity.reduced import find_exponents, reduced_forms
+from screening.identity.table import BUT_FOR, colliding
+from screening.ledger.entries import patient_name
+from screening.schemas.base import Reason
+from screening.schemas.history import PatientsOfTable
+from screening.schemas.reasons import ACCEPT_OUTCOMES, OUTCOMES_OF_UNKNOWN
+from screening.spelling import first_of
+
+# Rows that a message names.
+ROWS_SHOWN = 5
+# Chance below which more patients of a table are unknown than in the tables before.
+# A table is read every night, and those of two nights have most lines in common.
+ALPHA = 1e-4
+
+
+@dataclass(frozen=True)
+class TableIds:
+    """Ids of a table of outcomes.
+
+    Parameters
+    ----------
+    column : str
+    names : sequence of str
+        By row.
+    whole_only : bool
+        Reduced forms say nothing of such ids, because many of training's collide.
+    """
+
+    column: str
+    names: Sequence[str]
+    whole_only: bool = False
+
+    def refuse_exponents(self) -> None:
+        """Raise CohortError for digits with an exponent among digits."""
+        names = np.array(self.names, dtype=object)
+        rows = find_exponents(names, 1 + np.arange(len(names))).rows()
+        if rows:
+            raise CohortError(
+                f"{self._rows(rows)}: digits with an exponent, as a spreadsheet writes "
+                "long numbers (1.2E+05); export the column as text"
+            )
+
+    def rewritten(
+        self, patients: Iterable[str], accepted: Set[str], series: str
+    ) -> dict[int, str]:
+        """Return the ids that are another one but for the writing.
+
+        Parameters
+        ----------
+        patients : iterable of str
+            Of the nights.
+        accepted : set of str
+            What this returned of tables that somebody accepted.
+        series : str
+
+        Returns
+        -------
+        dict
+            By the number of the row the name by which the ledger knows the id.
+        """
+        if self.whole_only:
+            return {}
+        places = colliding(self.names, patients)
+        names = names_by_hashes([self.names[place] for place in places], series)
+        return {
+            place + 1: name
+            for place, name in zip(places, names, strict=True)
+            if name not in accepted
+        }
+
+    def refuse_rewritten(self, rows: Sequence[int]) -> None:
+        """Raise CohortError for rows whose ids are others but for the writing."""
+        if rows:
+            noun = "number" if len(rows) == 1 else "numbers"
+            raise CohortError(
+                f"{self._rows(rows)}: {len(rows)} {noun} of patients of the nights, or "
+                f"of this table, {BUT_FOR}: write them as text, as the nights have "
+                f"them; {ACCEPT_OUTCOMES}"
+            )
+
+    def refuse_strangers(self, n_patients: int) -> None:
+        """Raise CohortError because no night scored any patient of the table."""
+        raise CohortError(
+            f"column '{self.column}': none of {n_patients} patients was scored on any "
+            "night of this series; see whether it is the right column, and the right "
+            f"series; {ACCEPT_OUTCOMES}"
+        )
+
+    def _rows(self, rows: Sequence[int]) -> str:
+        noun = "row" if len(rows) == 1 else "rows"
+        return f"column '{self.column}', {noun} {first_of(rows, ROWS_SHOWN, len(rows))}"
+
+
+def names_by_hashes(names: Sequence[str], series: str) -> list[str]:
+    """Return the names by which the ledger knows patients without their ids."""
+    ids = np.array(names, dtype=object)
+    key = series_key(series)
+    reduced = keyed_hashes(reduced_forms(ids), key).tolist()
+    whole = keyed_hashes(ids, key).tolist()
+    return [patient_name(*pair) for pair in zip(reduced, whole, strict=True)]
+
+
+def compared_with_earlier(
+    patients: int, unknown: int, earlier: Sequence[PatientsOfTable]
+) -> PatientsOfTable:
+    """Return the unknown patients of a table beside those of the tables before.
+
+    The share is compared with the one in the largest of the tables before, because a
+    growing table has most of its lines in common with them (hypergeometric test). A
+    table with too many is no measure for later ones, unless it was accepted.
+    """
+    table = PatientsOfTable(patients=patients, unknown=unknown)
+    usual: list[PatientsOfTable] = []
+    for before in earlier:
+        if before.accepted:
+            usual = []
+        if not before.grown:
+            usual.append(before)
+    if not usual or not patients:
+        return table
+    largest = max(usual, key=lambda before: before.patients)
+    n_rows = patients + largest.patients
+    n_unknown = unknown + largest.unknown
+    chance = hypergeom.sf(unknown - 1, n_rows, n_unknown, patients)
+    return table.replace(
+        usual_patients=largest.patients,
+        usual_unknown=largest.unknown,
+        grown=bool(chance < ALPHA),
+    )
+
+
+def reasons_of_patients(table: PatientsOfTable | None) -> list[Reason]:
+    """Return why the patients of a table of outcomes need attention."""
+    if table is None or not table.grown:
+        return []
+    assert table.usual_patients is not None, "it has grown since"
+    assert table.usual_unknown is not None, "it has grown since"
+    reason = OUTCOMES_OF_UNKNOWN(
+        figure=table.unknown / table.patients,
+        threshold=table.usual_unknown / table.usual_patients,
+        unknown=table.unknown,
+        patients=table.patients,
+        usual_unknown=table.usual_unknown,
+        usual_patients=table.usual_patients,
+    )
+    return [reason]
