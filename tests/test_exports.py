@@ -17,7 +17,7 @@ from flow_cohorts import patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_places import schema
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 from written_files import read_json, scores_in
 
@@ -130,7 +130,7 @@ def test_export_altered_run(name, run, tmp_path):
 def test_csv_no_formula(run, tmp_path):
     """No cell of a CSV is a formula, and the file names its night."""
     with exported(run, tmp_path / "a.csv", "csv").open(
-        encoding="utf-8", newline=""
+        encoding="utf-8-sig", newline=""
     ) as file:
         header, *rows = csv.reader(file)
     assert header[:8] == [
@@ -203,6 +203,7 @@ def test_fhir_bundle(run, tmp_path):
 
 
 def test_a_calibrated_chance_is_the_probability(tmp_path):
+    """It is a percentage, as the definition of the element in FHIR R4 says."""
     past = read_cohort(patients(1500), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, beside=())
     run = tmp_path / "run"
@@ -215,7 +216,9 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
         for entry in entries
         if entry["resource"]["resourceType"] == "RiskAssessment"
     ]
-    assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
+    chances = flagged_of(tmp_path / "run")["chance"]
+    assert_allclose(told, 100 * chances, atol=1e-6, rtol=0)
+    assert max(told) > 1
 
 
 def test_id_unknown_to_form(model, run, tmp_path):

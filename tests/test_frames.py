@@ -590,6 +590,20 @@ def test_screen_warns_of_doubts():
         Screen("logistic", **QUICK).fit(past, "ill", id="patient")
 
 
+def test_score_frame_truths_for_numbers():
+    """A column of booleans is refused by name where training had numbers, and scored
+    where it had booleans.
+    """
+    past = patients(200).assign(vented=lambda rows: rows["fever"] > 37.2)
+    model = train(past, "logistic", **ROLES, **QUICK)
+    night = past.drop(columns="ill")[:40]
+    told = night.assign(crp=night["crp"] > 10)
+
+    with pytest.raises(CohortError, match=r"column 'crp', rows .* true or false"):
+        model.score_frame(told)
+    assert len(model.score_frame(night)) == 40
+
+
 def test_score_frame_index_without_refused_rows():
     """Rows that are left out are missing from the index, and only these."""
     contract, _ = starter_contract(patients(), label="ill", id="patient")

@@ -220,6 +220,8 @@ def _parse_numbers(cells: pa.Array, feature: Feature, decimal: str) -> TypedColu
         column = TypedColumn(to_floats(cells))
     elif pa.types.is_boolean(cells.type):
         column = TypedColumn(to_floats(cells.cast(pa.int8())))
+        # As 0 and 1 they would be scored like any value of that size.
+        column.add_fault("truth_for_number", np.asarray(cells.is_valid()))
     else:
         column = TypedColumn(np.full(len(cells), np.nan))
         column.add_fault("unreadable", np.asarray(cells.is_valid()))

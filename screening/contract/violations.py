@@ -40,6 +40,10 @@ FAULTS = {
         "not a number",
         'correct it, list it in `missing_values`, or set type = "category"',
     ),
+    "truth_for_number": (
+        "true or false, where training had numbers",
+        'give the numbers, or train again with type = "boolean"',
+    ),
     "missing_code": (
         "a text that often means missing",
         "list it in `missing_values`, or leave the cell empty",

@@ -5,6 +5,7 @@ Exports are handed the flagged rows.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -345,7 +346,12 @@ def as_listed(rows: pa.Table) -> pa.Table:
 def write_table(
     file: BinaryIO, tables: Iterable[pa.Table], header: bool = True
 ) -> None:
-    """Write tables of the same columns as CSV in which no cell is a formula."""
+    """Write tables of the same columns as CSV in which no cell is a formula.
+
+    It begins with a byte-order mark, without which Excel does not read UTF-8.
+    """
+    if header:
+        file.write(codecs.BOM_UTF8)
     for number, table in enumerate(tables):
         names = list(map(as_text, table.column_names))
         columns = list(map(as_texts, table.columns))

@@ -61,7 +61,7 @@ def _encoded(table: pa.Table) -> bytes:
 
 def _rows_in(content: bytes) -> list[Row]:
     """Return the rows of a CSV as texts, without the marks against formulas."""
-    lines = io.StringIO(content.decode("utf-8"), newline="")
+    lines = io.StringIO(content.decode("utf-8-sig"), newline="")
     rows: list[Row] = []
     for row in csv.DictReader(lines, strict=True):
         rows.append({name: without_marks(cell) for name, cell in row.items()})

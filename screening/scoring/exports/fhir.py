@@ -60,6 +60,8 @@ AI_DEVICE = {
     "system": "http://hl7.org/fhir/uv/aitransparency/CodeSystem/AIdeviceTypeCS",
     "code": "Artificial-Intelligence",
 }
+# Decimals of a percentage.
+N_DECIMALS = 6
 # Days for which the bundles repeat what has ended, for a bundle that was never sent.
 REPEATED_DAYS = 30
 # The element of each type that names the Device.
@@ -254,8 +256,10 @@ class _Night:
         model = self.run.model
         prediction: Resource = {"outcome": {"text": self._outcome(row)}}
         # A score is no probability: there is one only if the model passed calibration.
+        # FHIR R4 defines the element as a percentage, up to 100 by rule ras-2.
         if row.get("chance") is not None:
-            prediction["probabilityDecimal"] = row["chance"]
+            percent = round(100 * row["chance"], N_DECIMALS)
+            prediction["probabilityDecimal"] = percent
         prediction["rationale"] = (
             f"score {row['score']!r}, p-value {row['p_value']!r}, rank {row['rank']}"
         )
