@@ -27,9 +27,10 @@ from scipy.special import expit
 
 from screening import MaxFlagRate, MinSensitivity, compare, open_ledger, score, train
 from screening import validate as validate_model
+from screening.clock.windows import Known, Window, with_truth
 from screening.contract.contract import Contract
 from screening.ledger.outcomes import enter_outcomes
-from screening.metrics.outcomes import Window, outcome_figures, with_truth
+from screening.metrics.outcomes import outcome_figures
 from screening.model_selection.recalibrating import recalibrate
 from screening.schemas.history import SensitivityAndPpv
 
@@ -140,15 +141,16 @@ def figures_of(rows, events, model, until, promised=None):
     if platt is not None:
         chances = platt.chances(ews)[0]
     scored = rows[["night", "patient"]].assign(
+        at=rows["night"],
+        unit=rows["patient"],
         score=ews,
         flagged=ews >= point.threshold,
         chance=chances,
         model="m",
     )
-    known = with_truth(
-        scored[scored["night"] < as_of], events[events["time"] < as_of], WINDOW, as_of
-    )
-    return outcome_figures(known, WINDOW, as_of, promised, {})
+    happened = events[events["time"] < as_of].rename(columns={"patient": "unit"})
+    known = with_truth(scored[scored["night"] < as_of], Known(happened), WINDOW, as_of)
+    return outcome_figures(known, WINDOW, str(as_of), promised, {})
 
 
 def wards(options) -> None:
@@ -251,6 +253,8 @@ def run_year(ledger, model, rows, runs, events, known_at, n_nights, kind) -> Non
             series="ward",
             jobs=1,
             allow_future=True,
+            hour="00:00",
+            time_zone="UTC",
         )
         is_last = number == n_nights - 1
         if (number + 1) % quarter and not is_last:
@@ -269,12 +273,14 @@ def run_year(ledger, model, rows, runs, events, known_at, n_nights, kind) -> Non
             id="patient",
             time="time",
             within=72.0,
-            as_of=(now - MAX_DELAY * DAY).to_pydatetime(),
+            as_of=f"{now:%Y-%m-%d}",
+            time_zone="UTC",
+            reach=f"{now - MAX_DELAY * DAY:%Y-%m-%d}",
         )
         figures = entered.figures
         lead = figures.lead.median_hours or float("nan")
         print(
-            f"| {kind} | {figures.as_of[:10]} | {entered.new}, {entered.corrected} | "
+            f"| {kind} | {figures.complete[:10]} | {entered.new}, {entered.corrected} | "
             f"{figures.rows} | {figures.cases} | {figures.true_positive} | {lead:.1f} |",
             flush=True,
         )

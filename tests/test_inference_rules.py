@@ -56,12 +56,14 @@ DROPPED = {
     "row_index": ("value", default_rng(0).permutation(60)),
     "day_numbers": ("admission_date", 44_931 + np.arange(0, 180, 3)),
     "id_number": ("patient_id", np.arange(0, 90, 3)),
+    "ten_digits": ("contact", 1_000_000_019 + 7_919 * np.arange(60)),
     "mixed_texts": (
         "finding",
         [*map(str, np.arange(200) / 8), *(f"text of {i}" for i in range(60))],
     ),
     "id_text": ("patient_id", [f"P{i}-x" for i in range(30)]),
     "measured": ("weight", [f"{i} {'kg' if i % 2 else 'lb'}" for i in range(30)]),
+    "two_numbers": ("bp", [f"{110 + i}/{60 + i % 9}" for i in range(30)]),
     "names": ("referred", [*NAMED, *NAMED]),
     "free_text": ("remark", [f"seen by {i}" for i in range(30)]),
 }

@@ -152,6 +152,29 @@ def test_lead_time_is_that_of_the_definition(flags):
     assert hours == expected
 
 
+def test_lead_time_counts_from_a_run_that_began_before_the_window():
+    """A run is not cut at the window; a night without a row, or flag, breaks it."""
+    whole = [(night, "a", True) for night in range(6)]
+    absent = [(night, "b", True) for night in (0, 1, 2, 4, 5)]
+    once = [(night, "c", night == 4) for night in range(6)]
+    never = [(night, "d", False) for night in range(6)]
+    rows = rows_of(*whole, *absent, *once, *never)
+    events = events_of(a=[5.5], b=[5.5], c=[5.5], d=[5.5])
+    known = with_truth(rows, Known(events), Window(48.0), FIRST + 30 * DAY)
+
+    lead = lead_time(detected_events(known))
+
+    found = detected_events(known).set_index("unit")
+    assert found["hours"].dropna().to_dict() == {"a": 132, "b": 36}
+    assert found["first_hours"].dropna().to_dict() == {"a": 36, "b": 36, "c": 36}
+    assert lead.events == 4
+    assert lead.detected == 2
+    assert lead.flagged_earlier == 1
+    assert lead.not_flagged == 1
+    assert lead.median_hours == 84
+    assert lead.first_median_hours == 36
+
+
 def test_lead_time_by_subgroup_hides_few_events():
     rows = rows_of(
         *((night, name, night > 0) for night in range(3) for name in "abcdef")

@@ -310,10 +310,12 @@ def _in_words(entered: Entered) -> dict[str, object]:
     auroc = fmt.fixed(figures.auroc, 2)
     if fmt.area_ci(figures.auroc):
         auroc += f" ({fmt.area_ci(figures.auroc)})"
+    withdrawn = ""
+    if entered.withdrawn:
+        withdrawn = f" (of which {entered.withdrawn} are cases no longer)"
     in_words: dict[str, object] = {
         "entered": (
-            f"{entered.new} new, {entered.corrected} corrected (of which "
-            f"{entered.withdrawn} are cases no longer), "
+            f"{entered.new} new, {entered.corrected} corrected{withdrawn}, "
             f"{entered.unknown} of nobody scored, {entered.other} other events"
         ),
         "patients never scored": fmt.patients_words(figures.table),

@@ -37,6 +37,11 @@ ROLES = {
         r"(.* )?(timestamp|time stamp|datetime|date time|dttm|dtm|epoch"
         r"|zeitpunkt|zeitstempel|horodatage|marca de tiempo)|.* at|ts"
     ),
+    # Also in one word, and of a duration.
+    "word of time": (
+        r"(.* )?\S*(time|date|datum|zeit|stamp|heure|hora|ora|fecha|data|dttm|dtm)"
+        r"( (utc|unix|s|sec|seconds))?|(.* )?(at|ts|epoch|unix)"
+    ),
     # The digits of a code are no quantity.
     "code": (
         r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"

@@ -16,7 +16,7 @@ from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.sentinels import sentinels_of
 from screening.data.summary import MAX_TEXTS, ColumnSummary
-from screening.io.date_formats import date_numbers_of
+from screening.io.date_formats import DateNumbers, date_numbers_of
 from screening.io.number_formats import is_yes_no, plain_number
 from screening.spelling import first_of
 
@@ -66,6 +66,8 @@ MEASURED_TEXT = re.compile(
     r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
 )
 MAX_UNITS = 3
+# 120/80: a systolic and a diastolic pressure.
+TWO_NUMBERS = re.compile(r"\d+([.,]\d+)?\s*[/|\\;]\s*\d+([.,]\d+)?")
 MIN_MEASURED_SHARE = 0.9
 
 
@@ -201,10 +203,58 @@ def counts_rows(name: str, summary: ColumnSummary) -> bool:
 
 
 def counts_time(name: str, summary: ColumnSummary) -> bool:
-    """Return True for dates as numbers of days or seconds, by name and latest."""
-    is_number = summary.numbers == summary.present > 0
+    """Return True for dates as numbers of days or seconds, by name and latest.
+
+    Milliseconds of 2000 to 2040 are instants whatever the column is called, and seconds
+    whose name has a word for time: nothing is measured by such numbers.
+    """
+    if not summary.numbers == summary.present > 0:
+        return False
+    if counts_milliseconds(summary):
+        return True
+    if is_counted_in_seconds(name, summary):
+        return True
     is_date = is_called(name, "date", "time stamp")
-    return is_number and is_date and date_numbers_of(summary.high) is not None
+    return is_date and date_numbers_of(summary.high) is not None
+
+
+def counts_milliseconds(summary: ColumnSummary) -> bool:
+    """Return True if all cells are milliseconds since 1970, of 2000 to 2040."""
+    is_number = summary.numbers == summary.present > 0
+    return is_number and summary.whole and _are_all_of(summary, "milliseconds_1970")
+
+
+def is_counted_in_seconds(name: str, summary: ColumnSummary) -> bool:
+    """Return True for seconds since 1970 in a column whose name has a word for time."""
+    return _has_ten_digits(summary) and is_called(name, "word of time")
+
+
+def _has_ten_digits(summary: ColumnSummary) -> bool:
+    """Return True if all cells may be seconds since 1970, of 2000 to 2040."""
+    is_number = summary.numbers == summary.present > 0
+    return is_number and _are_all_of(summary, "seconds_1970")
+
+
+def _are_all_of(summary: ColumnSummary, counted: DateNumbers) -> bool:
+    """Return True if all numbers are of the years by which such dates are known."""
+    same = (date_numbers_of(summary.low), date_numbers_of(summary.high))
+    return same == (counted, counted)
+
+
+def _is_of_ten_digits(column: Candidate) -> bool:
+    """Return True for many whole numbers that may be instants, or of somebody."""
+    summary = column.summary
+    is_varied = summary.n_texts >= MIN_TEXTS_OF_ID and summary.whole
+    return is_varied and _has_ten_digits(summary)
+
+
+def _is_two_numbers(column: Candidate) -> bool:
+    """Return True if nearly all cells are two numbers, such as 120/80."""
+    summary = column.summary
+    if summary.n_texts < MIN_TEXTS_OF_FREE_TEXT:
+        return False
+    n_pairs = sum(map(bool, map(TWO_NUMBERS.fullmatch, summary.texts)))
+    return n_pairs >= MIN_MEASURED_SHARE * summary.n_texts
 
 
 def _is_number_of_row(column: Candidate) -> bool:
@@ -281,6 +331,12 @@ DROP_NUMBERS = (
     ),
     DropRule("id_number", LOOKS_LIKE_ID, _is_number_of_row),
     DropRule(
+        "ten_digits",
+        "whole numbers of ten digits, which may be seconds since 1970 or name somebody "
+        "(name it as time with date_numbers, as id, or under [features])",
+        _is_of_ten_digits,
+    ),
+    DropRule(
         "mixed_texts",
         "numbers and many other texts",
         lambda column: len(column.summary.odd_texts) > MAX_ODD_TEXTS,
@@ -292,6 +348,12 @@ DROP_TEXTS = (
         "measured",
         "numbers with several units (export bare numbers of one unit)",
         _is_measured,
+    ),
+    DropRule(
+        "two_numbers",
+        "two numbers in a cell, such as a blood pressure of 120/80 (write a column of "
+        "each number, such as bp_systolic and bp_diastolic)",
+        _is_two_numbers,
     ),
     DropRule(
         "names", "words that hardly repeat, such as names of people", _holds_names

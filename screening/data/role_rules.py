@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.data.column_names import is_called
 from screening.data.dependence import FEW_VALUES
-from screening.data.feature_rules import counts_rows, counts_time
+from screening.data.feature_rules import (
+    counts_milliseconds,
+    counts_rows,
+    counts_time,
+    is_counted_in_seconds,
+)
 from screening.data.ids import sizes_of_stems
 from screening.data.outcome_rules import (
     POINTS_OF_WORD,
@@ -138,17 +143,27 @@ def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bo
 
 
 def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
-    """Return the only column of dates whose name says that it is the row's own."""
+    """Return the only column of dates that may be the row's own.
+
+    Its name says so, or its numbers are instants.
+    """
     dated = []
+    unnamed = []
     for name, summary in table.columns.items():
         is_complete = 0 < summary.rows == summary.present
         is_dated = bool(summary.date_orders) and summary.dates == summary.rows
         is_counted = is_complete and counts_time(name, summary)
         if name in taken or not (is_dated or is_counted):
             continue
-        if is_called(name, "time") and not is_called(name, "other time"):
+        if is_called(name, "other time"):
+            continue
+        if is_called(name, "time"):
             dated.append(name)
-    return dated[0] if len(dated) == 1 else None
+        elif counts_milliseconds(summary) or is_counted_in_seconds(name, summary):
+            unnamed.append(name)
+    # A name says more than the values.
+    candidates = dated or unnamed
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def infer_coordinates(table: RoleColumns, contract: Contract) -> list[str]:

@@ -678,8 +678,12 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
             continue
         directory = place
         night = stated_at[run.entry]
+        # Midnight is that of the clock by which outcomes are read.
+        is_known = night.taken_from not in (None, "midnight")
         table = table.assign(
-            night=pd.Timestamp(run.night), taken_at=night.taken_at, model=run.model
+            night=pd.Timestamp(run.night),
+            taken_at=night.taken_at if is_known else None,
+            model=run.model,
         )
         tables.append(table)
         hours[night.taken_from or "midnight"] += 1
