@@ -1,6 +1,7 @@
 """Tables of what became of patients: their zones, orders, ends, and what is refused."""
 
 import os
+import re
 import shutil
 
 import pandas as pd
@@ -8,12 +9,14 @@ import pytest
 from commands import as_json, screen
 from flow_cohorts import patients
 
-from screening import MaxFlagRate, train
+from screening import MaxFlagRate, read_cohort, train
 from screening.contract.contract import Contract, OutcomeDefinition
+from screening.errors import CohortError
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import Outcomes, facts_in
 from screening.ledger.trail import entries
 from screening.store.model import save_model
+from screening.store.serialization import read_document
 
 NIGHTS = ("2026-03-01", "2026-03-02", "2026-03-03")
 AS_OF = ("--as-of", "2026-03-10")
@@ -338,6 +341,7 @@ def test_hour_of_a_night_is_what_an_event_is_before(tmp_path):
     events = tmp_path / "events.csv"
     events.write_text(lines(NAMES[:4], "2026-03-01 03:00"))
     found = {}
+    instants = {}
     for name, options in {
         "midnight": (),
         "hour": ("--hour", "06:00"),
@@ -358,6 +362,11 @@ def test_hour_of_a_night_is_what_an_event_is_before(tmp_path):
         assert figures["hours"] == {name: 1}
         page = (tmp_path / name / "report.html").read_text()
         assert "hour of the night" in page
+        bundle = tmp_path / f"{name}.json"
+        screen("export", tmp_path / name, "--to", "fhir", "--out", bundle)
+        instants[name] = set(
+            re.findall(r'occurrenceDateTime": ?"([^"]*)"', bundle.read_text())
+        )
 
     six = ("2026-03-01T06:00+01:00", 0, 4)
     assert found == {
@@ -366,3 +375,122 @@ def test_hour_of_a_night_is_what_an_event_is_before(tmp_path):
         "column": six,
         "file": six,
     }
+    # An export states the instant with its offset, or the date if no hour is known.
+    assert instants.pop("midnight") == {"2026-03-01"}
+    assert set.union(*instants.values()) == {"2026-03-01T06:00:00+01:00"}
+
+
+def test_night_of_another_year_is_refused(ward, tmp_path):
+    """A night long before the first of its series is a slip of the pen."""
+    place = tmp_path / "ward"
+    shutil.copytree(ward, place)
+    screen("ledger", "moved", place / "l.db", "--reason", "a copy for a test")
+    words = ["score", place / "model", place / "night.csv", "--jobs", "1"]
+    words += ["--ledger", place / "l.db", "--series", "ward", "--date", "2016-03-04"]
+
+    refused = screen(*words, "--out", place / "old", code=3)
+
+    assert "is 3649 days older than the first" in refused.stderr
+    assert "--date" in refused.stderr
+    assert not (place / "old").exists()
+    screen(*words, "--out", place / "old", "--accept-delivery", "an old table")
+
+
+def test_outcomes_known_before_every_night_are_refused(outcomes):
+    """`--as-of` before the first night says nothing of it."""
+    said = outcomes("patient,when\n", "--as-of", "2016-03-10", code=2)
+
+    assert "--as-of lies before the first night" in said
+
+
+def test_times_of_a_cohort_are_read_row_by_row(tmp_path):
+    """Rows with a zone are converted, others are local; a lost hour is refused."""
+    table = patients(6, seed=3)
+    table["seen"] = [
+        "2025-06-01T22:30:00Z",
+        "2025-06-02 00:30",
+        "2025-06-02",
+        "2025-06-01T18:30:00-04:00",
+        "2025-10-26 02:30",
+        "2025-03-30 02:30",
+    ]
+    contract = Contract(
+        label="ill", id="patient", time="seen", time_zone="Europe/Berlin"
+    )
+
+    cohort = read_cohort(table[:5], contract)
+    with pytest.raises(CohortError, match="row 6: a time that does not exist"):
+        read_cohort(table, contract)
+
+    days = [str(day) for day in cohort.days]
+    assert days == ["2025-06-02"] * 4 + ["2025-10-26"]
+    assert len(set(cohort.time[[0, 1, 3]])) == 1
+    assert any("row 5: a time that exists twice" in note for note in cohort.notes)
+
+
+def test_zone_of_the_host_is_said_where_a_time_is_converted(monkeypatch):
+    """Without `time_zone` a time with a zone is read in that of the host, noted."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    table = patients(5, seed=3).assign(seen="2025-06-01T22:30:00Z")
+
+    cohort = read_cohort(table, Contract(label="ill", id="patient", time="seen"))
+
+    assert {str(day) for day in cohort.days} == {"2025-06-02"}
+    assert any("time zone of this host" in note for note in cohort.notes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"time_zone": "Berlin"}, "is not a time zone"),
+        ({"hour": "25:00"}, "is not an hour of the day"),
+    ],
+)
+def test_contract_refuses_a_wrong_zone_or_hour(keys, words):
+    """A wrong zone or hour is refused when the contract is read."""
+    with pytest.raises(ValueError, match=words):
+        Contract(**keys)
+
+
+def test_stay_is_not_at_risk_again():
+    """`again` has no meaning for outcomes by stay."""
+    with pytest.raises(ValueError, match="`again` is for"):
+        OutcomeDefinition(within="3d", by="stay", again="30d")
+
+
+SITE = """
+[site]
+ledger = "site.db"
+time_zone = "Europe/Berlin"
+hour = "06:00"
+
+[series.ward]
+model = "model"
+cohort = "in/{date}.csv"
+outcomes = "events.csv"
+"""
+
+
+def test_site_states_zone_and_hour_of_its_tables(tmp_path, monkeypatch):
+    """`time_zone` and `hour` under [site] hold for nights and outcomes alike."""
+    save_model(trained(), tmp_path / "model")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "NIGHT.toml").write_text(SITE)
+    table = patients(60, share=0.2, seed=2).drop(columns="ill")
+    table.to_csv(tmp_path / "in" / "2026-03-01.csv", index=False)
+    # Ten minutes before and after six in Berlin.
+    text = lines(NAMES[:3], "2026-03-01T04:50:00Z")
+    text += lines(NAMES[3:5], "2026-03-01T05:10:00Z", head="")
+    (tmp_path / "events.csv").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    as_json("run", "NIGHT.toml", "--date", "2026-03-01")
+    (series,) = as_json("history", "--ledger", "site.db")["series"]
+
+    figures = series["outcomes"]
+    assert figures["time_zone"] == "Europe/Berlin"
+    assert figures["is_zone_of_host"] is False
+    assert figures["past"] == 3
+    assert figures["cases"] == 2
+    run = read_document(tmp_path / "runs" / "ward" / "2026-03-01", "run")
+    assert run["times"]["taken_at"] == "2026-03-01T06:00+01:00"

@@ -24,10 +24,12 @@ from commands import (
     verdicts_on,
 )
 from flow_cohorts import patients, voxels, written
+from pydantic import TypeAdapter
 from written_files import names_in, page_in
 
 from screening import read_cohort, train
 from screening import score as score_night
+from screening.clock.zone import Clock
 from screening.ledger.database import REVIEWS, open_ledger
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
@@ -630,10 +632,10 @@ def test_token_recorded(desk):
 
 @pytest.mark.parametrize(
     "given",
-    ["0001-01-01T00:00:00+14:00", "1999-12-31T00:00:00Z", "2026-01-01T00:00:00", "now"],
+    ["0001-01-01T00:00:00+14:00", "1999-12-31T00:00:00Z", "2126-01-01T00:00:00", "now"],
 )
 def test_verdict_of_no_time(given):
-    """A verdict needs a time with a zone that can be one."""
+    """A verdict needs a time that can be one."""
     with pytest.raises(ValueError):
         Verdict("P1", "unsure", given=given)
 
@@ -685,3 +687,19 @@ REVIEWER = {"site": "ward 7", "initials": "ab"}
 
 def flagged_ids(desk) -> list[str]:
     return [case["id"] for case in read_document(desk / "run", "run")["cases"]]
+
+
+def test_verdict_without_a_zone_is_read_by_the_clock_of_the_night(monkeypatch):
+    """A time without a zone is local; the hour that does not exist is refused."""
+    read = TypeAdapter(Verdict).validate_python
+    verdict = {"id": "P1", "verdict": "unsure", "given": "2026-01-02T00:30:00"}
+    clock = {"clock": Clock("Europe/Berlin")}
+    monkeypatch.setenv("TZ", "America/New_York")
+
+    of_night = read(verdict, context=clock)
+    of_host = read(verdict)
+    with pytest.raises(ValueError, match="it does not exist"):
+        read(verdict | {"given": "2026-03-29T02:30:00"}, context=clock)
+
+    assert of_night.given == "2026-01-01T23:30:00.000+00:00"
+    assert of_host.given == "2026-01-02T05:30:00.000+00:00"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.errors import UsageError
+from screening.errors import CohortError, UsageError
 from screening.identity.table import Patients
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import (
@@ -66,6 +66,8 @@ OTHER_MODEL = (
     " `screen promote`; `force` scores this one night with it"
 )
 
+# A longer time before the first night is no back-fill.
+MAX_DAYS_BEFORE_FIRST = 366
 NIGHTS_SHOWN = 7
 """Nights beside a case on the page, tonight the last."""
 
@@ -161,6 +163,33 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
             " old",
             parameters=["series", "replace"],
         )
+
+
+def refuse_old_night(
+    connection: sa.Connection, series: str, night: str, accepted: str | None
+) -> None:
+    """Raise CohortError for a night long before the first one of its series.
+
+    Nobody back-fills so far: the year of the date is a slip of the pen, unless the
+    delivery was `accepted` for a reason.
+    """
+    first_night = sa.select(sa.func.min(RUNS.c.night)).where(RUNS.c.series == series)
+    first = connection.scalar(first_night)
+    if first is None or accepted is not None:
+        return
+    n_days = _day(first) - _day(night)
+    if n_days > MAX_DAYS_BEFORE_FIRST:
+        raise CohortError(
+            f"the night of {night} is {n_days} days older than the first of its "
+            f"series, {first}; correct `date`, or say why it is right with "
+            "`accept_delivery`",
+            parameters=["date", "accept_delivery"],
+        )
+
+
+def _day(night: str) -> int:
+    """Return the number of a night's day."""
+    return datetime.date.fromisoformat(night).toordinal()
 
 
 def reserve(ledger: Ledger, series: str, night: str) -> None:

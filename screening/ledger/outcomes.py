@@ -198,6 +198,7 @@ def enter_outcomes(
         is_known=table.lines["is_known"] & ~is_other,
     )
     rows = nights.rows_by(asked.by, clock)
+    _refuse_before_nights(rows, until)
     stated_now = _by_unit(lines, clock)
     units = set(rows["unit"])
     ids = TableIds(
@@ -284,6 +285,16 @@ def read_moment(parameter: str, text: str | None, clock: Clock) -> np.datetime64
             parameters=[parameter],
         )
     return moment
+
+
+def _refuse_before_nights(rows: pd.DataFrame, until: np.datetime64) -> None:
+    """Raise UsageError if outcomes are known up to a time before every night."""
+    if pd.Timestamp(until) < rows["at"].min():
+        raise UsageError(
+            "`as_of` lies before the first night of the series, so nothing is known of "
+            "it; correct the date",
+            parameters=["as_of"],
+        )
 
 
 def _refuse_later_events(

@@ -19,10 +19,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.dataclasses import dataclass
 
+from screening.clock.zone import MICROSECONDS, Clock, clock_of, host_clock
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.identity.table import BUT_FOR, colliding
@@ -37,16 +46,27 @@ MAX_TOKEN_BYTES = 4096
 _FIRST_YEAR = 2000
 
 
-def _in_utc(text: str) -> str:
-    """Return a time in UTC, so that texts sort as times do."""
+def _in_utc(text: str, info: ValidationInfo) -> str:
+    """Return a time in UTC, so that texts sort as times do.
+
+    A time without a zone is one of the `clock` of the context, else of this host's.
+    """
     time = datetime.datetime.fromisoformat(text)
     # No page of this program is so old, and the first hours of year 1 have no UTC.
     if time.year < _FIRST_YEAR:
         raise ValueError(f"it lies before the year {_FIRST_YEAR}")
     # A clock may be a little fast.
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    if time.tzinfo is None or time > soon:
-        raise ValueError("it has no zone, or is still to come")
+    if time.tzinfo is None:
+        clock = (info.context or {}).get("clock") or host_clock()
+        (utc,) = clock.instants(np.array([time], MICROSECONDS)).utc
+        if np.isnat(utc):
+            raise ValueError(
+                "it does not exist: summer time begins in this hour; write its zone"
+            )
+        time = utc.item().replace(tzinfo=datetime.UTC)
+    if time > soon:
+        raise ValueError("it is still to come")
     return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
 
 
@@ -69,7 +89,8 @@ class Verdict:
         The reviewer.
     note : str
     given : str, optional
-        When, as ISO 8601 in UTC; None if that was not noted.
+        When, as ISO 8601 in UTC; None if that was not noted. A time without a zone is
+        read in that of the night.
     """
 
     case_id: Annotated[str, Field(alias="id")]
@@ -372,6 +393,7 @@ def review(
         document.times.started,
         document.model.stated.verdicts_need,
         bool(digest),
+        clock_of(document.times.time_zone),
     )
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
@@ -432,6 +454,8 @@ class _Page(NamedTuple):
         Fields that the contract asks reviewers for.
     has_token : bool
         The reviewer is known by a token.
+    clock : Clock
+        Of times without a zone.
     """
 
     run_id: str
@@ -439,6 +463,7 @@ class _Page(NamedTuple):
     started: str
     needed: Sequence[str]
     has_token: bool
+    clock: Clock
 
 
 def _user() -> str:
@@ -472,7 +497,10 @@ def _checked(
         faults.append(f"it belongs to another run: its run_id is not {page.run_id}")
     verdicts: Sequence[Verdict] = []
     try:
-        verdicts = READER.validate_python(content | {"verdicts": lines}).verdicts
+        read = READER.validate_python(
+            content | {"verdicts": lines}, context={"clock": page.clock}
+        )
+        verdicts = read.verdicts
     except ValidationError as error:
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))

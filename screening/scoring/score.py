@@ -31,6 +31,7 @@ from screening.ledger.nights import (
     known_patients,
     open_night,
     past_nights,
+    refuse_old_night,
     reserve,
 )
 from screening.ledger.verifying import refuse_older
@@ -222,8 +223,7 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
-    _refuse_shadow_alone(shadow, ledger)
-    _refuse_empty(accept_delivery=accept_delivery, replace=replace)
+    _refuse_options(shadow, ledger, accept_delivery=accept_delivery, replace=replace)
     contract = model.contract.of_place(time_zone, hour)
     night = night_of_date(date, allow_future, contract.clock)
     if isinstance(source, Database):
@@ -234,9 +234,9 @@ def score(
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
-        _refuse_other_ledger(ledger, out, series_key)
+        _refuse_other_ledger(ledger, out, series_key, night, accept_delivery)
     started = datetime.datetime.now(datetime.UTC)
-    clock = time.perf_counter()
+    began = time.perf_counter()
     with (
         limit_threads(jobs),
         open_cluster(cluster) as workers,
@@ -297,7 +297,7 @@ def score(
         page = None if published else _page_of(model, out)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
-            times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
+            times=run.times.replace(seconds=round(time.perf_counter() - began, 3)),
             outputs=_digests_of_outputs(folder, {rows.path: digest_of_scores}),
             model=run.model.replace(page=page),
         )
@@ -338,17 +338,13 @@ def _digests_of_outputs(
     return digests
 
 
-def _refuse_shadow_alone(shadow: bool, ledger: Ledger | None) -> None:
-    """Raise UsageError for a shadow without a champion that it is compared with."""
+def _refuse_options(shadow: bool, ledger: Ledger | None, **reasons: str | None) -> None:
+    """Raise UsageError for a shadow without a ledger, and a reason without words."""
     if shadow and ledger is None:
         raise UsageError(
             "--shadow is for a ledger, which compares it with the series' champion; "
             "give --ledger"
         )
-
-
-def _refuse_empty(**reasons: str | None) -> None:
-    """Raise UsageError for a reason without words."""
     for parameter, reason in reasons.items():
         if reason is not None and not reason.strip():
             raise UsageError(
@@ -368,10 +364,16 @@ def _id_reader(
     return model.id_reader(hashes_of_series(series), known)
 
 
-def _refuse_other_ledger(ledger: Ledger, out: str | Path, series: str) -> None:
-    """Refuse a copy of a site's ledger, and one older than the run directories."""
+def _refuse_other_ledger(
+    ledger: Ledger, out: str | Path, series: str, night: str, accepted: str | None
+) -> None:
+    """Refuse a copy of a site's ledger, one older than the run directories, or a night.
+
+    `accepted`: why the table is right all the same.
+    """
     with ledger.reading() as connection:
         refuse_copy(connection)
+        refuse_old_night(connection, series, night, accepted)
     siblings = Path(out).resolve().parent
     refuse_older(ledger, siblings, "*", shown_series(series))
 

@@ -270,7 +270,7 @@ class _Night:
             "status": "preliminary" if odd_columns else "final",
             "method": {"text": model.recipe.title},
             "subject": patient,
-            "occurrenceDateTime": self.run.date,
+            "occurrenceDateTime": _occurrence(self.run),
             "performer": _reference(self.device_url),
             "prediction": [prediction],
         }
@@ -348,6 +348,15 @@ def _odd_columns(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _remark(odd_columns: str) -> str:
     return f"Check these values, out of bounds and not used: {odd_columns}"
+
+
+def _occurrence(run: RunDocument) -> str:
+    """Return the instant of a night with its offset, or its date if none is known."""
+    taken_at = run.times.taken_at or ""
+    is_known = run.times.taken_from not in (None, "midnight")
+    if not is_known or taken_at[:10] != run.date:
+        return run.date
+    return datetime.datetime.fromisoformat(taken_at).isoformat(timespec="seconds")
 
 
 def _ended(flag: Resource, date: str, reason: str) -> Resource:
@@ -434,7 +443,7 @@ def _closed(
     """Return what the last export has and tonight has not, ended where it was open."""
     rest = {url: earlier[url] for url in earlier if url not in tonight}
     last_flagged = {
-        _patient_of(resource): resource["occurrenceDateTime"]
+        _patient_of(resource): resource["occurrenceDateTime"][:10]
         for resource in rest.values()
         if resource["resourceType"] == "RiskAssessment"
     }
@@ -455,7 +464,7 @@ def _close(resource: Resource, date: str, reason: str) -> Resource:
         return _ended(resource, date, reason)
     if kind == "Task" and resource["status"] == "requested":
         return _cancelled(resource, date, reason)
-    if kind == "RiskAssessment" and resource["occurrenceDateTime"] == date:
+    if kind == "RiskAssessment" and resource["occurrenceDateTime"][:10] == date:
         return resource | {"status": "entered-in-error"}
     return resource
 
