@@ -280,7 +280,7 @@ def run_year(ledger, model, rows, runs, events, known_at, n_nights, kind) -> Non
         figures = entered.figures
         lead = figures.lead.median_hours or float("nan")
         print(
-            f"| {kind} | {figures.complete[:10]} | {entered.new}, {entered.corrected} | "
+            f"| {kind} | {str(figures.complete)[:10]} | {entered.new}, {entered.corrected} | "
             f"{figures.rows} | {figures.cases} | {figures.true_positive} | {lead:.1f} |",
             flush=True,
         )

@@ -78,6 +78,11 @@ def lines(names, time, head="patient,when\n"):
     return head + "".join(f"{name},{time}\n" for name in names)
 
 
+def figures_alone(answer):
+    """Return the figures of an answer without what compares its tables."""
+    return answer["figures"] | {"table": None}
+
+
 ZONE = ("--time-zone", "Europe/Berlin")
 
 
@@ -90,7 +95,7 @@ def test_instants_in_every_zone_give_the_same_cases(outcomes):
         "2026-03-02T00:30+01:00",
     ):
         answer = outcomes(lines(NAMES[:20], time), *AS_OF, *ZONE)
-        found.append(answer["figures"])
+        found.append(figures_alone(answer))
 
     assert found[0]["cases"] == 40
     assert found[0] == found[1] == found[2]
@@ -150,8 +155,10 @@ def test_dates_with_the_day_first_need_an_order(outcomes):
 
 def test_dates_alone_are_at_noon(outcomes):
     """A window of 72 hours has three days, and the number of such dates is said."""
-    plain = outcomes(lines(NAMES[:20], "2026-03-04"), *AS_OF)["figures"]
-    empty_time = outcomes(lines(NAMES[:20], "2026-03-04 00:00:00"), *AS_OF)["figures"]
+    text = lines(NAMES[:20], "2026-03-04")
+    plain = figures_alone(outcomes(text, *AS_OF))
+    with_time = text.replace("03-04", "03-04 00:00:00")
+    empty_time = figures_alone(outcomes(with_time, *AS_OF))
 
     # Noon of the fourth is 84 hours after the first night.
     assert plain["cases"] == 40
