@@ -12,13 +12,25 @@ from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 from written_files import scores_in
 
-from screening import MaxFlagRate, compare, load_model, load_recipe, score, train
+from screening import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Threshold,
+    compare,
+    load_model,
+    load_recipe,
+    score,
+    train,
+)
 from screening.contract.contract import Contract, Feature
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
 from screening.recipes.encoders import ScoreEncoder
 from screening.recipes.points import Item
 from screening.recipes.recipe import Recipe
+from screening.recipes.score_kind import infer_kind
 from screening.store.model import save_model
 
 RULE = MaxFlagRate(0.2)
@@ -545,3 +557,213 @@ def test_points_of_a_category_that_training_lacks_count(tmp_path):
 
     scores = scores_in(run.directory).set_index("id").score
     assert scores["q2"] - scores["q1"] == 3
+
+
+def fractions(n_rows=300, seed=0):
+    """Return patients with a vendor's probability that ranks the ill."""
+    past = scored_past(n_rows, seed)
+    past["ews"] = np.round(past.ews / 25 + 0.013, 3)
+    return past
+
+
+def test_zero_and_one_are_probabilities(tmp_path):
+    """0 and 1 are values of a probability, whatever the range of the past."""
+    model = trained(fractions())
+    night = fractions(40, seed=1).drop(columns="ill")
+    night.loc[:1, "ews"] = [0.0, 1.0]
+
+    run = score(model, night, tmp_path / "run")
+
+    assert model.contract.kind == "probability"
+    assert run.document["counts"]["scored"] == 40
+    assert run.document["check_values"] is None
+    assert run.document["cases"][0]["id"] == "p0001"
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"),
+    [(-1.0, "out_of_bounds"), (np.nan, "missing"), (99.0, "out_of_bounds")],
+)
+def test_row_without_a_usable_score_is_listed(tmp_path, cell, fault):
+    """The row has no score and stands first in the list; all others are scored."""
+    model = trained(fractions())
+    night = fractions(40, seed=1).drop(columns="ill")
+    night.loc[7, "ews"] = cell
+
+    run = score(model, night, tmp_path / "run")
+
+    assert run.document["counts"]["scored"] == 39
+    assert run.document["counts"]["refused"] == 1
+    (value,) = run.document["check_values"]["values"]
+    assert value["id"] == "p0007"
+    assert value["row"] == 8
+    assert value["fault"] == fault
+    assert value["treatment"] == "left_out"
+    assert "p0007" not in set(scores_in(run.directory).id)
+    page = (run.directory / "report.html").read_text()
+    assert "not scored" in page
+
+
+def test_text_in_place_of_a_score_leaves_its_row_out(tmp_path):
+    """One text that is not a number costs one row, not the night."""
+    model = trained(fractions())
+    night = fractions(200, seed=1).drop(columns="ill").astype({"ews": str})
+    night.loc[7, "ews"] = "pending"
+
+    run = score(model, night, tmp_path / "run")
+
+    (value,) = run.document["check_values"]["values"]
+    assert (value["id"], value["fault"]) == ("p0007", "unreadable")
+    assert run.document["counts"]["scored"] == 199
+
+
+def test_column_of_texts_in_place_of_scores_is_refused(tmp_path):
+    """A night in which over 1 % of the scores are texts is refused as a whole."""
+    model = trained(fractions())
+    night = fractions(200, seed=1).drop(columns="ill").astype({"ews": str})
+    night.loc[:9, "ews"] = "pending"
+
+    with pytest.raises(CohortError, match="a text that is not a number"):
+        score(model, night, tmp_path / "run")
+
+
+def test_score_above_the_past_is_first_with_the_chance_of_the_largest(tmp_path):
+    """A score that no past patient had keeps the chance of the largest held-out one."""
+    past = scored_past()
+    model = trained(past)
+    night = scored_past(40, seed=1).drop(columns="ill")
+    night.loc[:1, "ews"] = [past.ews.max() + 30, past.ews.max()]
+
+    run = score(model, night, tmp_path / "run")
+
+    first, second = run.document["cases"][:2]
+    assert model.contract.kind == "points"
+    assert first["id"] == "p0000"
+    assert first["beyond"] == "above"
+    assert second["beyond"] is None
+    assert first["chance"] == second["chance"]
+    page = (run.directory / "report.html").read_text()
+    assert "higher than any past patient" in page
+
+
+def test_chance_beyond_the_held_out_scores_of_a_machine(tmp_path):
+    """The rule holds for every method: no chance is beyond those of the past."""
+    past = scored_past()
+    model = trained(past, recipe="logistic", params={"C": 1.0})
+    night = scored_past(40, seed=1).drop(columns="ill")
+    night.loc[0, ["age", "crp"]] = [89, 170.0]
+
+    run = score(model, night, tmp_path / "run")
+
+    platt = model.facts.validation.calibration["yes"].platt
+    highest = platt.chances(np.array([platt.range[1]]))[0][0]
+    first = run.document["cases"][0]
+    assert first["id"] == "p0000"
+    assert first["beyond"] == "above"
+    assert first["chance"]["value"] == pytest.approx(highest)
+
+
+def test_night_in_percent_after_fractions_is_named(tmp_path):
+    """A night in per cent after a past in fractions is stopped, and named as that."""
+    model = trained(fractions())
+    night = fractions(40, seed=1).drop(columns="ill")
+    night["ews"] *= 100
+
+    with pytest.raises(CohortError, match="seems to be in per cent"):
+        score(model, night, tmp_path / "run")
+
+
+def test_night_in_fractions_after_percent_is_named(tmp_path):
+    """The same the other way round, where so many small values are no chance."""
+    past = fractions()
+    past["ews"] *= 100
+    model = trained(past, contract_of(kind="percent"))
+    night = fractions(40, seed=1).drop(columns="ill")
+
+    with pytest.raises(CohortError, match="seems to hold fractions"):
+        score(model, night, tmp_path / "run")
+
+
+def test_past_outside_the_stated_kind_is_refused():
+    """Training names the rows that are not what `kind` says."""
+    past = fractions()
+    past.loc[4, "ews"] = 1.2
+
+    with pytest.raises(CohortError, match="column 'ews', rows 5: not a probability"):
+        trained(past, contract_of(kind="probability"))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0.0, 0.5, 1.0], "probability"),
+        ([0.0, 1.0, 1.0], None),
+        ([0, 3, 12], "points"),
+        ([0.4, 3.5, 80.25], None),
+        ([-1.0, 3.0], None),
+    ],
+)
+def test_kind_of_a_score_by_its_values(values, kind):
+    """Values tell a probability and points; nothing is guessed of other numbers."""
+    feature = Feature(type="number")
+
+    assert infer_kind(np.array(values), "ews", feature) == kind
+    is_percent = kind == "points" or values[-1] == 80.25
+    expected = "percent" if is_percent else kind
+    assert infer_kind(np.array(values), "risk_pct", feature) == expected
+
+
+RULES = [MaxFlagRate(0.2), MinSensitivity(0.8), MissCost(10), GMean(), Threshold(6)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("beside", [None, (), ("svm", "auto"), ("news2",)])
+def test_table_of_id_score_and_outcome_alone(rule, beside):
+    """The commonest table works with every rule, whatever is to be compared."""
+    alone = scored_past()[["id", "ews", "ill"]]
+    contract = Contract(
+        id="id", label="ill", score="ews", features={"ews": Feature(type="number")}
+    )
+
+    model = train(alone, "given", contract=contract, rule=rule, beside=beside, jobs=1)
+
+    notes = " ".join(model.document["training"]["notes"])
+    assert "no column but the score" in notes
+    assert model.document["validation"]["comparison"] is None
+
+
+def test_inverted_score_is_named():
+    """A score that is surely the wrong way round asks for `higher`."""
+    model = trained(scored_past(), contract_of("better"))
+
+    reasons = {reason["code"]: reason for reason in model.document["attention"]}
+    assert 'higher = "worse"' in reasons["score_inverted"]["remedy"]
+
+
+def test_feature_that_is_needed_may_not_be_out_of_bounds(tmp_path):
+    """A value out of bounds is missing, also where the contract refuses that."""
+    contract = contract_of()
+    needed = Feature(type="number", missing="refuse", plausible=(-100, 500))
+    features = contract.features | {"crp": needed}
+    contract = contract.model_copy(update={"features": features})
+    model = trained(scored_past(), contract, recipe="logistic", params={"C": 1.0})
+    night = scored_past(40, seed=1).drop(columns="ill")
+    night.loc[2, "crp"] = 9999.0
+
+    with pytest.raises(CohortError, match="row 3: out of bounds, and no score without"):
+        score(model, night, tmp_path / "run")
+
+
+def test_item_of_points_out_of_bounds_leaves_its_row_out(tmp_path):
+    """A table of points that leaves rows out does so for a value out of bounds."""
+    path = tmp_path / "own.toml"
+    path.write_text(points_recipe(CRP, '"leave_out"').text)
+    model = trained(scored_past(), recipe=load_recipe(path))
+    night = scored_past(40, seed=1).drop(columns="ill")
+    night.loc[2, "crp"] = 9999.0
+
+    run = score(model, night, tmp_path / "run")
+
+    assert run.document["counts"]["scored"] == 39
+    (value,) = run.document["check_values"]["values"]
+    assert (value["id"], value["treatment"]) == ("p0002", "left_out")

@@ -247,10 +247,15 @@ def test_stay_without_any_score_is_refused_once(tmp_path):
 
 
 def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
+    """A score beyond `plausible` is listed with its row, and another hour is scored."""
     night = hours(40, seed=1).drop(columns="ill")
     first = night.index[night.stay == "s003"][0]
     night.loc[first, "ews"] = 9999.0
-    model = train(hours(), "given", contract=contract_of("max"), **QUICK)
+    contract = contract_of("max")
+    score_of = Feature(type="number", plausible=(-20, 30))
+    features = contract.features | {"ews": score_of}
+    contract = contract.model_copy(update={"features": features})
+    model = train(hours(), "given", contract=contract, **QUICK)
 
     run = score(model, night, tmp_path / "run")
 
@@ -258,6 +263,12 @@ def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
     others = night.drop(index=first)
     of_stay = others.ews[others.stay == "s003"]
     assert scores.score["s003"] == of_stay.max()
+    checked = run.document["check_values"]
+    listed = [(value["id"], value["treatment"]) for value in checked["values"]]
+    assert listed == [("s003", "not_taken")]
+    assert checked["not_taken"] == 1
+    codes = [reason["code"] for reason in run.document["attention"]]
+    assert "score_not_taken" in codes
 
 
 def test_model_is_validated_on_one_row_a_stay():

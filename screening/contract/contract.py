@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import tomlkit
 from pydantic import (
@@ -198,6 +198,11 @@ class Feature(BaseModel):
             )
         return self
 
+    @property
+    def is_needed(self) -> bool:
+        """True if a row without the value has no score."""
+        return self.missing in ("refuse", "leave_out")
+
     def format_value(self, value: float | str | None) -> str:
         """Return a parsed value as readers write it, or "missing" for None and NaN."""
         if value is None or value != value:
@@ -324,6 +329,15 @@ class ScorePerUnit(BaseModel):
     is used only if the unit has no other."""
 
 
+ScoreKind: TypeAlias = Literal["probability", "percent", "points"]
+SCORE_RANGES: Mapping[ScoreKind, tuple[float, float]] = {
+    "probability": (0.0, 1.0),
+    "percent": (0.0, 100.0),
+    "points": (0.0, math.inf),
+}
+"""Least and greatest value of each kind of score."""
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort.
 
@@ -393,6 +407,9 @@ class Contract(BaseModel):
     recipe `given` uses."""
     higher: Literal["worse", "better"] = "worse"
     """Whether a higher `score` is more or less suspicious."""
+    kind: ScoreKind | None = None
+    """Values that the `score` may have: a probability of 0 to 1, per cent of 0 to 100,
+    or points from 0 on. By default as the past shows; without a kind, any number."""
     show: Texts = []
     """Other features to show for each patient, with percentiles, if the model is a
     `score` or a table of points."""

@@ -19,18 +19,28 @@ MAX_SHOWN_NAMES = 5
 UNSEEN = "unseen_category"
 OUT_OF_BOUNDS = "out_of_bounds"
 UNREADABLE = "unreadable_cell"
+NEEDED_OUT_OF_BOUNDS = "needed_out_of_bounds"
+NEEDED_UNREADABLE = "needed_unreadable"
+NOT_TAKEN = "not_taken"
 # Kinds of cells that are missing in a table to score, as long as few are.
 CELLS_OF_NO_NUMBER = frozenset(("not_number", "missing_code", "censored"))
 # A column may have one such cell, or up to this share of the rows if that is more.
 MAX_UNREADABLE_SHARE = 0.01
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
-# The row is scored as if the cell were missing.
-SCORED_WITHOUT = (OUT_OF_BOUNDS, UNREADABLE)
 # How a time is read is said, and leaves no row out.
 TIME_TWICE = "time_twice"
 OF_HOST = "host_zone"
 READ_ALL_THE_SAME = (TIME_TWICE, OF_HOST)
-LEAVE_NO_ROW_OUT = (*SCORED_WITHOUT, *READ_ALL_THE_SAME)
+# Faults of cells for which no row is left out, and what their note begins with.
+NOTED = {
+    OUT_OF_BOUNDS: "scored without the value: ",
+    UNREADABLE: "scored without the value: ",
+    NOT_TAKEN: "rows not used: ",
+    TIME_TWICE: "",
+    OF_HOST: "",
+}
+# Faults of cells that a score cannot do without.
+NEEDED = (NEEDED_OUT_OF_BOUNDS, NEEDED_UNREADABLE, "missing")
 Fault: TypeAlias = tuple[str, str, np.ndarray]
 """Column, kind and mask of the rows."""
 
@@ -70,6 +80,19 @@ FAULTS = {
         "a text that is no number",
         "correct the cells, or list the text in `missing_values` (the table is refused "
         "where over 1 % of a column's cells are such)",
+    ),
+    NEEDED_OUT_OF_BOUNDS: (
+        "out of bounds, and no score without the value",
+        "check the values at their source",
+    ),
+    NEEDED_UNREADABLE: (
+        "a text that is not a number, and no score without the value",
+        "correct the cells, or list the text in `missing_values` (the table is refused "
+        "where over 1 % of a column's cells are such)",
+    ),
+    NOT_TAKEN: (
+        "out of bounds, so that this row of its unit was not used",
+        "check the values at their source",
     ),
     "not_boolean": (
         "not yes/no, true/false, 1/0 or the like",
@@ -191,13 +214,13 @@ class Violations:
         if self.contract.on_violation != "stop":
             return False
         return not all(
-            self._is_left_out(location) or location.kind in LEAVE_NO_ROW_OUT
+            self._is_left_out(location) or location.kind in NOTED
             for location in self._rows
         )
 
     def _order(self, location: Location) -> tuple[bool, bool, str]:
         """Return the sort key: what may stop comes first, what is scored last."""
-        if location.kind in LEAVE_NO_ROW_OUT:
+        if location.kind in NOTED:
             return True, True, location.column
         return self._is_left_out(location), False, ""
 
@@ -205,7 +228,7 @@ class Violations:
         """Return True if such rows are left out, whatever `on_violation` says."""
         if location.kind == "no_label":
             return self.contract.unlabelled == "leave_out"
-        if location.kind == "missing":
+        if location.kind in NEEDED:
             return self.contract.features[location.column].missing == "leave_out"
         if location.kind != UNSEEN:
             return False
@@ -223,7 +246,7 @@ class Violations:
     def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
         """Record faults that leave rows of a block out; return a mask of the others.
 
-        Kinds of `LEAVE_NO_ROW_OUT` go to `add`.
+        Kinds of `NOTED` go to `add`.
         """
         is_sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
@@ -263,11 +286,8 @@ class Violations:
             is_refused = (
                 location.kind == UNREADABLE and location.column in refused_columns
             )
-            if location.kind in SCORED_WITHOUT and not is_refused:
-                notes.append(f"scored without the value: {line}")
-                continue
-            if location.kind in READ_ALL_THE_SAME:
-                notes.append(line)
+            if location.kind in NOTED and not is_refused:
+                notes.append(f"{NOTED[location.kind]}{line}")
                 continue
             faults.append(line)
             notes.append(f"rows left out: {line}")
@@ -288,7 +308,7 @@ class Violations:
         """Return the columns with too many texts that are no numbers."""
         n_cells: Counter[str] = Counter()
         for location, count in self._counts.items():
-            if location.kind == UNREADABLE:
+            if location.kind in (UNREADABLE, NEEDED_UNREADABLE):
                 n_cells[location.column] += count
         most = max(1, MAX_UNREADABLE_SHARE * self.n_rows)
         return {column for column, count in n_cells.items() if count > most}

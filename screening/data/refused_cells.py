@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from screening.contract.violations import FAULTS, OUT_OF_BOUNDS, Fault
+from screening.contract.violations import (
+    FAULTS,
+    NEEDED_OUT_OF_BOUNDS,
+    OUT_OF_BOUNDS,
+    Fault,
+)
 from screening.io.readers import Block
 from screening.monitoring.out_of_bounds import Bounds
 
@@ -49,9 +54,13 @@ def refused_cells(
         if not rows.size:
             continue
         reason, _ = FAULTS[kind]
-        if kind == OUT_OF_BOUNDS:
+        if kind in (OUT_OF_BOUNDS, NEEDED_OUT_OF_BOUNDS):
             low, high = bounds[column]
-            reason = f"out of bounds: under {low:.6g} or over {high:.6g}"
+            reason = f"out of bounds: under {low:.6g}"
+            if np.isfinite(high):
+                reason += f" or over {high:.6g}"
+        if kind == NEEDED_OUT_OF_BOUNDS:
+            reason += "; no score without the value"
         numbers = block.first_row + rows
         parts.append(_lines(file, numbers, ids[rows], column, reason))
     if not parts:

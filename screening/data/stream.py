@@ -30,6 +30,10 @@ from screening.contract.parsing import (
 from screening.contract.violations import (
     CELLS_OF_NO_NUMBER,
     MAX_SHOWN_ROWS,
+    NEEDED,
+    NEEDED_OUT_OF_BOUNDS,
+    NEEDED_UNREADABLE,
+    NOT_TAKEN,
     OUT_OF_BOUNDS,
     READ_ALL_THE_SAME,
     UNREADABLE,
@@ -43,6 +47,8 @@ from screening.data.ids import stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
+from screening.data.score_scale import ScoreScale
+from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
 from screening.files import discard, temporary_folder_named
 from screening.identity.hashes import HASH_KEY, keyed_hashes
@@ -111,18 +117,30 @@ class ReadCounts:
     gates : GateCounts, optional
         Also of rows that break the contract: other units may break it in each.
     ids : IdCounts
+    unused : UnusedCells
+        Cells for which rows are not scored.
+    score_scale : ScoreScale
+        Of the values of a score made elsewhere.
     """
 
     violations: Violations
     gates: GateCounts | None
     ids: IdCounts = field(default_factory=IdCounts)
+    unused: UnusedCells = field(default_factory=UnusedCells)
+    score_scale: ScoreScale = field(default_factory=ScoreScale)
 
     def __add__(self, other: ReadCounts) -> ReadCounts:
         gates = other.gates if self.gates is None else self.gates
         if self.gates is not None and other.gates is not None:
             gates = self.gates + other.gates
         violations = self.violations + other.violations
-        return ReadCounts(violations, gates, self.ids + other.ids)
+        return ReadCounts(
+            violations,
+            gates,
+            self.ids + other.ids,
+            self.unused + other.unused,
+            self.score_scale + other.score_scale,
+        )
 
 
 @dataclass(frozen=True)
@@ -322,6 +340,9 @@ class BlockReader:
         wrong = [fault for fault in parser.faults if fault[1] not in READ_ALL_THE_SAME]
         faults, unlisted, unreadable = self._sort_faults(wrong)
         faults += self._unseen_faults(rows, unlisted)
+        odd_cells = beyond_bounds(rows.values, self.bounds)
+        needed, unused = self._split_needed(odd_cells, unreadable)
+        faults += needed
         is_taken = None
         if self.taken_rows is not None:
             is_taken = np.isin(numbers, self.taken_rows)
@@ -340,8 +361,14 @@ class BlockReader:
         is_sound = violations.add_block(piece.part.name, block, faults)
         if is_taken is not None:
             is_sound &= is_taken
-        odd_cells = beyond_bounds(rows.values, self.bounds)
-        unused = _faults(OUT_OF_BOUNDS, odd_cells) + _faults(UNREADABLE, unreadable)
+        scale = self._score_scale(rows)
+        unused_cells = self._unused_cells(rows, faults)
+        if is_taken is not None:
+            not_taken = _of_other_rows(needed, is_taken)
+            unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
+            for column, _, mask in not_taken:
+                other_rows = block.first_row + np.flatnonzero(mask)
+                violations.add(piece.part.name, column, NOT_TAKEN, other_rows)
         for column, kind, mask in unused + said:
             odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
             violations.add(piece.part.name, column, kind, odd_rows)
@@ -353,10 +380,48 @@ class BlockReader:
         if self.lists_refused:
             file = piece.part.name
             refused = refused_cells(file, block, rows.id, faults, self.bounds)
-        counts = ReadCounts(violations, gates, ids)
+        counts = ReadCounts(violations, gates, ids, unused_cells, scale)
         return TypedBlock(
             first_row, sound, id_hashes, is_sound, counts, refused, reduced_hashes
         )
+
+    def _split_needed(
+        self,
+        odd_cells: Mapping[str, np.ndarray],
+        unreadable: Mapping[str, np.ndarray],
+    ) -> tuple[list[Fault], list[Fault]]:
+        """Return faults of cells that a score needs, and of those it can do without."""
+        needed: list[Fault] = []
+        unused: list[Fault] = []
+        for masks, kind_if_needed, kind in (
+            (odd_cells, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
+            (unreadable, NEEDED_UNREADABLE, UNREADABLE),
+        ):
+            for column, mask in masks.items():
+                if self.contract.features[column].is_needed:
+                    needed.append((column, kind_if_needed, mask))
+                else:
+                    unused.append((column, kind, mask))
+        return needed, unused
+
+    def _score_scale(self, rows: Cohort) -> ScoreScale:
+        """Count the values of a score made elsewhere, as they were read."""
+        score = self.contract.score
+        if score is None or score not in rows.values:
+            return ScoreScale()
+        return ScoreScale.of(rows.values[score])
+
+    def _unused_cells(self, rows: Cohort, faults: Sequence[Fault]) -> UnusedCells:
+        """Return the cells for which rows that are to be scored are left out."""
+        if not self.to_score:
+            return UnusedCells()
+        features = self.contract.features
+        causes = [
+            (column, kind, mask)
+            for column, kind, mask in faults
+            if kind in NEEDED and features[column].missing == "leave_out"
+        ]
+        return UnusedCells.of(rows, causes, "left_out")
 
     def _count_gates(
         self,
@@ -418,7 +483,7 @@ class BlockReader:
         feature = self.contract.features.get(column)
         if feature is None or feature.type != "number":
             return False
-        if feature.missing in ("refuse", "leave_out"):
+        if feature.missing == "refuse":
             return False
         stops = self.contract.on_violation == "stop"
         return stops and kind in CELLS_OF_NO_NUMBER
@@ -498,9 +563,14 @@ def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
     What breaks the contract does so in any row.
     """
     column, kind, mask = fault
-    if kind in ("missing", UNSEEN):
+    if kind in (*NEEDED, UNSEEN):
         mask = mask & is_taken
     return column, kind, mask
+
+
+def _of_other_rows(faults: Sequence[Fault], is_taken: np.ndarray) -> list[Fault]:
+    """Return faults of the rows that are not used, since another one of a unit is."""
+    return [(column, kind, mask & ~is_taken) for column, kind, mask in faults]
 
 
 def _faults(kind: str, masks: Mapping[str, np.ndarray]) -> list[Fault]:
@@ -562,6 +632,8 @@ class CohortStream:
         Rows of the table, 0 before it was read once.
     refused : dict
         Rows left out, by reason; complete once the table was read.
+    unused : UnusedCells
+        Cells for which rows were not scored; complete once the table was read.
     on_refused : callable or None
         Called with the lines of `refused_cells` of each block.
     colliding : dict of str to ndarray of int
@@ -596,6 +668,7 @@ class CohortStream:
         self.refused: dict[str, int] = {}
         self.colliding: dict[str, np.ndarray] = {}
         self.ids = IdCounts()
+        self.unused = UnusedCells()
         self.on_refused: Callable[[pa.Table], None] | None = None
         self.n_rows = 0
         self._reader = BlockReader(
@@ -847,11 +920,16 @@ class ReadingTotals:
             violations.table_faults += [
                 f"column {stop.words} {stop.remedy}" for stop in gates.stops()
             ]
+            scale = self._counts.score_scale
+            fault = scale.fault(stream.contract, gates.past)
+            if fault is not None:
+                violations.table_faults.append(fault)
         notes = violations.conclude(len(stream.source.files) > 1)
         if is_first_reading:
             stream.notes += notes
             stream.notes += gates.notes() if gates else []
             stream.refused.update(violations.refused)
+            stream.unused = self._counts.unused
             stream.n_rows = violations.n_rows
             stream.ids = self._counts.ids
             stream.colliding = self._colliding_rows()

@@ -229,7 +229,13 @@ def _moved(
         intercept=shift + slope * float(at_centre),
         slope=slope * unit,
         covariance=(of_intercept, both * unit, of_slope * unit**2),
+        range=_range_of(scores),
     )
+
+
+def _range_of(scores: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and the largest score."""
+    return float(np.min(scores)), float(np.max(scores))
 
 
 def _weights_for_prevalence(positive: np.ndarray, prevalence: float) -> np.ndarray:
@@ -503,6 +509,7 @@ def fit_platt(
         intercept=float(model.intercept_[0]),
         slope=float(model.coef_[0, 0]) / spread,
         covariance=(float(variance), float(both), float(slope_variance)),
+        range=_range_of(scores),
     )
 
 

@@ -51,6 +51,7 @@ from screening.recipes.encoders import (
     RowEncoder,
     columns_of_points,
     contract_of,
+    has_columns,
     is_summed,
     score_of_rows,
     with_scores,
@@ -258,9 +259,34 @@ def _read_past(
         reading.setdefault("keep", columns_of_points(*recipes))
     needs_no_label = method.machine == "one_class"
     past = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    if method.machine == "given":
+        past, recipes = _with_comparable(past, recipes)
     # Its nights must be able to take the row of a unit by the same score.
     score_of_rows(method, past.contract)
     return with_scores(past, recipes)
+
+
+def _with_comparable(
+    past: Cohort, recipes: Sequence[Recipe]
+) -> tuple[Cohort, list[Recipe]]:
+    """Return a cohort and the recipes that it has columns for, the first in any case.
+
+    A note says which recipes are left out: often a table has an id, a score and the
+    outcome, and nothing that another method could learn from.
+    """
+    contract = past.contract
+    comparable = [recipes[0]]
+    notes = []
+    for other in recipes[1:]:
+        if has_columns(other, contract):
+            comparable.append(other)
+        else:
+            notes.append(f"{other.name} is not compared: the table lacks its columns")
+    if not any(name != contract.score for name in contract.features):
+        notes.append(
+            "the table has no column but the score: no other method is compared with it"
+        )
+    return replace(past, notes=[*past.notes, *notes]), comparable
 
 
 def _as_read_by(recipe: Recipe, study: Study) -> Study:
@@ -301,7 +327,11 @@ def _recipes_to_compare(
         return []
     if not unit.is_compared:
         return []
-    return recipes_of(names, recipe, study.task, study.sample.n_rows)
+    others = recipes_of(names, recipe, study.task, study.sample.n_rows)
+    if recipe.machine != "given":
+        return others
+    contract = study.cohort.contract
+    return [other for other in others if has_columns(other, contract)]
 
 
 @dataclass(frozen=True)

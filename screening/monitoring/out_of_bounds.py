@@ -3,7 +3,8 @@
 From training values in [low, high] the bounds are low - (high - low) and high + (high -
 low). If low is positive the lower bound is low * low / high instead, which is the same
 rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the contract takes
-the place of this rule.
+the place of this rule. A score that somebody else made has no bounds from training:
+only `plausible` or its `kind` can refuse a value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from screening.contract.contract import Contract, Feature
+from screening.contract.contract import SCORE_RANGES, Contract, Feature
 from screening.io.columns import Columns
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 
@@ -70,10 +71,21 @@ def bounds_of_columns(contract: Contract, past: Profile | None) -> dict[str, Bou
     profiles = past.features if past else {}
     bounds = {}
     for name, feature in contract.features.items():
-        column_bounds = _bounds_of_column(feature, profiles.get(name))
+        if name == contract.score:
+            column_bounds = _bounds_of_score(feature, contract)
+        else:
+            column_bounds = _bounds_of_column(feature, profiles.get(name))
         if column_bounds is not None:
             bounds[name] = column_bounds
     return bounds
+
+
+def _bounds_of_score(feature: Feature, contract: Contract) -> Bounds | None:
+    if feature.plausible:
+        return Bounds(*feature.plausible)
+    if contract.kind is None:
+        return None
+    return Bounds(*SCORE_RANGES[contract.kind])
 
 
 def _bounds_of_column(

@@ -26,6 +26,7 @@ from screening.errors import RecipeError
 from screening.io.columns import Columns, absent
 from screening.recipes.points import PointsTable
 from screening.recipes.recipe import Recipe
+from screening.recipes.score_kind import with_score_kind
 
 NO_SCORE = (
     "recipe given judges a score that the table brings: name its column with `score`"
@@ -108,8 +109,23 @@ def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
         used = recipe.points.columns
         _check_points(recipe, recipe.points, contract)
     else:
-        return [name for name in contract.features if name != contract.score]
+        used = [name for name in contract.features if name != contract.score]
+        if not used:
+            raise RecipeError(
+                f"recipe {recipe.name}: the table has no column to learn from, only "
+                "the score; use the recipe given"
+            )
+        return used
     return list(dict.fromkeys([*used, *contract.show]))
+
+
+def has_columns(recipe: Recipe, contract: Contract) -> bool:
+    """Return True if a contract has the columns that a recipe reads."""
+    try:
+        columns_used(recipe, contract)
+    except RecipeError:
+        return False
+    return True
 
 
 def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> None:
@@ -192,6 +208,8 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
     RecipeError
         If the cohort lacks a column that a score is made of.
     """
+    if any(recipe.machine == "given" for recipe in recipes):
+        cohort = with_score_kind(cohort)
     if cohort.contract.per_unit is not None:
         needs_score = cohort.contract.per_unit.take == "max"
         choosers = [

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from screening.report import format as fmt
 from screening.schemas.run import ChannelFault, CheckValues, RunDocument
 
-NO_NUMBER = "a text that is no number"
+FINDINGS = {
+    "unreadable": "a text that is not a number",
+    "missing": "no value",
+}
+TREATMENTS = {
+    "scored_without": "scored without it",
+    "left_out": "not scored",
+    "not_taken": "this row was not used",
+}
 FAULT_WORDS: Mapping[ChannelFault, str] = {
     "missing": "no voxel has a value",
     "out of bounds": "every voxel is out of bounds",
@@ -30,7 +38,7 @@ class OddLine:
     remark : str
         The bounds, or the number of voxels.
     flagged : bool or None
-        None for a channel of an image.
+        None for a channel of an image, and for a row without a score.
     """
 
     place: Sequence[str]
@@ -47,9 +55,11 @@ def check_section(run: RunDocument) -> dict[str, object] | None:
     if odd is None:
         return None
     lines = [*_lines_of_values(run, odd), *_lines_of_channels(run, odd)]
-    n_rows_listed = len({value.row for value in odd.values})
+    scored = [value for value in odd.values if value.treatment == "scored_without"]
+    n_rows_listed = len({value.row for value in scored})
     n_patients_listed = len({channel.group for channel in odd.channels})
     n_more = odd.rows - n_rows_listed + odd.patients - n_patients_listed
+    n_more += odd.left_out + odd.not_taken - (len(odd.values) - len(scored))
     # Of rows erased since, the counts are unchanged.
     return {"lines": lines, "n_more": 0 if run.erased else n_more}
 
@@ -58,12 +68,12 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
     units = {feature.name: feature.unit for feature in run.model.training.features}
     for value in odd.values:
         texts = (value.display or {}).values()
-        finding = NO_NUMBER
-        remark = "it counts as missing"
+        finding = FINDINGS.get(value.fault, "")
+        remark = TREATMENTS[value.treatment]
         if value.value is not None:
             unit = fmt.unit(units.get(value.column))
             finding = f"{fmt.number(value.value)} {unit}"
-            remark = f"bounds {fmt.value_range((value.low, value.high))}"
+            remark = f"bounds {fmt.value_range((value.low, value.high))}; {remark}"
         name = fmt.name(value.id)
         if value.group is not None:
             name = f"{fmt.name(value.group)}, {name}"
@@ -73,7 +83,7 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
             column=fmt.name(run.model.title_of(value.column)),
             finding=finding.strip(),
             remark=remark,
-            flagged=value.flagged,
+            flagged=value.flagged if value.treatment == "scored_without" else None,
         )
 
 

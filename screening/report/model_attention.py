@@ -113,11 +113,19 @@ def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Rea
 def _reasons_of_ranking(
     model: ModelDocument, label: str, of_class: str
 ) -> Iterator[Reason]:
-    """Yield the reason that a ranking is not shown to be better than chance."""
+    """Yield why a ranking is of no use: it is inverted, or may be chance."""
     summary = model.validation.summary.get(label)
     area = summary.auroc if summary else Estimate()
     if area.low is None or area.low > AUROC_OF_CHANCE:
         return
+    is_below_chance = area.high is not None and area.high < AUROC_OF_CHANCE
+    if is_below_chance and model.recipe.machine == "given":
+        is_worse = model.stated.higher == "worse"
+        yield reasons.SCORE_INVERTED(
+            figure=area.value,
+            threshold=AUROC_OF_CHANCE,
+            higher="better" if is_worse else "worse",
+        )
     estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"
     yield reasons.NOT_BETTER_THAN_CHANCE(
         figure=area.low,

@@ -188,6 +188,12 @@ def _reasons_of_values(run: RunDocument) -> Iterator[Reason]:
             rows=fmt.plural(odd.rows, run.model.unit_of_review),
             columns=first_of(columns, MAX_COLUMNS_NAMED),
         )
+    if odd.not_taken:
+        yield reasons.SCORE_NOT_TAKEN(
+            figure=odd.not_taken,
+            threshold=0.0,
+            rows=fmt.plural(odd.not_taken, "row"),
+        )
     if odd.patients:
         columns = sorted({fmt.name(channel.column) for channel in odd.channels})
         faults = sorted({channel.fault for channel in odd.channels})

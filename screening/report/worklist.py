@@ -38,6 +38,12 @@ ID_TAIL = 6
 RAREST = 1000
 # Words for a verdict where the page says more than the verdict's own word.
 VERDICT_WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
+# Words and sign of a score beyond all held-out ones, whose chance is the nearest one's.
+BEYOND_WORDS = {
+    "above": "higher than any past patient's",
+    "below": "lower than any past patient's",
+}
+_BEYOND_SIGNS = {"above": "≥ ", "below": "≤ "}
 
 
 @dataclass(frozen=True)
@@ -280,6 +286,9 @@ def _probability(run: RunDocument, case: Listed) -> dict[str, str]:
         chance, low, high = case.chance.value_and_interval
         text = fmt.chance(case.chance)
         spoken = f"chance {text}{_spoken_interval(fmt.chance_ci(case.chance))}"
+        if case.beyond is not None:
+            text = _BEYOND_SIGNS[case.beyond] + text
+            spoken += f"; the score is {BEYOND_WORDS[case.beyond]}"
         return _bar(text, spoken, chance or 0.0, low, high)
     n_calibration = run.discoveries.n_calibration if run.discoveries else RAREST
     value, low_p, high_p = case.p_value.value_and_interval
@@ -337,6 +346,8 @@ def _case_facts(run: RunDocument, case: Case, places: int) -> list[tuple[str, st
         chance = fmt.chance(case.chance)
         ends = fmt.chance_ci(case.chance)
         facts.append(("Chance", f"{chance} ({ends})" if ends else chance))
+    if case.beyond is not None:
+        facts.append(("The score is", BEYOND_WORDS[case.beyond]))
     if case.out_of_bounds:
         facts.append(("Check, not used", fmt.name(case.out_of_bounds)))
     return facts

@@ -71,6 +71,7 @@ class CohortDeclaration(InContract):
     hour: str | None = None
     suppress: int = 5
     id_is_person: bool = False
+    higher: Literal["worse", "better"] = "worse"
 
 
 class FeatureDeclaration(InContract):

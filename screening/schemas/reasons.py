@@ -107,7 +107,7 @@ class ReasonKind:
         **facts
             Values of the braces in `words` and `remedy`.
         """
-        words = self.words.format(column=column, **facts)
+        words = self.words.format(column=column, figure=figure, **facts)
         remedy = self.remedy.format(column=column, **facts)
         return Reason(self.code, words, column, figure, threshold, remedy or None)
 
@@ -119,6 +119,16 @@ NOT_BETTER_THAN_CHANCE = ReasonKind(
     remedy="Do not act on this model: bring more cases, other columns, or another "
     "recipe.",
     when="the interval of AUROC reaches 0.5",
+    arises_in=MODEL_AND_NIGHTS,
+)
+SCORE_INVERTED = ReasonKind(
+    code="score_inverted",
+    words="A higher score means fewer cases here (AUROC {figure:.2f}, surely below "
+    "0.5).",
+    remedy='Set higher = "{higher}" under [cohort] of the contract, or ask who '
+    "delivers the score what a high one means; then train again.",
+    when="the model is a score made elsewhere, and the whole interval of its AUROC is "
+    "below 0.5",
     arises_in=MODEL_AND_NIGHTS,
 )
 TOO_FEW_CASES = ReasonKind(
@@ -468,6 +478,17 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
     "training range by more than the width of that range; or a few cells of numbers "
     "hold a text "
     "([check these values](page.md#check-these-values))",
+    arises_in=NIGHT,
+    stands=False,
+)
+SCORE_NOT_TAKEN = ReasonKind(
+    code="score_not_taken",
+    words="Check these values: {rows} with a score that is out of bounds, not used to "
+    "choose the row of a patient or stay.",
+    remedy="Have the values checked at their source: they are listed under Check "
+    "these values.",
+    when="one row of each unit is scored (`[score]` of the contract), and a row has a "
+    "score outside its `plausible` range or `kind`",
     arises_in=NIGHT,
     stands=False,
 )

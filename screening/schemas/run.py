@@ -102,6 +102,8 @@ class Case(Listed):
     """A flagged row, or one just below the threshold.
 
     `explained` is the share of its contributions in the changes of all values.
+    `beyond` says that the score is higher or lower than any held-out score of the past,
+    so that its chance is that of the nearest one.
     `out_of_bounds` names the columns that were not used, whose cells are among
     `missing`; such a case has no chance.
     """
@@ -118,6 +120,7 @@ class Case(Listed):
     out_of_bounds: str | None = None
     votes: Mapping[str, bool] | None = None
     chance: Defined | None
+    beyond: Literal["above", "below"] | None = None
 
 
 class Sampled(Document):
@@ -134,11 +137,13 @@ class ExplainedCase(Case):
 
 
 class OddValue(Document):
-    """A cell that no patient can have: the row is scored as if it were missing.
+    """A cell that cannot be used, and what became of its row.
 
-    `value` is None for a text that is no number. `low` and `high` are the bounds of the
-    column, None where it has none. `row` counts from 1; `display` has the columns that
-    the contract displays.
+    `value` is None for a text that is not a number and for an empty cell, as `fault`
+    says. `low` and `high` are the bounds of the column, None where it has none. `row`
+    counts from 1; `display` has the columns that the contract displays. `treatment`
+    says whether the row was scored without the cell, has no score, or is not the row of
+    its unit that was scored.
     """
 
     id: str
@@ -150,6 +155,8 @@ class OddValue(Document):
     high: float | None
     flagged: bool
     display: Mapping[str, str | None] | None = None
+    fault: Literal["out_of_bounds", "unreadable", "missing"] = "out_of_bounds"
+    treatment: Literal["scored_without", "left_out", "not_taken"] = "scored_without"
 
 
 ChannelFault = Literal["missing", "out of bounds", "one value"]
@@ -167,11 +174,15 @@ class OddChannel(Document):
 class CheckValues(Document):
     """Values out of bounds: counts of all, and the first of them.
 
-    `rows` counts rows with such a cell, `by_column` the cells of each column, and
-    `patients` those with a channel that cannot be used.
+    `rows` counts rows that were scored without such a cell, `by_column` their cells of
+    each column, `left_out` the cells for which rows have no score, `not_taken` those
+    for which another row of a unit was scored, and `patients` those with a channel that
+    cannot be used.
     """
 
     rows: int
+    left_out: int = 0
+    not_taken: int = 0
     by_column: Mapping[str, int]
     values: Sequence[OddValue]
     patients: int

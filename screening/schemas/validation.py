@@ -174,13 +174,15 @@ class Platt(Document):
     """Chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
     `covariance` has the variance of the intercept, the covariance, and the variance of
-    the slope.
+    the slope. `range` has the smallest and the largest held-out score: a score beyond
+    them has the chance of the nearer one.
     """
 
     centre: Moderate
     intercept: Moderate
     slope: Moderate
     covariance: tuple[Moderate, Moderate, Moderate]
+    range: tuple[Moderate, Moderate] | None = None
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:
         """Return the log odds of the chance of each score, shape (n_rows,)."""
@@ -190,14 +192,19 @@ class Platt(Document):
         apart = np.asarray(scores, dtype=float) - self.centre
         return np.clip(apart, -LARGEST, LARGEST)
 
+    def within_range(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores limited to the range of the held-out ones, shape (n_rows,)."""
+        return scores if self.range is None else np.clip(scores, *self.range)
+
     def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the chance of each score, and the ends of its 95 % interval.
 
         Each has shape (n_rows,), 0 to 1. The interval is logit +- 1.96 standard errors
         of the fitted curve at the score; it does not describe how patients differ.
         """
-        logit = self.log_odds(scores)
-        apart = self._apart(scores)
+        limited = self.within_range(scores)
+        logit = self.log_odds(limited)
+        apart = self._apart(limited)
         of_intercept, both, of_slope = self.covariance
         variance = of_intercept + 2 * both * apart + of_slope * apart**2
         error = 1.96 * np.sqrt(np.maximum(variance, 0.0))

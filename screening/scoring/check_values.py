@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
+from screening.data.unused_rows import UnusedCell, UnusedCells
 from screening.monitoring.out_of_bounds import Bounds
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 from screening.schemas.run import ChannelFault, CheckValues, OddChannel, OddValue
@@ -102,9 +103,7 @@ def _values_of_row(
     display = {name: texts[row] for name, texts in (batch.display or {}).items()}
     values = []
     for cell in batch.out_of_bounds[row]:
-        limits = bounds.get(cell.column)
-        low = limits.low if limits else None
-        high = limits.high if limits else None
+        low, high = _limits(bounds.get(cell.column))
         group = None if batch.group is None else batch.group[row]
         value = OddValue(
             id=batch.id[row],
@@ -116,9 +115,36 @@ def _values_of_row(
             high=high,
             flagged=flagged,
             display=display or None,
+            fault="unreadable" if cell.value is None else "out_of_bounds",
         )
         values.append(value)
     return values
+
+
+def _limits(bounds: Bounds | None) -> tuple[float | None, float | None]:
+    """Return the bounds of a column, None for one that does not exist."""
+    if bounds is None:
+        return None, None
+    low, high = bounds
+    return low, high if np.isfinite(high) else None
+
+
+def _value_of(cell: UnusedCell, bounds: Mapping[str, Bounds]) -> OddValue:
+    """Return a cell for which its row is not scored, for the page."""
+    low, high = _limits(bounds.get(cell.column))
+    return OddValue(
+        id=cell.id,
+        group=cell.group,
+        row=cell.row,
+        column=cell.column,
+        value=cell.value,
+        low=low,
+        high=high,
+        flagged=False,
+        display=cell.display,
+        fault=cell.fault,
+        treatment=cell.treatment,
+    )
 
 
 def count_channels(batch: Cohort, bounds: Mapping[str, Bounds]) -> tuple[pa.Table, ...]:
@@ -213,16 +239,26 @@ def _fault_of(
 
 
 def check_values_of(
-    rows: OddRows, channels: Sequence[OddChannel]
+    rows: OddRows,
+    channels: Sequence[OddChannel],
+    unused: UnusedCells,
+    bounds: Mapping[str, Bounds],
 ) -> CheckValues | None:
-    """Return the list for the page; None where no value is out of bounds."""
-    if not rows.n_rows and not channels:
+    """Return the list for the page; None where every value can be used.
+
+    Rows without a score come first.
+    """
+    if not rows.n_rows and not channels and not unused.n_cells:
         return None
     patients = {channel.group for channel in channels}
+    values = [_value_of(cell, bounds) for cell in unused.first]
+    values.sort(key=lambda value: value.treatment == "not_taken")
     return CheckValues(
         rows=rows.n_rows,
+        left_out=unused.n_cells["left_out"],
+        not_taken=unused.n_cells["not_taken"],
         by_column=dict(sorted(rows.by_column.items())),
-        values=rows.values,
+        values=[*values, *rows.values][: rows.size],
         patients=len(patients),
         channels=channels[:CHANNELS_SHOWN],
     )

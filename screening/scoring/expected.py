@@ -49,7 +49,8 @@ def count_expected(
         return sums
     has_chance = ~np.isnan(chances)
     variance = chances * (1 - chances)
-    slope = np.clip(variance * (scores - curve.centre), -LARGEST, LARGEST)
+    apart = curve.within_range(scores) - curve.centre
+    slope = np.clip(variance * apart, -LARGEST, LARGEST)
     for side, rows in enumerate((flagged & has_chance, ~flagged & has_chance)):
         sums[side, 0] = np.count_nonzero(rows)
         for column, values, unit in (

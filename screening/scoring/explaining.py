@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -58,9 +58,27 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             display=displayed_texts(row),
             out_of_bounds=row.get(OUT_OF_BOUNDS),
             chance=chance,
+            beyond=_beyond(model, row),
         )
         cases.append(case)
     return cases
+
+
+def _beyond(model: Model, row: Mapping[str, Any]) -> Literal["above", "below"] | None:
+    """Return on which side of all held-out scores a row's score is; None if within."""
+    calibration = model.facts.validation.calibration.get(row["class"])
+    if calibration is None or calibration.platt is None:
+        return None
+    if calibration.platt.range is None:
+        return None
+    lowest, highest_score = calibration.platt.range
+    score = row["score"]
+    if len(model.watched) > 1:
+        # It is the excess over the threshold of its class.
+        score += model.thresholds[model.watched.index(row["class"])]
+    if score > highest_score:
+        return "above"
+    return "below" if score < lowest else None
 
 
 def displayed_texts(row: Mapping[str, str | None]) -> dict[str, str | None] | None:

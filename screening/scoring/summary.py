@@ -169,7 +169,9 @@ class Summary:
             near_misses=part.near_misses.explained(model),
             scale=self.histogram.facts(),
             attention=(),
-            check_values=check_values_of(part.odd_rows, channels),
+            check_values=check_values_of(
+                part.odd_rows, channels, stream.unused, model.bounds
+            ),
             delivery=Delivery(
                 rows=n_read,
                 units=n_units,
