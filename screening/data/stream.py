@@ -362,16 +362,14 @@ class BlockReader:
         if is_taken is not None:
             is_sound &= is_taken
         scale = self._score_scale(rows)
+        not_taken = _of_other_rows(needed, is_taken)
         unused_cells = self._unused_cells(rows, faults)
-        if is_taken is not None:
-            not_taken = _of_other_rows(needed, is_taken)
-            unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
-            for column, _, mask in not_taken:
-                other_rows = block.first_row + np.flatnonzero(mask)
-                violations.add(piece.part.name, column, NOT_TAKEN, other_rows)
-        for column, kind, mask in unused + said:
-            odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
-            violations.add(piece.part.name, column, kind, odd_rows)
+        unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
+        of_used = [(column, kind, mask & is_sound) for column, kind, mask in unused]
+        of_used += [(column, kind, mask & is_sound) for column, kind, mask in said]
+        for column, kind, mask in of_used + not_taken:
+            noted_rows = block.first_row + np.flatnonzero(mask)
+            violations.add(piece.part.name, column, kind, noted_rows)
         faults += unused
         if self.to_score:
             rows = _without_cells(rows, unused)
@@ -568,9 +566,15 @@ def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
     return column, kind, mask
 
 
-def _of_other_rows(faults: Sequence[Fault], is_taken: np.ndarray) -> list[Fault]:
-    """Return faults of the rows that are not used, since another one of a unit is."""
-    return [(column, kind, mask & ~is_taken) for column, kind, mask in faults]
+def _of_other_rows(faults: Sequence[Fault], is_taken: np.ndarray | None) -> list[Fault]:
+    """Return cells out of bounds of the rows of which another one of a unit is used."""
+    if is_taken is None:
+        return []
+    return [
+        (column, NOT_TAKEN, mask & ~is_taken)
+        for column, kind, mask in faults
+        if kind == NEEDED_OUT_OF_BOUNDS
+    ]
 
 
 def _faults(kind: str, masks: Mapping[str, np.ndarray]) -> list[Fault]:

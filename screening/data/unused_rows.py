@@ -12,6 +12,7 @@ import numpy as np
 from screening.contract.violations import (
     NEEDED_OUT_OF_BOUNDS,
     NEEDED_UNREADABLE,
+    NOT_TAKEN,
     Fault,
 )
 from screening.data.cohort import Cohort
@@ -24,6 +25,7 @@ Treatment: TypeAlias = Literal["left_out", "not_taken"]
 _FAULTS: Mapping[str, CellFault] = {
     NEEDED_OUT_OF_BOUNDS: "out_of_bounds",
     NEEDED_UNREADABLE: "unreadable",
+    NOT_TAKEN: "out_of_bounds",
     "missing": "missing",
 }
 
