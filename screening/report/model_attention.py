@@ -118,15 +118,16 @@ def _reasons_of_ranking(
     area = summary.auroc if summary else Estimate()
     if area.low is None or area.low > AUROC_OF_CHANCE:
         return
+    estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"
     is_below_chance = area.high is not None and area.high < AUROC_OF_CHANCE
     if is_below_chance and model.recipe.machine == "given":
         is_worse = model.stated.higher == "worse"
         yield reasons.SCORE_INVERTED(
             figure=area.value,
             threshold=AUROC_OF_CHANCE,
+            estimate=estimate,
             higher="better" if is_worse else "worse",
         )
-    estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"
     yield reasons.NOT_BETTER_THAN_CHANCE(
         figure=area.low,
         threshold=AUROC_OF_CHANCE,

@@ -107,7 +107,7 @@ class ReasonKind:
         **facts
             Values of the braces in `words` and `remedy`.
         """
-        words = self.words.format(column=column, figure=figure, **facts)
+        words = self.words.format(column=column, **facts)
         remedy = self.remedy.format(column=column, **facts)
         return Reason(self.code, words, column, figure, threshold, remedy or None)
 
@@ -123,8 +123,7 @@ NOT_BETTER_THAN_CHANCE = ReasonKind(
 )
 SCORE_INVERTED = ReasonKind(
     code="score_inverted",
-    words="A higher score means fewer cases here (AUROC {figure:.2f}, surely below "
-    "0.5).",
+    words="A higher score means fewer cases here{estimate}, surely below chance.",
     remedy='Set higher = "{higher}" under [cohort] of the contract, or ask who '
     "delivers the score what a high one means; then train again.",
     when="the model is a score made elsewhere, and the whole interval of its AUROC is "
