@@ -299,11 +299,13 @@ class DueOptions:
         """Series that --series names; empty for all."""
         return [] if self.series == EACH else names_from(self.series)
 
-    def due(self) -> Due:
-        """Return the night that is due now."""
+    def due(self, network: Network | None) -> Due:
+        """Return the night that is due now, by the clock of a given site."""
         from screening.ledger.status import Due
 
         now = datetime.datetime.now().astimezone()
+        if network is not None:
+            now = network.clock.now()
         return Due(
             now,
             _span("--max-age", self.max_age),
@@ -364,10 +366,10 @@ def status_command(
     from screening.ledger import status as states
     from screening.store.publishing import write_whole
 
-    due = when.due()
     names = when.names
     entry.check(names, when.site is not None)
     network = when.network()
+    due = when.due(network)
     place = str(when.ledger or "screening.db")
     runs = also.runs
     of_site: list[str] = []
