@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,7 +34,13 @@ from screening.cli.options import (
 )
 from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
-from screening.spelling import EACH, SERVER_LEDGER, command_line, names_from
+from screening.spelling import (
+    EACH,
+    SERVER_LEDGER,
+    command_line,
+    names_from,
+    shown_series,
+)
 
 if TYPE_CHECKING:
     from screening.ledger.entries import SiteNight
@@ -618,9 +625,19 @@ def promote_command(
         "series": evidence.one.series,
         "champion": loaded.id,
         "entry": head.number,
+        "next": _line_to_write(model, shown_series(evidence.one.series)),
         "beside": beside,
     }
     print_answer(answer, as_json)
+
+
+def _line_to_write(model: Path, series: str) -> str:
+    """Return what NIGHT.toml must say of a series before its next night."""
+    place = json.dumps(str(model.resolve()), ensure_ascii=False)
+    return (
+        f"in NIGHT.toml write model = {place} under [series.{json.dumps(series)}], "
+        "and take it out of shadow; until then the next night is refused"
+    )
 
 
 def retire_command(

@@ -20,7 +20,12 @@ from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Temp
 from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
-from screening.spelling import names_from
+from screening.spelling import (
+    SERVER_LEDGER,
+    command_line,
+    names_from,
+    shown_series,
+)
 from screening.store.publishing import publish
 
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.io.database import Database
+    from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
     from screening.store.model import Model
 
@@ -556,10 +562,13 @@ def _revised(
         after = revise(before)
         options.say_unsigned(model, signer)
         _write(after, folder, revision.templates, signer)
+        if after.facts.approval is None and before.facts.approval is not None:
+            _note_lost_approval(model, before, revision)
         if revision.ledger:
-            series = options.series_from(revision.series) or before.contract.series
+            series = _series_of_revision(before, revision)
             with open_ledger(revision.ledger, make=True) as book:
-                record_revision(book, action, change(before, after), series)
+                _note_other_series(book, before.digest, series)
+                record_revision(book, action, change(before, after), *series)
                 if is_of_other_models(book, before.digest, after.digest):
                     logs.note(
                         "no series of the ledger is scored with this model; score a "
@@ -567,6 +576,48 @@ def _revised(
                         "promote`"
                     )
     return after
+
+
+def _series_of_revision(before: Model, revision: options.RevisionOptions) -> list[str]:
+    """Return the series that go on with a revised model; empty for all it is used in.
+
+    By default those of --series, else the one of the model's contract.
+    """
+    names = [options.series_from(name) for name in names_from(revision.series)]
+    chosen = names or [before.contract.series]
+    return [name for name in chosen if name is not None]
+
+
+def _note_other_series(book: Ledger, before: str, series: list[str]) -> None:
+    """Say which other series are scored with a model before it is revised for some."""
+    from screening.ledger.model_registry import series_of_champion
+
+    others = [name for name in series_of_champion(book, before) if name not in series]
+    if series and others:
+        named = ", ".join(map(shown_series, others))
+        logs.note(
+            f"series {named} stays with the model as it was: if NIGHT.toml names this "
+            "directory for it too, its next night is refused; name all series that "
+            f"read it: --series {','.join([*series, *others])}"
+        )
+
+
+def _note_lost_approval(
+    model: Path, before: Model, revision: options.RevisionOptions
+) -> None:
+    """Say that a revised model is a draft again, and how it is approved."""
+    words: list[object] = ["approve", model, "--by", "NAME"]
+    if revision.ledger:
+        is_on_server = "://" in revision.ledger
+        words += ["--ledger", SERVER_LEDGER if is_on_server else revision.ledger]
+    if revision.series:
+        words += ["--series", revision.series]
+    approval = before.facts.approval
+    assert approval is not None, "it was approved"
+    logs.note(
+        f"the approval of {approval.date} was of another threshold: the model is a "
+        f"draft until somebody approves it: {command_line(*words)}"
+    )
 
 
 def retrain_command(

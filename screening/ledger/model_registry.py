@@ -72,7 +72,7 @@ def refuse_other(
 
 
 def record_revision(
-    ledger: Ledger, action: str, change: Mapping[str, Any], series: str | None = None
+    ledger: Ledger, action: str, change: Mapping[str, Any], *series: str
 ) -> Head:
     """Enter that a model was rewritten; it replaces the one before as champion.
 
@@ -83,10 +83,12 @@ def record_revision(
         "threshold" or "approve".
     change : mapping
         Facts of `ModelChange`, and a reason.
-    series : str, optional
-        Replace the champion of this series only.
+    *series : str
+        Replace the champion of these series only; of all if none is given.
     """
-    facts = {"series": series, "champion_of": (), **change}
+    # An entry of several series is of none alone; `champion_of` has them.
+    only = series[0] if len(series) == 1 else None
+    facts = {"series": only, "champion_of": (), **change}
     reason = facts.pop("reason", None)
     revision = entries.KINDS[action].from_dict(facts, "the change")
     before = facts["model_before"]
@@ -100,8 +102,8 @@ def record_revision(
         if before == after:
             return trail.head(connection)
         replaced = _series_with(connection, {before})
-        if series is not None:
-            replaced = [name for name in replaced if name == series]
+        if series:
+            replaced = [name for name in replaced if name in series]
         parts = [] if reason is None else [text_part("reason", reason)]
         revision = revision.replace(champion_of=replaced)
         return append(connection, ledger.clock(), revision, *parts)

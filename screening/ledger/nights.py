@@ -61,9 +61,10 @@ CASES_A_PART = 5000
 # Nights in force that tonight is compared with: some of them are not used as a measure.
 MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
-    "if it is the same model after a change that the ledger does not know, or another"
-    " one, score a night with `shadow`, and then put it in that one's place with"
-    " `screen promote`; `force` scores this one night with it"
+    "if the other one was promoted, name its directory as `model` of the series in "
+    "NIGHT.toml; if it is the same model after a change that the ledger does not know, "
+    "or another one, score a night with `shadow`, and then put it in that one's place "
+    "with `screen promote`; `force` scores this one night with it"
 )
 
 # A longer time before the first night is no back-fill.

@@ -206,7 +206,9 @@ ANSWERS: dict[str, type[Document]] = {
         fine=bool,
         series=Sequence[SeriesStatus],
     ),
-    "promote": _of("promote", series=str, champion=str, entry=int, beside=NightsBeside),
+    "promote": _of(
+        "promote", series=str, champion=str, entry=int, next=str, beside=NightsBeside
+    ),
     "retire": _of("retire", retired=str, entry=int),
     "ledger": _of(
         "ledger",
