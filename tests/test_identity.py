@@ -374,3 +374,42 @@ def test_voxels_have_no_ids_to_compare(tissue_model):
 
     assert reader.id is None
     assert reader.patient == "patient"
+
+
+def check_values_in(run):
+    return run.document["check_values"] or {"alike": []}
+
+
+def test_rows_that_agree_in_everything_but_the_number_are_listed(ward_model, tmp_path):
+    """They are possibly one patient: said by row, in the list of values to check."""
+    table = night_table(0)
+    table.loc[9, ["crp", "age"]] = table.loc[4, ["crp", "age"]]
+
+    run = score(ward_model, table, tmp_path / "run", jobs=1)
+    sound = score(ward_model, night_table(0), tmp_path / "sound", jobs=1)
+
+    alike = check_values_in(run)["alike"]
+    assert [(row["row"], row["other"]) for row in alike] == [(5, 10), (10, 5)]
+    assert alike[0]["group"] == table["mrn"][4]
+    assert check_values_in(sound)["alike"] == []
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "agrees with row 10 in everything but the number" in page
+    assert "they cannot be used" not in page
+
+
+def test_rows_of_one_patient_may_agree(ward_model, tmp_path):
+    table = night_table(0)
+    table.loc[9, ["crp", "age", "mrn"]] = table.loc[4, ["crp", "age", "mrn"]]
+
+    run = score(ward_model, table, tmp_path / "run", jobs=1)
+
+    assert check_values_in(run)["alike"] == []
+
+
+def test_values_that_tell_nobody_apart_are_no_reason(ward_model, tmp_path):
+    """Where many rows agree, values are coarse, and say nothing of who it is."""
+    table = night_table(0).assign(crp=20.0, age=50)
+
+    run = score(ward_model, table, tmp_path / "run", jobs=1)
+
+    assert check_values_in(run)["alike"] == []

@@ -668,6 +668,7 @@ class Action(StrEnum):
     moved = "moved"
     backup = "backup"
     restore = "restore"
+    merge = "merge"
 
 
 @dataclass(frozen=True)
@@ -699,12 +700,15 @@ def ledger_command(
     action: Annotated[
         Action,
         typer.Argument(
-            metavar="ACTION", help="backup, restore, rebuild, accept or moved."
+            metavar="ACTION", help="backup, restore, rebuild, accept, moved or merge."
         ),
     ],
     place: Annotated[
         str,
-        typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL."),
+        typer.Argument(
+            metavar="LEDGER",
+            help="Ledger: a file, or a database's URL. For merge: the table of merges.",
+        ),
     ],
     runs: Annotated[
         Path | None,
@@ -714,6 +718,12 @@ def ledger_command(
     ] = None,
     *,
     move: MoveOptions,
+    ledger: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", envvar="SCREEN_LEDGER", help="For merge: the ledger."
+        ),
+    ] = "screening.db",
     keep: Annotated[
         int | None,
         typer.Option(
@@ -732,6 +742,9 @@ def ledger_command(
     restore verifies a backup and puts it in the place of LEDGER; the file that was
     there is kept beside it. rebuild derives the tables again from the audit trail.
     accept continues with an older copy of the trail than run directories have seen.
+    merge FILE enters patients whose numbers were merged: a table with columns old, new
+    and since, the day from which both are one patient. Nothing in the past is
+    rewritten, and a blank new number undoes a merge.
     moved --from records where registered files lie now, or that they are deleted, so
     that `forget` and `purge` reach them. moved without --from records that the whole
     site was moved; until then LEDGER counts as a copy, in which no night is entered.
@@ -742,6 +755,8 @@ def ledger_command(
         answer = _restore(place, move.was)
     elif action is Action.rebuild:
         answer = _rebuild(place)
+    elif action is Action.merge:
+        answer = _merge(place, ledger)
     elif action is Action.accept:
         answer = _accept(place, runs, reason or "")
     else:
@@ -756,6 +771,14 @@ def _rebuild(place: str) -> dict[str, object]:
     with open_as_owner(place) as book:
         head = rebuild(book)
     return {"entries": head.number, "head": head.digest}
+
+
+def _merge(table: str, ledger: str) -> dict[str, object]:
+    """Enter merged numbers of patients; return the answer."""
+    from screening.ledger.merging import merge_numbers
+
+    with open_as_owner(ledger) as book:
+        return {"merges": merge_numbers(book, table)}
 
 
 def _accept(place: str, runs: Path | None, reason: str) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,10 +75,12 @@ def forget_command(
     """Erase one patient everywhere.
 
     Counts stay, and the trail still verifies. If interrupted, run it again to finish.
+    All numbers that were merged with ID are erased.
     Models that hold a copy of the patient's row are listed; after their last day they
     refuse to score.
     """
     from screening.ledger.erasing import GONE, Scope
+    from screening.ledger.merging import numbers_to_erase
     from screening.scoring.erasing import Erasure
 
     name = _id(patient)
@@ -91,19 +93,23 @@ def forget_command(
         )
     signer = options.signer_from(sign)
     with open_as_owner(places.ledger) as book:
-        erasure = Erasure(
-            Scope(name),
-            book,
-            places.runs,
-            models,
-            places.pages,
-            last_day,
-            dry_run,
-            templates,
-            signer,
-        )
-        _note_copy(erasure)
-        report = erasure.done(reason)
+        reports: list[dict[str, Any]] = []
+        for number in numbers_to_erase(book, name):
+            erasure = Erasure(
+                Scope(number),
+                book,
+                places.runs,
+                models,
+                places.pages,
+                last_day,
+                dry_run,
+                templates,
+                signer,
+            )
+            if not reports:
+                _note_copy(erasure)
+            reports.append(erasure.done(reason))
+        report = _together(reports)
     if not _is_known(report):
         note("nothing here knows this id; ids are compared as text, with leading zeros")
     for place in report["elsewhere"]:
@@ -113,6 +119,23 @@ def forget_command(
         )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
+
+
+def _together(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the reports on all numbers of a patient as one."""
+    together: dict[str, Any] = {}
+    for report in reports:
+        for key, found in report.items():
+            if key not in together:
+                together[key] = found
+            elif key == "ledger":
+                counts = together[key]
+                together[key] = {name: counts[name] + found[name] for name in found}
+            elif isinstance(found, Mapping):
+                together[key] = {**together[key], **found}
+            else:
+                together[key] = [*dict.fromkeys([*together[key], *found])]
+    return together
 
 
 def _is_known(report: Mapping[str, Any]) -> bool:

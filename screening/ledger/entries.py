@@ -388,6 +388,14 @@ class Outcomes(Facts, kind="outcomes"):
     accepted: str | None = None
 
 
+class Merged(Facts, kind="merge"):
+    """Numbers of patients that were merged, or whose merge is undone.
+
+    Its part `merges` names an old and a new number in turn; its facts are the day from
+    which the two are one. A blank new number undoes the merge of the old one.
+    """
+
+
 # A "case" is a page of one case, a "table" is in a database, and "refused" is a list of
 # the cells of a night that were refused or out of bounds.
 ArtefactKind = Literal[

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -21,6 +21,7 @@ from screening.io.opening import Readable
 from screening.ledger import entries, trail, verifying
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
 from screening.ledger.entries import Night
+from screening.ledger.merging import Merges, merges_of
 from screening.ledger.model_registry import (
     NO_SHADOW,
     champions,
@@ -201,6 +202,30 @@ def _changes(
     return changes
 
 
+class _CurrentVerdict(NamedTuple):
+    """The current verdict on a case of a run; `case_id` is the patient's number now."""
+
+    key: str
+    case_id: str
+    night: str
+    flagged: bool
+    verdict: str
+
+    @classmethod
+    def of(cls, row: sa.Row[Any], merges: Merges) -> _CurrentVerdict:
+        """Return the verdict of a row, on the patient by the number of now."""
+        patient = merges.patient(row.case_id)
+        return cls(row.key, patient, row.night, row.flagged, row.verdict)
+
+
+class _ReviewedCase(NamedTuple):
+    """A flagged case of a night; `case_id` is the patient's number now."""
+
+    case_id: str
+    state: str
+    drawn: bool
+
+
 @dataclass(frozen=True)
 class _SeriesNights:
     """The nights of a series.
@@ -217,13 +242,16 @@ class _SeriesNights:
         Current verdicts of the series, in order of nights.
     by_run : dict
         The same by the key of their run.
+    merges : Merges
+        Cases and verdicts have the numbers by which patients are known now.
     """
 
     series: str
     runs: Mapping[int, NightRun]
     nights: Mapping[int, Night]
-    verdicts: Sequence[sa.Row[Any]]
-    by_run: Mapping[str, Sequence[sa.Row[Any]]]
+    verdicts: Sequence[_CurrentVerdict]
+    by_run: Mapping[str, Sequence[_CurrentVerdict]]
+    merges: Merges
 
     @classmethod
     def read(cls, connection: sa.Connection, series: str) -> _SeriesNights:
@@ -236,7 +264,11 @@ class _SeriesNights:
         )
         rows = connection.execute(chosen).all()
         nights = entries.nights_at(connection, [row.entry for row in rows])
-        verdicts = ordered_verdicts(connection, REVIEWS.c.series == series)
+        merges = merges_of(connection)
+        verdicts = [
+            _CurrentVerdict.of(row, merges)
+            for row in ordered_verdicts(connection, REVIEWS.c.series == series)
+        ]
         by_run = defaultdict(list)
         for verdict in verdicts:
             by_run[verdict.key].append(verdict)
@@ -246,7 +278,7 @@ class _SeriesNights:
             is_in_force = row.entry == in_force[row.night]
             night = nights[row.entry]
             runs[row.entry] = _night_run(row, night, by_run[row.key], is_in_force)
-        return cls(series, runs, nights, verdicts, by_run)
+        return cls(series, runs, nights, verdicts, by_run, merges)
 
     def sum_up(
         self,
@@ -307,7 +339,7 @@ class _SeriesNights:
 
     def _reviewed_cases(
         self, connection: sa.Connection, in_force: Sequence[int]
-    ) -> list[list[sa.Row[Any]]]:
+    ) -> list[list[_ReviewedCase]]:
         """Return by night the flagged cases of the audit, and those ever judged."""
         judged = sa.select(REVIEWS.c.case_id).where(
             REVIEWS.c.series == self.series, REVIEWS.c.flagged
@@ -318,12 +350,14 @@ class _SeriesNights:
         # By their numbers: a server may read the cases of every ward to join them with
         # one ward's runs.
         for case in trail.rows_in(connection, chosen, CASES.c.entry, in_force):
-            cases[case.entry].append(case)
+            patient = self.merges.patient(case.case_id)
+            reviewed = _ReviewedCase(patient, case.state, case.drawn)
+            cases[case.entry].append(reviewed)
         return [cases[entry] for entry in in_force]
 
 
 def _night_run(
-    row: sa.Row[Any], night: Night, verdicts: Sequence[sa.Row[Any]], in_force: bool
+    row: sa.Row[Any], night: Night, verdicts: Sequence[_CurrentVerdict], in_force: bool
 ) -> NightRun:
     """Return a run of the history.
 

@@ -15,6 +15,7 @@ from screening.errors import UsageError
 from screening.ledger import entries, trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
 from screening.ledger.entries import Retired, Stated, append, stated
+from screening.ledger.merging import merges_of
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
@@ -297,11 +298,16 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         in_order = sa.select(last).order_by(last.c.night, last.c.case_id)
         rows = connection.execute(in_order).all()
         nights = entries.nights_at(connection, sorted({row.run for row in rows}))
-    verdicts = []
+        merges = merges_of(connection)
+    # Of a patient whose numbers were merged the last verdict counts; its case has the
+    # number that stands in that night's table.
+    words: dict[str, LastWord] = {}
     for row in rows:
         table = nights[row.run].table or ""
-        verdicts.append(LastWord(row.case_id, row.night, row.verdict, table))
-    return Judged(key, tuple(verdicts))
+        patient = merges.patient(row.case_id)
+        words.pop(patient, None)
+        words[patient] = LastWord(row.case_id, row.night, row.verdict, table)
+    return Judged(key, tuple(words.values()))
 
 
 def record_retraining(

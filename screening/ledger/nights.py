@@ -45,6 +45,7 @@ from screening.ledger.entries import (
     scores_at,
     source_digest,
 )
+from screening.ledger.merging import Merges, merges_of
 from screening.ledger.standing import NIGHTS_UNTIL_STANDING, GivenReasons
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import last_verdicts
@@ -133,13 +134,53 @@ def open_night(
         cases = ({"case_id": name} for name in flagged)
         while rows := list(islice(cases, CASES_A_PART)):
             connection.execute(names.insert(), rows)
-        tonight = Tonight(connection, ledger.clock(), night, names)
+        merged = MergedNumbers(connection, merges_of(connection).on(night.night))
+        tonight = Tonight(connection, ledger.clock(), night, names, merged)
         if entry is None:
             tonight.count_states()
         else:
             tonight.load(entry)
         yield tonight
         names.drop(connection)
+        merged.drop()
+
+
+class MergedNumbers:
+    """Patients whose numbers were merged, in a transaction.
+
+    Parameters
+    ----------
+    connection : Connection
+    merges : Merges
+        Those that hold on the night.
+    """
+
+    def __init__(self, connection: sa.Connection, merges: Merges):
+        self._connection = connection
+        self.merges = merges
+        self._table: sa.Table | None = None
+        if merges:
+            columns = [sa.Column(name, CASES.c.case_id.type) for name in ("old", "new")]
+            self._table = sa.Table(
+                "merged", sa.MetaData(), *columns, prefixes=["TEMPORARY"]
+            )
+            self._table.create(connection)
+            rows = [
+                {"old": merge.old, "new": merge.new} for merge in merges.by_old.values()
+            ]
+            connection.execute(self._table.insert(), rows)
+
+    def patient(self, case_id: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+        """Return the number by which the patient of a case is known now."""
+        if self._table is None:
+            return case_id
+        new = sa.select(self._table.c.new).where(self._table.c.old == case_id)
+        return sa.func.coalesce(new.scalar_subquery(), case_id)
+
+    def drop(self) -> None:
+        """Drop what was made for the transaction."""
+        if self._table is not None:
+            self._table.drop(self._connection)
 
 
 def _refuse_other_model(connection: sa.Connection, night: Night) -> None:
@@ -231,6 +272,7 @@ class Tonight:
     night : Night
     flagged : Table
         Ids of its flagged cases.
+    merged : MergedNumbers
 
     Attributes
     ----------
@@ -247,11 +289,17 @@ class Tonight:
     """
 
     def __init__(
-        self, connection: sa.Connection, recorded: str, night: Night, flagged: sa.Table
+        self,
+        connection: sa.Connection,
+        recorded: str,
+        night: Night,
+        flagged: sa.Table,
+        merged: MergedNumbers,
     ):
         self._connection = connection
         self._recorded = recorded
         self._flagged = flagged
+        self._merged = merged
         self.night = night
         self.head = trail.head(connection, 0)
         self.drawn: list[str] = []
@@ -287,10 +335,14 @@ class Tonight:
         gone = sa.select(CASES.c.case_id).where(
             CASES.c.entry == last.entry,
             IS_FLAGGED,
-            CASES.c.case_id.not_in(sa.select(self._flagged)),
+            self._merged.patient(CASES.c.case_id).not_in(self._patients()),
         )
         cases = self._connection.scalars(gone)
         return Since(night=last.night, gone=sorted(cases))
+
+    def _patients(self) -> sa.Select[Any]:
+        """Select the patients of the flagged cases, as they are known now."""
+        return sa.select(self._merged.patient(self._flagged.c.case_id))
 
     def hand_out(self, *artefacts: Artefact) -> None:
         """Enter files that name the night's cases, in the same transaction."""
@@ -317,11 +369,16 @@ class Tonight:
             CASES.c.entry.in_(entries), IS_FLAGGED
         )
         flagged: dict[str, set[int]] = defaultdict(set)
-        for row in trail.rows_in(self._connection, cases, CASES.c.case_id, names):
-            flagged[row.case_id].add(row.entry)
+        merges = self._merged.merges
+        numbers = names
+        if merges:
+            numbers = [number for name in names for number in merges.numbers(name)]
+        for row in trail.rows_in(self._connection, cases, CASES.c.case_id, numbers):
+            flagged[merges.patient(row.case_id)].add(row.entry)
         lately = {}
         for name in names:
-            on_night = [entry in flagged[name] for entry in entries]
+            nights = flagged[merges.patient(name)]
+            on_night = [entry in nights for entry in entries]
             lately[name] = [*on_night, True]
         return lately
 
@@ -480,28 +537,48 @@ class Tonight:
     def _with_earlier(self) -> sa.Select[Any]:
         """Return the flagged cases, with their nights before and their last verdict."""
         name = self._flagged.c.case_id
+        patient_of = self._merged.patient
         last_verdict = last_verdicts(
             REVIEWS.c.series == self.night.series,
             REVIEWS.c.night < self.night.night,
-            REVIEWS.c.case_id.in_(sa.select(name)),
+            patient_of(REVIEWS.c.case_id).in_(self._patients()),
             sa.literal(bool(self._before)),
+            patient_of=patient_of,
         )
         last_entry = self._before[-1].entry if self._before else 0
-        on_last_night = (CASES.c.entry == last_entry) & (CASES.c.case_id == name)
+        on_last_night = self._nights_until(last_entry)
+        tonight = sa.select(name, patient_of(name).label("patient")).subquery()
         joined = (
             sa.select(
-                name,
-                sa.func.coalesce(CASES.c.nights, 0),
+                tonight.c.case_id,
+                sa.func.coalesce(on_last_night.c.nights, 0),
                 last_verdict.c.night,
                 last_verdict.c.verdict,
             )
-            .outerjoin(CASES, on_last_night & IS_FLAGGED)
-            .outerjoin(last_verdict, last_verdict.c.case_id == name)
+            .outerjoin(on_last_night, on_last_night.c.patient == tonight.c.patient)
+            .outerjoin(last_verdict, last_verdict.c.patient == tonight.c.patient)
         )
         # As Python orders them: a server orders by the rules of a language.
         if self._connection.dialect.name == "sqlite":
-            return joined.order_by(name)
-        return joined.order_by(sa.collate(name, "C"))
+            return joined.order_by(tonight.c.case_id)
+        return joined.order_by(sa.collate(tonight.c.case_id, "C"))
+
+    def _nights_until(self, entry: int) -> sa.Subquery:
+        """Return for each patient of a night its length of the streak of flags.
+
+        Of a patient who had two numbers that night the longer one.
+        """
+        patient = self._merged.patient(CASES.c.case_id).label("patient")
+        cases = sa.select(patient, CASES.c.nights).where(
+            CASES.c.entry == entry, IS_FLAGGED
+        )
+        of_cases = cases.subquery()
+        longest = sa.func.max(of_cases.c.nights).label("nights")
+        return (
+            sa.select(of_cases.c.patient, longest)
+            .group_by(of_cases.c.patient)
+            .subquery()
+        )
 
 
 def _state(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
@@ -40,6 +40,7 @@ from screening.ledger.entries import (
     facts_in,
     nights_at,
 )
+from screening.ledger.merging import Merges, merges_of
 from screening.ledger.model_registry import Judged, LastWord, find_series, judged
 from screening.ledger.nights import current_runs
 from screening.ledger.outcome_ids import (
@@ -181,9 +182,10 @@ def enter_outcomes(
     """
     with ledger.reading() as connection:
         key = find_series(connection, series)
-        nights = _read_nights(connection, key)
-        recorded = _known_outcomes(connection, key)
-        verdicts = _verdicts(connection, key)
+        merges = merges_of(connection)
+        nights = _read_nights(connection, key).merged(merges)
+        recorded = _known_outcomes(connection, key, merges)
+        verdicts = _verdicts(connection, key, merges)
         last = last_figures(connection, key)
         tables = _earlier_tables(connection, key)
     asked = nights.asked(given, time_zone, date_order)
@@ -194,6 +196,7 @@ def enter_outcomes(
     is_other = _is_other_event(table.lines, nights, asked)
     # A patient of other events alone had none of those asked for.
     lines = table.lines.assign(
+        unit=table.lines["unit"].map(merges.patient),
         time=table.lines["time"].mask(is_other),
         is_known=table.lines["is_known"] & ~is_other,
     )
@@ -443,7 +446,7 @@ def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | Non
     newest = connection.scalar(sa.select(sa.func.max(numbers.c.number)))
     if newest is None:
         return None
-    ((facts, _),) = _entries(connection, TRAIL.c.number == newest)
+    ((_, facts, _),) = _entries(connection, TRAIL.c.number == newest)
     return facts.figures
 
 
@@ -460,8 +463,9 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         figures = last_figures(connection, key)
         if figures is None:
             return by_verdict
-        nights = _read_nights(connection, key)
-        recorded = _known_outcomes(connection, key)
+        merges = merges_of(connection)
+        nights = _read_nights(connection, key).merged(merges)
+        recorded = _known_outcomes(connection, key, merges)
         runs = connection.execute(current_runs(key)).all()
         stated_at = nights_at(connection, [run.entry for run in runs])
     table_of = {run.night: stated_at[run.entry].table or "" for run in runs}
@@ -482,10 +486,11 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
     )
     is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
     last = rows[is_known].groupby("patient").tail(1)
-    verdicts = {word.case_id: word for word in by_verdict.words}
+    verdicts = {merges.patient(word.case_id): word for word in by_verdict.words}
     last_words = []
-    for patient, night, truth, was_flagged in zip(
+    for patient, case_id, night, truth, was_flagged in zip(
         last["patient"],
+        last["case_id"],
         last["night"].dt.strftime("%Y-%m-%d"),
         last["truth"],
         last["flagged"],
@@ -500,7 +505,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         )
         last_words.append(
             LastWord(
-                patient,
+                case_id,
                 night,
                 word,
                 table_of[night],
@@ -593,6 +598,13 @@ class _Nights:
     compared_whole: dict[str, bool] = field(
         default_factory=lambda: {"patient": False, "stay": False}
     )
+
+    def merged(self, merges: Merges) -> _Nights:
+        """Return them with patients by the numbers by which they are known now."""
+        if not merges:
+            return self
+        patient = self.rows["patient"].map(merges.patient)
+        return replace(self, rows=self.rows.assign(patient=patient))
 
     def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
         """Return the rows with the instant `at` of their night, and their `unit`.
@@ -747,6 +759,8 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         rows["chance"] = np.nan
     patient = rows["group"] if "group" in rows else rows["id"]
     rows["patient"] = patient.astype(str)
+    # By its number of that night, whatever it was merged into since.
+    rows["case_id"] = rows["patient"]
     return rows
 
 
@@ -889,16 +903,29 @@ def _earlier_tables(connection: sa.Connection, series: str) -> _EarlierTables:
 
 
 def _known_outcomes(
-    connection: sa.Connection, series: str
+    connection: sa.Connection, series: str, merges: Merges
 ) -> dict[str, tuple[str, ...]]:
-    """Return the times of each patient's events, as the last entry on each has them."""
-    outcomes: dict[str, tuple[str, ...]] = {}
+    """Return the times of each patient's events, as the last entry on each has them.
+
+    What was entered on several numbers before they were merged counts together, until
+    a later entry states the patient's events anew.
+    """
+    before: dict[str, tuple[str, ...]] = {}
+    since: dict[str, tuple[str, ...]] = {}
     numbers = sa.select(_entry_numbers(series).c.number)
-    for _, parts in _entries(connection, TRAIL.c.number.in_(numbers)):
+    for number, _, parts in _entries(connection, TRAIL.c.number.in_(numbers)):
         for part in parts:
             for name, times in zip(part.names, part.facts, strict=True):
-                outcomes[name] = tuple(times)
-    return outcomes
+                if number > merges.entry(name):
+                    since[merges.patient(name)] = tuple(times)
+                else:
+                    before[name] = tuple(times)
+    outcomes: dict[str, tuple[str, ...]] = {}
+    for name, times in before.items():
+        patient = merges.patient(name)
+        together = {*outcomes.get(patient, ()), *times}
+        outcomes[patient] = tuple(sorted(together))
+    return outcomes | since
 
 
 def _entry_numbers(series: str) -> sa.Subquery:
@@ -917,17 +944,19 @@ def _entry_numbers(series: str) -> sa.Subquery:
 
 def _entries(
     connection: sa.Connection, chosen: sa.ColumnElement[bool]
-) -> Iterator[tuple[Outcomes, list[Part]]]:
-    """Yield chosen entries of outcomes with their parts, in order."""
+) -> Iterator[tuple[int, Outcomes, list[Part]]]:
+    """Yield the numbers of chosen entries of outcomes, with their parts, in order."""
     for entry in trail.entries(connection, chosen):
         facts, parts = facts_in(entry)
         if not isinstance(facts, Outcomes):
             raise ModelError(f"entry {entry.number} of the audit trail is no outcome")
         of_entry = [part for part in parts if part.what == "outcomes"]
-        yield facts, of_entry
+        yield entry.number, facts, of_entry
 
 
-def _verdicts(connection: sa.Connection, series: str) -> dict[tuple[str, str], str]:
+def _verdicts(
+    connection: sa.Connection, series: str, merges: Merges
+) -> dict[tuple[str, str], str]:
     """Return the current verdict by night and patient."""
     rows = ordered_verdicts(connection, REVIEWS.c.series == series)
-    return {(row.night, row.case_id): row.verdict for row in rows}
+    return {(row.night, merges.patient(row.case_id)): row.verdict for row in rows}

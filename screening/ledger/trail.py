@@ -31,7 +31,7 @@ PAGE = 50
 PORTION = 500
 # Parts whose names are patients: ids, and hashes of ids. Those of others are the words
 # of a text.
-IDS = ("cases", "case", "patient", "patients", "lots", "outcomes")
+IDS = ("cases", "case", "patient", "patients", "lots", "outcomes", "merges")
 # Of these the ones that have hashes.
 HASHED = ("patients", "lots")
 

@@ -14,7 +14,7 @@ import json
 import os
 import pwd
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -337,9 +337,22 @@ def ordered_verdicts(
     return connection.execute(sa.select(verdicts).order_by(*in_order)).all()
 
 
-def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Return the current verdict on the last night of each case."""
-    return _last(current_verdicts(*which), ("case_id",), ("night", "run"))
+def _as_it_is(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return column
+
+
+def last_verdicts(
+    *which: sa.ColumnElement[bool],
+    patient_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]] = _as_it_is,
+) -> sa.Subquery:
+    """Return the current verdict on the last night of each `patient`.
+
+    `patient_of`: gives the patient of a case; by default the case itself.
+    """
+    current = current_verdicts(*which)
+    patient = patient_of(current.c.case_id).label("patient")
+    of_patients = sa.select(current, patient).subquery()
+    return _last(of_patients, ("patient",), ("night", "run"))
 
 
 def review(

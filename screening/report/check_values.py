@@ -54,14 +54,22 @@ def check_section(run: RunDocument) -> dict[str, object] | None:
     odd = run.check_values
     if odd is None:
         return None
-    lines = [*_lines_of_values(run, odd), *_lines_of_channels(run, odd)]
+    lines = [
+        *_lines_of_values(run, odd),
+        *_lines_of_channels(run, odd),
+        *_lines_of_alike(odd),
+    ]
     scored = [value for value in odd.values if value.treatment == "scored_without"]
     n_rows_listed = len({value.row for value in scored})
     n_patients_listed = len({channel.group for channel in odd.channels})
     n_more = odd.rows - n_rows_listed + odd.patients - n_patients_listed
     n_more += odd.left_out + odd.not_taken - (len(odd.values) - len(scored))
     # Of rows erased since, the counts are unchanged.
-    return {"lines": lines, "n_more": 0 if run.erased else n_more}
+    return {
+        "lines": lines,
+        "n_more": 0 if run.erased else n_more,
+        "has_values": bool(odd.values or odd.channels),
+    }
 
 
 def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
@@ -84,6 +92,21 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
             finding=finding.strip(),
             remark=remark,
             flagged=value.flagged if value.treatment == "scored_without" else None,
+        )
+
+
+def _lines_of_alike(odd: CheckValues) -> Iterator[OddLine]:
+    for row in odd.alike:
+        name = fmt.name(row.id)
+        if row.group is not None:
+            name = f"{fmt.name(row.group)}, {name}"
+        yield OddLine(
+            place=[],
+            id=name,
+            column=f"row {row.row}",
+            finding="possibly one patient",
+            remark=f"agrees with row {row.other} in everything but the number",
+            flagged=row.flagged,
         )
 
 

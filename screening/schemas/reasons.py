@@ -564,6 +564,14 @@ OVER_MEMORY = ReasonKind(
     arises_in=RUN,
 )
 
+MERGES_REFUSED = ReasonKind(
+    code="merges_refused",
+    words="The table of merged numbers could not be used: {fault}.",
+    remedy="Correct it; until then the ledger keeps the merges that it has.",
+    when="the table `merged` of `[site]` cannot be read, or makes a chain or a circle",
+    arises_in=RUN,
+)
+
 # Several nights.
 DRIFT_OVER_NIGHTS = ReasonKind(
     code="drift_over_nights",

@@ -171,13 +171,26 @@ class OddChannel(Document):
     fault: ChannelFault
 
 
+class AlikeRow(Document):
+    """A row that agrees with another patient's in everything but the number.
+
+    `other` is the number of the first such row.
+    """
+
+    id: str
+    group: str | None
+    row: int
+    other: int
+    flagged: bool
+
+
 class CheckValues(Document):
     """Values out of bounds: counts of all, and the first of them.
 
     `rows` counts rows that were scored without such a cell, `by_column` their cells of
     each column, `left_out` the cells for which rows have no score, `not_taken` those
     for which another row of a unit was scored, and `patients` those with a channel that
-    cannot be used.
+    cannot be used. `alike` are rows of possibly one patient.
     """
 
     rows: int
@@ -187,6 +200,7 @@ class CheckValues(Document):
     values: Sequence[OddValue]
     patients: int
     channels: Sequence[OddChannel]
+    alike: Sequence[AlikeRow] = ()
 
 
 class GroupFacts(Listed):

@@ -221,6 +221,7 @@ ANSWERS: dict[str, type[Document]] = {
             "site": str,
             "backup": str,
             "kept": str,
+            "merges": Mapping[str, int],
         },
     ),
     "forget": _of("forget", **ERASED),

@@ -17,7 +17,13 @@ from screening.data.cohort import Cohort
 from screening.data.unused_rows import UnusedCell, UnusedCells
 from screening.monitoring.out_of_bounds import Bounds
 from screening.schemas.model import NumberProfile, Profile, TextProfile
-from screening.schemas.run import ChannelFault, CheckValues, OddChannel, OddValue
+from screening.schemas.run import (
+    AlikeRow,
+    ChannelFault,
+    CheckValues,
+    OddChannel,
+    OddValue,
+)
 
 # A page of more than this nobody reads; all are counted.
 VALUES_SHOWN = 200
@@ -243,12 +249,14 @@ def check_values_of(
     channels: Sequence[OddChannel],
     unused: UnusedCells,
     bounds: Mapping[str, Bounds],
+    alike: Sequence[AlikeRow] = (),
 ) -> CheckValues | None:
-    """Return the list for the page; None where every value can be used.
+    """Return the list for the page; None where there is nothing to check.
 
     Rows without a score come first.
     """
-    if not rows.n_rows and not channels and not unused.n_cells:
+    has_values = rows.n_rows or channels or unused.n_cells
+    if not has_values and not alike:
         return None
     patients = {channel.group for channel in channels}
     values = [_value_of(cell, bounds) for cell in unused.first]
@@ -261,4 +269,5 @@ def check_values_of(
         values=[*values, *rows.values][: rows.size],
         patients=len(patients),
         channels=channels[:CHANNELS_SHOWN],
+        alike=alike,
     )

@@ -590,7 +590,7 @@ PATIENT_LISTS = ("cases", "near_misses", "groups", "sample", "geometries")
 NESTED_LISTS = {
     "since": ("gone", "left"),
     "voxels": ("patients",),
-    "check_values": ("values", "channels"),
+    "check_values": ("values", "channels", "alike"),
 }
 
 
@@ -625,7 +625,9 @@ def document_without(
     for key, names in NESTED_LISTS.items():
         if fewer.get(key):
             inside = {
-                name: _others(fewer[key][name], patient, erased) for name in names
+                name: _others(fewer[key][name], patient, erased)
+                for name in names
+                if name in fewer[key]
             }
             fewer[key] = fewer[key] | inside
     if fewer.get("drift"):

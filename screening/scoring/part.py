@@ -21,6 +21,7 @@ from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.schemas.run import Sampled
+from screening.scoring.alike_rows import RowContents
 from screening.scoring.check_values import OddRows, count_channels
 from screening.scoring.expected import count_expected, curve_of
 from screening.scoring.explaining import TopCases, TopRows
@@ -128,6 +129,8 @@ class NightPart:
         Newest instant at which the rows of each block were taken, by their own column.
     ids : tuple of ndarray
         Of the first `N_ROWS_OF_IDS` rows of the table.
+    contents : tuple of RowContents
+        Of the first rows too.
     """
 
     n_scored: int
@@ -154,6 +157,7 @@ class NightPart:
     days: tuple[np.datetime64, ...]
     taken: tuple[np.datetime64, ...]
     ids: tuple[np.ndarray, ...]
+    contents: tuple[RowContents, ...]
 
     def __add__(self, other: NightPart) -> NightPart:
         sums = {
@@ -349,6 +353,7 @@ class BlockScorer:
             days=_days(batch),
             taken=_taken(batch),
             ids=self._first_ids(batch),
+            contents=RowContents.of(batch, flagged),
         )
 
     def _reaching(self, watched: np.ndarray) -> np.ndarray:

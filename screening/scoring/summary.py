@@ -36,6 +36,7 @@ from screening.schemas.run import (
     Unflagged,
 )
 from screening.schemas.validation import Confusion, PerClass
+from screening.scoring.alike_rows import alike_rows
 from screening.scoring.check_values import check_values_of, odd_channels
 from screening.scoring.expected import curve_of, expected_cases
 from screening.scoring.explaining import cases_of, displayed_texts
@@ -170,7 +171,11 @@ class Summary:
             scale=self.histogram.facts(),
             attention=(),
             check_values=check_values_of(
-                part.odd_rows, channels, stream.unused, model.bounds
+                part.odd_rows,
+                channels,
+                stream.unused,
+                model.bounds,
+                alike_rows(part.contents, model.contract.group is not None),
             ),
             delivery=Delivery(
                 rows=n_read,

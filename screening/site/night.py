@@ -27,6 +27,7 @@ from screening.io.opening import digests, exists
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy
+from screening.ledger.merging import merge_numbers
 from screening.ledger.nights import published
 from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
@@ -43,7 +44,12 @@ from screening.schemas.history import (
     SeriesNight,
     VerdictsRead,
 )
-from screening.schemas.reasons import ACCEPT_DELIVERY, OVER_MEMORY, REASONS
+from screening.schemas.reasons import (
+    ACCEPT_DELIVERY,
+    MERGES_REFUSED,
+    OVER_MEMORY,
+    REASONS,
+)
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
 from screening.site.findings import Findings, find
@@ -333,6 +339,7 @@ def run_night(
             workers.check(folders, secret=network.has_password())
         network.pages.prepare()
         with open_ledger(network.ledger, make=True) as ledger:
+            refused_merges = _enter_merges(network, ledger)
             verdicts = inbox_of_night(network, ledger)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
@@ -352,11 +359,27 @@ def run_night(
             document = _with_outcomes(document, outcomes, strict)
             document = _with_missing(ledger, network, document, missing)
             findings = find(network, ledger, night)
+            findings.of_site.extend(refused_merges)
             document = _with_findings(network, document, findings, ledger, strict)
             document = _show_over_nights(network, ledger, document, findings)
             enter_site_night(ledger, _site_night(document, findings, began))
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
+
+
+def _enter_merges(network: Network, ledger: Ledger) -> list[Reason]:
+    """Enter the merged numbers that a site names; return why they were refused.
+
+    A table that cannot be used ends no night.
+    """
+    if network.site.merged is None:
+        return []
+    try:
+        merge_numbers(ledger, str(network.site.merged))
+    except ScreenError as error:
+        fault = str(error).replace("\n", "; ")
+        return [MERGES_REFUSED(fault=fault)]
+    return []
 
 
 def _overview(

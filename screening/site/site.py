@@ -134,6 +134,9 @@ class Site(_Table):
         How many nights back missed ones are caught up.
     verdicts : Path, optional
         Folder of the files of verdicts; each night reads them.
+    merged : Path, optional
+        Table of patients whose numbers were merged, with columns `old`, `new` and
+        `since`; each night enters what is new in it.
     hooks : list of lists of str
         Commands that receive the overview, each by its words; no shell reads them.
     hook_seconds : float
@@ -152,6 +155,7 @@ class Site(_Table):
     hour: Hour | None = None
     catch_up: Days = 7
     verdicts: Place | None = None
+    merged: Place | None = None
     hooks: list[Words] = []
     hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
 
