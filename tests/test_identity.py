@@ -198,6 +198,7 @@ def test_nobody_is_rewritten_who_was_written_so_on_any_night():
 
 # Nights of a ward: a stay has its own id, a patient a number with zeros in front.
 N_STAYS = 240
+VALUES = ["crp", "age", "sodium", "temp"]
 
 
 def stays(first, n_rows, seed):
@@ -210,6 +211,8 @@ def stays(first, n_rows, seed):
             "mrn": [f"{37 * n + 4000:08d}" for n in number],
             "crp": np.round(rng.normal(20 + 40 * ill, 10), 1),
             "age": rng.integers(20, 90, n_rows),
+            "sodium": np.round(rng.normal(140, 4, n_rows), 1),
+            "temp": np.round(rng.normal(37, 1, n_rows), 1),
             "ill": np.where(ill, "yes", "no"),
         }
     )
@@ -383,7 +386,7 @@ def check_values_in(run):
 def test_rows_that_agree_in_everything_but_the_number_are_listed(ward_model, tmp_path):
     """They are possibly one patient: said by row, in the list of values to check."""
     table = night_table(0)
-    table.loc[9, ["crp", "age"]] = table.loc[4, ["crp", "age"]]
+    table.loc[9, VALUES] = table.loc[4, VALUES]
 
     run = score(ward_model, table, tmp_path / "run", jobs=1)
     sound = score(ward_model, night_table(0), tmp_path / "sound", jobs=1)
@@ -399,7 +402,8 @@ def test_rows_that_agree_in_everything_but_the_number_are_listed(ward_model, tmp
 
 def test_rows_of_one_patient_may_agree(ward_model, tmp_path):
     table = night_table(0)
-    table.loc[9, ["crp", "age", "mrn"]] = table.loc[4, ["crp", "age", "mrn"]]
+    columns = [*VALUES, "mrn"]
+    table.loc[9, columns] = table.loc[4, columns]
 
     run = score(ward_model, table, tmp_path / "run", jobs=1)
 
@@ -407,8 +411,8 @@ def test_rows_of_one_patient_may_agree(ward_model, tmp_path):
 
 
 def test_values_that_tell_nobody_apart_are_no_reason(ward_model, tmp_path):
-    """Where many rows agree, values are coarse, and say nothing of who it is."""
-    table = night_table(0).assign(crp=20.0, age=50)
+    """Where rows agree by chance, values are coarse, and say nothing of who it is."""
+    table = night_table(0).assign(crp=20.0, age=50, sodium=140.0)
 
     run = score(ward_model, table, tmp_path / "run", jobs=1)
 

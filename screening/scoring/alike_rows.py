@@ -13,11 +13,11 @@ from screening.io.columns import absent
 from screening.schemas.run import AlikeRow
 
 # Rows of a table that are compared: the first ones.
-MAX_ROWS = 100_000
-# Share of rows that agree with another from which values tell nobody apart, and the
-# number of rows up to which that is not judged.
-MAX_SHARE = 0.05
-MIN_ROWS = 4
+MAX_ROWS = 20_000
+# Pairs of rows that agree by chance from which values tell nobody apart. Columns are
+# taken as independent, which they are not, so the bound is low.
+MAX_EXPECTED = 1e-3
+MULTIPLIER = np.uint64(0x100000001B3)
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class RowContents:
 
     Parameters
     ----------
-    hashes : ndarray of uint64, shape (n_rows,)
-        Of everything but the numbers of row and patient.
+    cells : ndarray of uint64, shape (n_rows, n_columns)
+        Of all columns but those of the numbers of row and patient.
     rows : ndarray of int64, shape (n_rows,)
     ids, patients : ndarray of str, shape (n_rows,)
     flagged : ndarray of bool, shape (n_rows,)
     """
 
-    hashes: np.ndarray
+    cells: np.ndarray
     rows: np.ndarray
     ids: np.ndarray
     patients: np.ndarray
@@ -58,19 +58,16 @@ class RowContents:
         for name, texts in {**(batch.display or {}), **(batch.subgroups or {})}.items():
             columns.setdefault(name, texts)
         if batch.time is not None:
-            columns["time of the row"] = batch.time
+            columns["time of the row"] = batch.time.view(np.int64)
         numbers = {contract.id, contract.group}
-        frame = pd.DataFrame(
-            {
-                name: values[compared]
-                for name, values in columns.items()
-                if name not in numbers
-            }
-        )
-        hashes = pd.util.hash_pandas_object(frame, index=False, categorize=False)
+        cells = [
+            pd.util.hash_array(values[compared], categorize=False)
+            for name, values in columns.items()
+            if name not in numbers
+        ]
         patients = batch.id if batch.group is None else batch.group
         contents = cls(
-            hashes.to_numpy(),
+            np.column_stack(cells),
             batch.rows[compared],
             batch.id[compared],
             patients[compared],
@@ -82,22 +79,22 @@ class RowContents:
 def alike_rows(parts: Sequence[RowContents], has_group: bool) -> list[AlikeRow]:
     """Return the rows that agree with one of another patient, in the order of rows.
 
-    Empty where so many do that values tell nobody apart.
+    Empty where two of these rows would agree by chance.
     """
     if not parts:
         return []
-    table = pd.DataFrame(
-        {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in RowContents.__dataclass_fields__
-        }
-    )
-    by_contents = table.groupby("hashes", sort=False)
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in RowContents.__dataclass_fields__
+    }
+    cells = columns.pop("cells")
+    table = pd.DataFrame(columns).assign(contents=_hashes_of_rows(cells))
+    by_contents = table.groupby("contents", sort=False)
     alike = table[by_contents["patients"].transform("nunique") > 1]
-    if len(alike) > max(MIN_ROWS, MAX_SHARE * len(table)):
+    if not len(alike) or _pairs_expected(cells) > MAX_EXPECTED:
         return []
     found = []
-    for _, rows in alike.groupby("hashes", sort=False):
+    for _, rows in alike.groupby("contents", sort=False):
         for row in rows.to_dict("records"):
             others = rows.loc[rows["patients"] != row["patients"], "rows"]
             line = AlikeRow(
@@ -109,3 +106,23 @@ def alike_rows(parts: Sequence[RowContents], has_group: bool) -> list[AlikeRow]:
             )
             found.append(line)
     return sorted(found, key=lambda line: line.row)
+
+
+def _hashes_of_rows(cells: np.ndarray) -> np.ndarray:
+    """Return a hash of all cells of each row, shape (n_rows,)."""
+    hashes = np.zeros(len(cells), np.uint64)
+    for column in cells.T:
+        hashes = (hashes ^ column) * MULTIPLIER
+    return hashes
+
+
+def _pairs_expected(cells: np.ndarray) -> float:
+    """Return the number of pairs of rows that agree by chance in every column."""
+    n_rows = len(cells)
+    n_pairs = n_rows * (n_rows - 1) / 2
+    expected = n_pairs
+    for column in cells.T:
+        _, counts = np.unique(column, return_counts=True)
+        n_alike = float((counts * (counts - 1) / 2).sum())
+        expected *= (n_alike + 1) / (n_pairs + 1)
+    return expected
