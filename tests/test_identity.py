@@ -146,6 +146,8 @@ def test_other_separators_and_case_are_differences(past, tonight, words):
 
 def test_collisions_between_two_lists_are_places_of_the_first():
     assert colliding(["007", "8", "9"], ["7", "8", "08"]) == [0]
+    assert colliding(["5", "05"], ["7"]) == [0, 1]
+    assert colliding(["5", "05", "07"], ["7"], within=False) == [2]
 
 
 @given(st.lists(st.integers(0, 999).map(str), max_size=30), st.integers(0, 30))

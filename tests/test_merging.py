@@ -225,3 +225,14 @@ def test_site_enters_its_merges_every_night(model, tmp_path, monkeypatch):
     assert "row 1" in reason["words"]
     assert second["series"][0]["status"] == "published"
     assert "row 1: a number cannot be merged with itself" in refused.stderr
+
+
+def test_forget_says_that_an_id_is_written_otherwise(place):
+    """Cases of another writing are counted, and left as they are."""
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, ["007", "e"]))
+
+    told = screen("forget", "7", "--ledger", place)
+
+    assert "this id in 1 other writings" in told.stderr
+    assert "007" not in told.stderr

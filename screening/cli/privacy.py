@@ -79,8 +79,10 @@ def forget_command(
     Models that hold a copy of the patient's row are listed; after their last day they
     refuse to score.
     """
+    from screening.identity.table import BUT_FOR
     from screening.ledger.erasing import GONE, Scope
     from screening.ledger.merging import numbers_to_erase
+    from screening.ledger.register import count_written_otherwise
     from screening.scoring.erasing import Erasure
 
     name = _id(patient)
@@ -110,8 +112,14 @@ def forget_command(
                 _note_copy(erasure)
             reports.append(erasure.done(reason))
         report = _together(reports)
+        n_otherwise = count_written_otherwise(book, name)
     if not _is_known(report):
         note("nothing here knows this id; ids are compared as text, with leading zeros")
+    if n_otherwise:
+        note(
+            f"cases of the ledger have this id in {n_otherwise} other writings, "
+            f"the same {BUT_FOR}: erase each as it is written, if it is this patient"
+        )
     for place in report["elsewhere"]:
         note(
             f"{place} taught its ranking, is not here, and may hold rows of this "

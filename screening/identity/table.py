@@ -264,7 +264,9 @@ def _distinct(names: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return present.to_numpy(dtype=object), present.index.to_numpy(np.int64)
 
 
-def colliding(names: Iterable[str], known: Iterable[str]) -> list[int]:
+def colliding(
+    names: Iterable[str], known: Iterable[str], *, within: bool = True
+) -> list[int]:
     """Return the places of ids that are another id but for the writing.
 
     Parameters
@@ -274,6 +276,8 @@ def colliding(names: Iterable[str], known: Iterable[str]) -> list[int]:
         is written is nobody else.
     known : iterable of str
         Of the nights. Where two of them have one reduced form it says nothing.
+    within : bool
+        Two of the names may also be each other's.
     """
     given = pd.DataFrame({"name": [*names]}, dtype=object)
     nights = pd.DataFrame({"name": [*dict.fromkeys(known)]}, dtype=object)
@@ -282,6 +286,8 @@ def colliding(names: Iterable[str], known: Iterable[str]) -> list[int]:
     distinct = given.drop_duplicates("name")
     forms_twice = distinct["form"][distinct["form"].duplicated()]
     ambiguous = nights["form"][nights["form"].duplicated()]
-    has_form = given["form"].isin(nights["form"]) | given["form"].isin(forms_twice)
+    has_form = given["form"].isin(nights["form"])
+    if within:
+        has_form |= given["form"].isin(forms_twice)
     is_other = ~given["name"].isin(nights["name"]) & ~given["form"].isin(ambiguous)
     return np.flatnonzero(has_form & is_other).tolist()

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.files import digest_of
+from screening.identity.table import colliding
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, Relocated, append
 from screening.ledger.location import (
@@ -236,6 +237,14 @@ def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
         is_named = CASES.c.case_id == patient
     joined = sa.select(RUNS.c.key).join(CASES, CASES.c.entry == RUNS.c.entry)
     return set(connection.scalars(joined.where(is_named).distinct()))
+
+
+def count_written_otherwise(ledger: Ledger, patient: str) -> int:
+    """Return in how many other writings cases have an id: but for zeros or case."""
+    with ledger.reading() as connection:
+        names = connection.scalars(sa.select(CASES.c.case_id).distinct()).all()
+    others = [name for name in names if name != patient]
+    return len(colliding(others, [patient], within=False))
 
 
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:

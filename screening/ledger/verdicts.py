@@ -597,7 +597,7 @@ def _written_otherwise(lines: Sequence[Any], reviewable: Collection[str]) -> set
         if line["id"] not in reviewable:
             numbers.append(number)
             names.append(line["id"])
-    return {numbers[place] for place in colliding(names, reviewable)}
+    return {numbers[place] for place in colliding(names, reviewable, within=False)}
 
 
 def _faults_of_reviewers(
