@@ -2,6 +2,7 @@
 
 import csv
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -97,7 +98,9 @@ def test_bounds_of_columns_contract_first(feature, values, expected):
 
 @pytest.fixture(scope="module")
 def model(cohort, trained):
-    return trained(cohort, "logistic", search=1)
+    # An export to OMOP needs to know that an id is a person.
+    contract = cohort.contract.model_copy(update={"id_is_person": True})
+    return trained(replace(cohort, contract=contract), "logistic", search=1)
 
 
 def night_with_odd_cells() -> pd.DataFrame:

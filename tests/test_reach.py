@@ -43,7 +43,18 @@ def verdicts_on(run: Path, place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory, logistic_model):
+def person_model(table, tmp_path_factory):
+    """Directory of a model whose ids are persons, as an export to OMOP needs."""
+    folder = tmp_path_factory.mktemp("persons")
+    contract = folder / "cohort.toml"
+    contract.write_text("[cohort]\nid_is_person = true\n")
+    words = (*WHO, "--positive", "yes", *LOGISTIC, "--max-flag-rate", "0.3")
+    screen("train", table, "--contract", contract, *words, "--out", folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory, person_model):
     """A site, and outside its folder what it published, exported and backed up."""
     top = tmp_path_factory.mktemp("original")
     site = top / "site"
@@ -53,8 +64,9 @@ def original(tmp_path_factory, logistic_model):
     (site / "NIGHT.toml").write_text(SITE.format(outside=outside))
     written(patients(200, seed=1), site / "past.csv")
     (outside / "events.csv").write_text("id,time\n")
-    shutil.copytree(logistic_model, site / "models/a")
-    shutil.copytree(logistic_model, outside / "models/b")
+    (outside / "merged.csv").write_text("old,new,since\na,b,2026-03-01\n")
+    shutil.copytree(person_model, site / "models/a")
+    shutil.copytree(person_model, outside / "models/b")
     # A site on several disks has links, which a copy of it has too.
     (site / "links").symlink_to(outside)
     ledger = ("--ledger", site / "screening.db")
@@ -200,6 +212,7 @@ def words_of(copy: Path, outside: Path, name: str) -> list[list[object]]:
                 *("--to", copy / "pages", *WHY),
             ],
             ["ledger", "moved", book, *WHY],
+            ["ledger", "merge", outside / "merged.csv", "--ledger", book],
         ],
     }
     return lines[name]
