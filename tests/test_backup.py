@@ -348,3 +348,15 @@ def test_restore_of_another_site_refused(place, tmp_path):
         restore(path, place)
 
     assert last(place) == before
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%23b", "a b&mode=ro"])
+def test_ledger_path_is_taken_as_it_is(tmp_path, name):
+    """A sign that URLs give a meaning is a letter of the path of a ledger's file."""
+    place = tmp_path / name / "l.db"
+
+    enter(str(place), "2026-03-01")
+
+    assert names_in(tmp_path) == {name}
+    assert place.stat().st_size > 0
+    assert last(str(place)) == 1

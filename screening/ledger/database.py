@@ -411,11 +411,14 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
     except OSError as error:
         raise of_system(error, path) from None
     mode = "ro" if read_only and not is_unfinished else "rw"
-    place = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    # Not as one text: its escapes would be undone, and "#" or "?" end the path.
+    place = f"file:{quote(str(path.absolute()))}"
+    words = {"mode": mode, "uri": "true"}
+    url = sa.URL.create("sqlite", database=place, query=words)
     # By default the driver begins a transaction late, and a second writer then fails at
     # once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
-    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
+    engine = sa.create_engine(url, connect_args=by_hand)
     if sys.platform == "darwin":
         sa.event.listen(engine, "connect", _flush_fully)
     return engine
