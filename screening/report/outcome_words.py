@@ -69,7 +69,7 @@ def hours_words(figures: OutcomeFigures) -> str:
     """Return what the hours of the nights are known from, with numbers of nights."""
     hours = figures.hours or {"midnight": figures.nights}
     words = [
-        f"{HOUR_WORDS[source]} ({fmt.plural(number, 'night')})"
+        f"{HOUR_WORDS.get(source, source)} ({fmt.plural(number, 'night')})"
         for source, number in hours.items()
     ]
     return ", ".join(words)
@@ -91,7 +91,7 @@ def left_out_words(figures: OutcomeFigures) -> str:
 def left_out_of(counts: Mapping[str, int]) -> str:
     """Return numbers of rows that were left out, by the reason; "none" without."""
     words = [
-        f"{fmt.count(number)} {LEFT_OUT_WORDS[reason]}"
+        f"{fmt.count(number)} {LEFT_OUT_WORDS.get(reason, reason)}"
         for reason, number in counts.items()
         if number
     ]
