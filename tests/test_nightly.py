@@ -247,7 +247,7 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
 
 def test_outcome_of_the_contract_is_read():
     """The lines on outcomes are a table of a contract."""
-    content = tomllib.loads(block("[outcome]"))
+    content = tomllib.loads(block('[cohort]\ntime_zone = "Europe/Berlin"'))
 
     contract = Contract.from_dict(content)
 

@@ -139,7 +139,7 @@ def test_odd_rows_listed(run):
     document = run.document
     night = night_with_odd_cells()
     page = page_in(run.directory)
-    with (run.directory / "flagged.csv").open() as file:
+    with (run.directory / "flagged.csv").open(encoding="utf-8-sig") as file:
         listed = {line["id"]: line for line in csv.DictReader(file)}
 
     assert document["counts"]["out_of_bounds"] == 4
@@ -245,7 +245,7 @@ def test_refused_file(model, tmp_path):
 
     screen("score", tmp_path / "model", table, *words, code=3)
 
-    with path.open() as file:
+    with path.open(encoding="utf-8-sig") as file:
         lines = list(csv.DictReader(file))
     first_three = night["patient"][:3]
     of_lines = [(line["id"], line["column"]) for line in lines]
@@ -325,7 +325,7 @@ def test_ledger_keeps_states(model, tmp_path):
     night = night_with_odd_cells()
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         run = score(model, night, tmp_path / "run", date=NIGHT, ledger=ledger)
-    with (run.directory / "flagged.csv").open() as file:
+    with (run.directory / "flagged.csv").open(encoding="utf-8-sig") as file:
         listed = list(csv.DictReader(file))
 
     counts = run.document["counts"]

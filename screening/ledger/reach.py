@@ -7,14 +7,12 @@ another site. Whatever writes, draws again or deletes files of a ledger asks `Re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.errors import UsageError
-from screening.ledger.database import open_ledger
+from screening.ledger.database import file_of, open_ledger
 from screening.ledger.location import (
     ledger_file,
     original_of,
@@ -125,14 +123,13 @@ def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Re
 def refuse_copy_at(place: str) -> None:
     """Raise ModelError if the ledger at a place is a copy of another site's.
 
-    For commands that touch folders of the site before they enter anything. Where no
-    ledger can be opened there is nothing to refuse yet.
+    For commands that touch folders of the site before they enter anything. Only a file
+    can be a copy; if there is none yet, there is nothing to refuse.
     """
-    with (
-        suppress(UsageError),
-        open_ledger(place, read_only=True) as ledger,
-        ledger.reading() as connection,
-    ):
+    file = file_of(place)
+    if file is None or not file.exists():
+        return
+    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
         refuse_copy(connection)
 
 
