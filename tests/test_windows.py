@@ -63,6 +63,26 @@ def test_truth_of_each_night(case):
     assert set(found["truth"]) <= set(TRUTHS)
 
 
+@pytest.mark.parametrize(
+    ("is_of_stays", "truths"),
+    [(False, ["censored", "none", "open"]), (True, ["censored"] * 3)],
+)
+def test_end_of_an_earlier_stay_says_nothing_of_the_next_one(is_of_stays, truths):
+    """A patient who is back waits for the end of this stay; a stay has one end."""
+    nights = ["2025-05-10", "2025-05-20", "2025-05-29"]
+    rows = pd.DataFrame(
+        {"night": pd.to_datetime(nights), "at": instants(nights), "unit": "p"}
+    )
+    events = pd.DataFrame({"unit": [], "time": instants([])})
+    ends = pd.DataFrame({"unit": "p", "time": instants(["2025-05-11 10:00"])})
+    known = Known(events, ends=ends, is_of_stays=is_of_stays)
+    complete = pd.Timestamp("2025-05-30")
+
+    found = with_truth(rows, known, Window(72.0), complete)
+
+    assert found["truth"].tolist() == truths
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A model whose contract states the zone and the columns of outcomes."""

@@ -7,7 +7,7 @@ of 23 or 25 hours moves its end on the clock and not its length.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -81,11 +81,14 @@ class Known:
         A line a case that is known without a time: `unit` and `name`.
     ends : DataFrame, optional
         A line a stay: `unit`, `time` of its end.
+    is_of_stays : bool
+        A unit is a stay. A patient who lies there after a stay has ended is in another.
     """
 
     events: pd.DataFrame
     without_time: pd.DataFrame | None = None
     ends: pd.DataFrame | None = None
+    is_of_stays: bool = False
 
     @property
     def units_without_time(self) -> list[str]:
@@ -98,7 +101,7 @@ class Known:
         if without_time is not None:
             without_time = without_time[without_time["name"].isin(names)]
         events = self.events[self.events["name"].isin(names)]
-        return Known(events, without_time, self.ends)
+        return replace(self, events=events, without_time=without_time)
 
 
 def with_truth(
@@ -146,7 +149,7 @@ def with_truth(
     if window.case_without_time:
         is_last = ~following["unit"].duplicated(keep="last")
         is_case_without_time = is_unknown & is_last & ~is_past & ~is_case
-    stay_end = _ends_of(following, known.ends)
+    stay_end = _ends_of(following, known)
     is_censored = (stay_end < end).fillna(False)
     is_over = end <= complete
     truth = np.select(
@@ -201,16 +204,17 @@ def _joined(
     )
 
 
-def _ends_of(rows: pd.DataFrame, ends: pd.DataFrame | None) -> pd.Series:
+def _ends_of(rows: pd.DataFrame, known: Known) -> pd.Series:
     """Return the end of the stay of each row; NaT where it is not known.
 
-    Of several stays it is the first that ended after the night began. Of a stay that
-    ended before, it is that end.
+    Of several stays of a patient it is the first that ended after the night began. If
+    all ended before, the patient is in a stay whose end is not known yet.
     """
+    ends = known.ends
     if ends is None or not len(ends):
         return pd.Series(pd.NaT, index=rows.index, dtype="datetime64[us]")
     lines = _in_order(ends).rename(columns={"event": "end"})
     later = _joined(rows, lines, "at", "end", "forward")["end"]
-    is_only = ~lines["unit"].duplicated(keep=False)
-    of_one_stay = lines[is_only].set_index("unit")["end"]
-    return later.fillna(rows["unit"].map(of_one_stay))
+    if not known.is_of_stays:
+        return later
+    return later.fillna(rows["unit"].map(lines.groupby("unit")["end"].last()))

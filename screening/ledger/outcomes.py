@@ -215,7 +215,7 @@ def enter_outcomes(
         if recorded.get(name) != events
     }
     n_withdrawn = _count_withdrawn(recorded, changed, accept_delivery)
-    known = _known(recorded | changed, clock)
+    known = _known(recorded | changed, clock, asked.by)
     before = None if last is None else last.complete
     table_reach = _reach_of(table, rows, known, asked, before, until, reach)
     complete = pd.Timestamp(table_reach.until)
@@ -480,7 +480,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
     complete = read_moment("complete", figures.complete or figures.as_of, clock)
     rows = with_truth(
         nights.rows_by(figures.by, clock),
-        _known(recorded, clock),
+        _known(recorded, clock, figures.by),
         window,
         pd.Timestamp(complete),
     )
@@ -801,7 +801,11 @@ def _moment_texts(
     return instants.astype(object).mask(are_days, days).fillna("")
 
 
-def _known(outcomes: Mapping[str, tuple[str, ...]], clock: Clock) -> Known:
+def _known(
+    outcomes: Mapping[str, tuple[str, ...]],
+    clock: Clock,
+    by: Literal["patient", "stay"],
+) -> Known:
     """Return what the facts of the trail state; those without a zone are local."""
     events = []
     without_time = []
@@ -819,6 +823,7 @@ def _known(outcomes: Mapping[str, tuple[str, ...]], clock: Clock) -> Known:
         events=_stated(events, clock),
         without_time=_stated(without_time, clock),
         ends=_stated(ends, clock),
+        is_of_stays=by == "stay",
     )
 
 
