@@ -17,6 +17,7 @@ from screening.store.model import save_model
 from screening.store.serialization import read_document
 
 NIGHT = "2026-03-03"
+NEXT_NIGHT = "2026-03-04"
 PAGE_FILE = f"verdicts-ward-a-{NIGHT}-0123456789ab.json"
 SITE = """
 [site]
@@ -112,6 +113,51 @@ def test_inbox_read_by_night(site):
     history = as_json("history", "--ledger", "l.db")
     run = next(run for run in history["runs"] if run["in_force"])
     assert run["verdicts"]["confirmed"] == 3
+
+
+def test_verdicts_on_lost_run_are_read_once_it_is_made_again(site):
+    """They wait in the folder; the next night catches up first and knows them."""
+    ids = flagged(site)
+    saved(site, ids[:3], PAGE_FILE)
+    shutil.rmtree(site / "runs" / "ward-a" / NIGHT)
+    waiting = as_json("review", "--site", "NIGHT.toml", code=5)
+    assert waiting["files"][0]["waits"]
+    assert (site / "inbox" / PAGE_FILE).exists()
+    same_patients = night_of_patients(60, seed=2).iloc[::-1]
+    written(same_patients, site / "in" / f"{NEXT_NIGHT}.csv")
+
+    answer = as_json("run", "NIGHT.toml", "--date", NEXT_NIGHT)
+
+    (line,) = answer["verdicts"]
+    assert line["new"] == 3
+    assert line["refused"] is None
+    assert names_in(site / "inbox" / "done") == {PAGE_FILE}
+    assert not names_in(site / "inbox" / "refused")
+    tonight = read_document(site / "runs" / "ward-a" / NEXT_NIGHT, "run")
+    assert tonight["counts"]["known"] == 3
+
+
+def test_verdicts_on_lost_run_of_tonight_are_read_after_it(site):
+    saved(site, flagged(site)[:2], PAGE_FILE)
+    shutil.rmtree(site / "runs" / "ward-a" / NIGHT)
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
+
+    (line,) = answer["verdicts"]
+    assert line["new"] == 2
+    assert line["refused"] is None
+
+
+def test_verdicts_on_run_lost_for_good_stay_in_the_folder(site):
+    """Beyond the nights that are caught up nothing is moved, and the remedy is said."""
+    saved(site, flagged(site)[:2], PAGE_FILE)
+    shutil.rmtree(site / "runs" / "ward-a" / NIGHT)
+    (site / "in" / f"{NIGHT}.csv").unlink()
+
+    answer = as_json("review", "--site", "NIGHT.toml", code=5)
+
+    assert "from a backup" in answer["files"][0]["refused"]
+    assert (site / "inbox" / PAGE_FILE).exists()
 
 
 def test_same_name_twice(site):

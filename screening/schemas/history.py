@@ -634,7 +634,8 @@ class VerdictsRead(Document):
     """Result of reading a file of verdicts in a site's folder.
 
     `superseded` verdicts are of cases that a corrected table no longer has. `refused`
-    says why the file could not be used.
+    says why the file could not be used. One that `waits` is still in the folder, until
+    the lost run directory of its night is made again.
     """
 
     file: str
@@ -646,6 +647,7 @@ class VerdictsRead(Document):
     disputed: int = 0
     superseded: int = 0
     refused: str | None = None
+    waits: bool = False
 
 
 class OutcomesRead(Document):

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.errors import ScreenError, UsageError, VerdictError, of_system
+from screening.errors import (
+    ModelError,
+    ScreenError,
+    UsageError,
+    VerdictError,
+    of_system,
+)
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
@@ -21,6 +27,7 @@ from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
 from screening.spelling import shown_series
 from screening.store.publishing import FILES
+from screening.store.serialization import read_run
 
 DONE = "done"
 REFUSED = "refused"
@@ -28,8 +35,17 @@ REFUSED = "refused"
 SETTLE_SECONDS = 60
 # Names of files that pages save; others may be called after a patient.
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
+_LOST = (
+    "the run directory of its night is lost, so this file stays in the folder: "
+    "screen run makes a night of the last catch_up days again and then reads it; of an "
+    "older night restore the directory from a backup"
+)
 # Longest part of a file's name that is kept where an ending or a number is added.
 _MAX_STEM = 100
+
+
+class _LostRun(UsageError):
+    """The run directory that a file of verdicts is about is lost."""
 
 
 def read_inbox(
@@ -38,7 +54,8 @@ def read_inbox(
     """Read every file of verdicts in a folder, each by the run that it names.
 
     A file that was read is moved to `done` below the folder, one that cannot be used to
-    `refused`, with the reason beside it. A file that is still being written is left.
+    `refused`, with the reason beside it. A file that is still being written is left,
+    and so is one whose run directory is lost: a night may make that again.
 
     Parameters
     ----------
@@ -52,6 +69,7 @@ def read_inbox(
     -------
     list of VerdictsRead
         One for each file that was moved or should have been, in the order of names.
+        One that is left until its run directory is made again is marked as `waits`.
 
     Raises
     ------
@@ -101,12 +119,15 @@ def _read_each(
             line = _read_one(network, ledger, file, name, token)
         except FileNotFoundError:
             continue  # whoever sent it has taken it away
+        except _LostRun as error:
+            line = VerdictsRead(file=name, refused=str(error), waits=True)
         except ScreenError as error:
             # Without its path: a file may be called after a patient.
             reason = str(error).replace("\n", "; ").replace(str(file), "it")
             line = VerdictsRead(file=name, refused=reason)
         try:
-            _put_away(file, line)
+            if not line.waits:
+                _put_away(file, line)
         except OSError as error:
             reason = f"it cannot be moved: {error.strerror}"
             line = VerdictsRead(file=name, refused=reason)
@@ -141,11 +162,23 @@ def _read_one(
             f"series {shown_series(series)} is not in {network.file.name}; read it with"
             " screen review RUN FILE"
         )
-    outcomes = review(network.out(series, night), file, ledger, series, token)
+    out = network.out(series, night)
+    if not _is_whole(out):
+        raise _LostRun(_LOST)
+    outcomes = review(out, file, ledger, series, token)
     line: dict[str, object] = {"file": name, "series": series, "night": night}
     for key in ("verdicts", "new", "changed", "disputed", "superseded"):
         line[key] = outcomes.get(key, 0)
     return VerdictsRead.from_dict(line)
+
+
+def _is_whole(out: Path) -> bool:
+    """Return True if a run directory can be read."""
+    try:
+        read_run(out)
+    except ModelError:
+        return False
+    return True
 
 
 def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:

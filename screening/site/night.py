@@ -350,9 +350,8 @@ def run_night(
             lambda _: _list_tasks(network, night, wishes, today, faults), minutes
         )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
-        scored = runner.run_all(
-            [of_series for of_series in tasks if of_series[0].series in names]
-        )
+        asked_for = [of_series for of_series in tasks if of_series[0].series in names]
+        scored, verdicts = _score_and_read(runner, asked_for, verdicts, minutes)
         document = _overview(network, night, chain(*tasks), scored, verdicts, strict)
         with open_ledger(network.ledger, make=True) as ledger:
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
@@ -365,6 +364,35 @@ def run_night(
             enter_site_night(ledger, _site_night(document, findings, began))
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
+
+
+def _score_and_read(
+    runner: _Runner,
+    tasks: Sequence[Sequence[SeriesTask]],
+    verdicts: list[VerdictsRead],
+    minutes: float,
+) -> tuple[dict[SeriesTask, SeriesNight], list[VerdictsRead]]:
+    """Score nights; return their lines, and what became of the files of verdicts.
+
+    Files that wait for a lost run directory are read once it is made again, before the
+    night itself where it is of an earlier one.
+    """
+
+    def read_waiting() -> list[VerdictsRead]:
+        read = [file for file in verdicts if not file.waits]
+        with open_ledger(runner.network.ledger, make=True) as ledger:
+            return read + inbox_of_night(runner.network, ledger)
+
+    scored: dict[SeriesTask, SeriesNight] = {}
+    if any(file.waits for file in verdicts):
+        late = [[task for task in of_series if task.late] for of_series in tasks]
+        scored = runner.catch_up(late)
+        verdicts = _patiently(lambda _: read_waiting(), minutes)
+        tasks = [[task for task in of_series if not task.late] for of_series in tasks]
+    scored |= runner.run_all(tasks)
+    if any(file.waits for file in verdicts):
+        verdicts = _patiently(lambda _: read_waiting(), minutes)
+    return scored, verdicts
 
 
 def _enter_merges(network: Network, ledger: Ledger) -> list[Reason]:
@@ -846,11 +874,22 @@ class _Runner:
         self, tasks: Sequence[Sequence[SeriesTask]]
     ) -> dict[SeriesTask, SeriesNight]:
         """Score all series in parallel, nights of each in order; return their lines."""
+        return self._in_parallel(self._run_series, tasks)
+
+    def catch_up(
+        self, tasks: Sequence[Sequence[SeriesTask]]
+    ) -> dict[SeriesTask, SeriesNight]:
+        """Score only missed nights; return their lines."""
+        return self._in_parallel(self._run_each, tasks)
+
+    def _in_parallel(
+        self,
+        run: Callable[[Sequence[SeriesTask]], dict[SeriesTask, SeriesNight]],
+        tasks: Sequence[Sequence[SeriesTask]],
+    ) -> dict[SeriesTask, SeriesNight]:
+        """Call `run` with the tasks of each series; return all lines."""
         # Each thread with the caller's settings, such as the form of log lines.
-        calls = [
-            delayed(copy_context().run)(self._run_series, of_series)
-            for of_series in tasks
-        ]
+        calls = [delayed(copy_context().run)(run, of_series) for of_series in tasks]
         try:
             results = Parallel(n_jobs=max(len(calls), 1), backend="threading")(calls)
         except BaseException:
@@ -869,13 +908,17 @@ class _Runner:
         except ScreenError as error:
             said = str(error)
             return {task: task.failed(2, said) for task in tasks}
-        lines = {task: task.settled_line() or self._run(task) for task in tasks}
+        lines = self._run_each(tasks)
         nights = {task.night for task in tasks}
         for night, fault in faults.items():
             if night not in nights:
                 earlier = replace(tonight, night=night, late=True, fault=fault)
                 lines[earlier] = earlier.failed(2, fault)
         return lines
+
+    def _run_each(self, tasks: Iterable[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
+        """Score nights in order; return their lines."""
+        return {task: task.settled_line() or self._run(task) for task in tasks}
 
     def _run(self, task: SeriesTask) -> SeriesNight:
         """Score one night; return its line."""
