@@ -101,6 +101,15 @@ def test_history_model_state(folder, tmp_path):
         pages[1].split()
     )
     assert "Fit for use? No: do not use it as it is." in pages[1]
+    # The approval is an event, and no other phase of the control charts.
+    assert "approved by <bdi>A. Weber</bdi>" in pages[1]
+    assert "approved by" not in pages[0]
+    answer = as_json("history", *ledger)
+    assert [each["by"] for each in answer["approvals"]] == ["A. Weber"]
+    control = answer["series"][0]["control"]
+    assert control
+    began = {phase["began"] for chart in control for phase in chart["phases"]}
+    assert began == {"first night"}
 
 
 def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):

@@ -224,6 +224,22 @@ def test_another_model_begins_a_new_phase_and_says_which_it_was(
     phases = control_charts(used, changes, promotions)[0].phases
     assert [phase.began for phase in phases] == began
     assert all(phase.centre is None and not phase.frozen for phase in phases)
+
+
+def test_approval_alone_begins_no_phase():
+    """An approved model is its draft; another threshold begins a phase all the same."""
+    models = ["draft", "approved", "revised", "good"]
+    used = [run(day, 10, models[(day - 1) // 5], "svm") for day in range(1, 21)]
+    changes = [SimpleNamespace(model_after="revised")]
+    approvals = [
+        SimpleNamespace(model_before="draft", model_after="approved"),
+        SimpleNamespace(model_before="revised", model_after="good"),
+    ]
+
+    phases = control_charts(used, changes, approvals=approvals)[0].phases
+
+    assert [phase.began for phase in phases] == ["first night", "threshold changed"]
+    assert [len(phase.points) for phase in phases] == [10, 10]
     assert control_charts([], []) == []
 
 

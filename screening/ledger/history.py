@@ -55,7 +55,12 @@ from screening.spelling import DIGITS, shown_series
 MIN_DIGITS = 4
 
 Change = TypeVar(
-    "Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement
+    "Change",
+    ThresholdChange,
+    Promotion,
+    documents.ModelApproved,
+    documents.Retraining,
+    documents.Retirement,
 )
 
 
@@ -87,8 +92,8 @@ def history(
     -------
     dict
         As `screen history --json` prints it: `runs`, one entry a run and revision,
-        oldest first; `series`; `threshold_changes`; `promotions`; `retrainings`;
-        `retirements`; `audit`.
+        oldest first; `series`; `threshold_changes`; `approvals`; `promotions`;
+        `retrainings`; `retirements`; `audit`.
 
     Raises
     ------
@@ -115,18 +120,20 @@ def history(
         key = None if series is None else find_series(connection, series)
         changes = _changes(connection, key, entries.ThresholdChosen, ThresholdChange)
         promotions = _changes(connection, key, entries.Promoted, Promotion)
+        approvals = _changes(connection, key, entries.Approved, documents.ModelApproved)
         runs: dict[int, NightRun] = {}
         facts = []
         for name in _by_first_night(connection, key):
             nights = _SeriesNights.read(connection, name)
             runs |= nights.runs
-            facts.append(nights.sum_up(connection, changes, promotions))
+            facts.append(nights.sum_up(connection, changes, promotions, approvals))
         if rates is not None:
             facts = [_with_rates(facts, rates)]
         document = documents.HistoryDocument(
             runs=[runs[entry] for entry in _in_order(runs)],
             series=facts,
             threshold_changes=changes,
+            approvals=approvals,
             promotions=promotions,
             retrainings=_changes(
                 connection, key, entries.Retrained, documents.Retraining
@@ -285,6 +292,7 @@ class _SeriesNights:
         connection: sa.Connection,
         changes: Sequence[ThresholdChange],
         promotions: Sequence[Promotion],
+        approvals: Sequence[documents.ModelApproved],
     ) -> documents.SeriesFacts:
         """Return the figures of the nights in force."""
         title = shown_series(self.series)
@@ -309,7 +317,7 @@ class _SeriesNights:
             last=runs[-1].night,
             workload=documents.Workload(**_per_night(runs)),
             drift=self._drift(connection, in_force),
-            control=control_charts(runs, changes, of_series),
+            control=control_charts(runs, changes, of_series, approvals),
             review_by=last.review_by,
             is_draft=last.is_draft,
             approval=last.approval,

@@ -18,6 +18,7 @@ from screening.schemas.history import (
     ControlPoint,
     DriftOver,
     Measure,
+    ModelApproved,
     NightRun,
     Phase,
     Promotion,
@@ -200,6 +201,7 @@ def control_charts(
     nights: Sequence[NightRun],
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion] = (),
+    approvals: Sequence[ModelApproved] = (),
 ) -> list[ControlChart]:
     """Return the control charts of a series that have anything to count.
 
@@ -210,8 +212,11 @@ def control_charts(
     changes : sequence of ThresholdChange
     promotions : sequence of Promotion
         Each begins a new phase, as does any other change of the model.
+    approvals : sequence of ModelApproved
+        An approved model has the machines and the threshold of its draft, so that its
+        nights stay in the phase of the draft.
     """
-    phases_of_nights = _split_by_model(nights, changes, promotions)
+    phases_of_nights = _split_by_model(nights, changes, promotions, approvals)
     charts = []
     for measure, count_night in _CHARTED_COUNTS.items():
         phases = [_phase(began, count_night, runs) for began, runs in phases_of_nights]
@@ -228,12 +233,20 @@ def _split_by_model(
     nights: Sequence[NightRun],
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
+    approvals: Sequence[ModelApproved],
 ) -> list[tuple[str, list[NightRun]]]:
     """Return the nights of each model in turn, with how its phase began."""
-    rethresholded = {change.model_after[:12] for change in changes}
-    promoted = {promotion.model_after[:12] for promotion in promotions}
+    drafts = {each.model_after[:12]: each.model_before[:12] for each in approvals}
+
+    def draft_of(model: str) -> str:
+        while model in drafts:
+            model = drafts[model]
+        return model
+
+    rethresholded = {draft_of(change.model_after[:12]) for change in changes}
+    promoted = {draft_of(promotion.model_after[:12]) for promotion in promotions}
     phases: list[tuple[str, list[NightRun]]] = []
-    for model, model_nights in groupby(nights, key=lambda night: night.model):
+    for model, model_nights in groupby(nights, key=lambda night: draft_of(night.model)):
         runs = list(model_nights)
         if not phases:
             began = "first night"

@@ -31,6 +31,7 @@ from screening.schemas.history import (
     JudgedShare,
     LabelledNights,
     Misses,
+    ModelApproved,
     NightRun,
     OutcomeFigures,
     Phase,
@@ -713,9 +714,13 @@ def _distance_limit(counts: ScoreCounts) -> float | None:
 
 def model_changes(
     history: HistoryDocument,
-) -> list[tuple[str, Promotion | Retraining | Retirement]]:
-    """Return promotions, retrainings and retirements with a word for each, in order."""
-    changes: list[tuple[str, Promotion | Retraining | Retirement]] = []
+) -> list[tuple[str, ModelApproved | Promotion | Retraining | Retirement]]:
+    """Return what became of models and series with a word for each, in order.
+
+    These are approvals, promotions, retrainings and retirements.
+    """
+    changes: list[tuple[str, ModelApproved | Promotion | Retraining | Retirement]] = []
+    changes += [("approved", change) for change in history.approvals]
     changes += [("promoted", change) for change in history.promotions]
     changes += [("trained again", change) for change in history.retrainings]
     changes += [("retired", change) for change in history.retirements]

@@ -516,6 +516,19 @@ class ThresholdChange(Document):
     recorded: str
 
 
+class ModelApproved(Document):
+    """An approval of a model; machines and threshold stay those of `model_before`."""
+
+    by: str
+    date: str
+    model_after: str
+    model_before: str
+    reason: str | None
+    series: str | None = None
+    entry: int
+    recorded: str
+
+
 class Promotion(Document):
     """A model made champion of a series, and the figures of its nights in shadow."""
 
@@ -566,6 +579,7 @@ class HistoryDocument(Document):
     runs: Sequence[NightRun]
     series: Sequence[SeriesFacts]
     threshold_changes: Sequence[ThresholdChange]
+    approvals: Sequence[ModelApproved] = ()
     promotions: Sequence[Promotion] = ()
     retrainings: Sequence[Retraining] = ()
     retirements: Sequence[Retirement] = ()
