@@ -842,3 +842,16 @@ def test_remedies_of_missing_table(again):
     after = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b")
     line = line_of(after, "ward-b")
     assert line["status"] == "given up"
+
+
+def test_many_unknown_keys_are_twenty_lines_and_a_count(tmp_path):
+    keys = "\n".join(f"key{number} = 1" for number in range(3000))
+    (tmp_path / "N.toml").write_text(f"[site]\n{keys}\n")
+
+    with pytest.raises(UsageError) as refusal:
+        read_network(tmp_path / "N.toml")
+
+    head, *lines = str(refusal.value).splitlines()
+    assert head.startswith("N.toml is wrong in 3000 places")
+    assert len(lines) == 21
+    assert lines[-1] == "  and 2,980 more"

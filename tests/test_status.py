@@ -110,6 +110,13 @@ PULSES = {
         False,
         "none since",
     ),
+    "a past month": (
+        [(20, 1, "m", {})],
+        at(20, 9),
+        {},
+        False,
+        "the last night was scored late; tonight's is missing",
+    ),
     "a shadow": (
         [(1, 1, "m", {}), (2, 2, "n", SHADOW)],
         at(2, 9),

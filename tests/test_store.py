@@ -32,6 +32,7 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.ledger.database import SETTINGS
 from screening.recipes.building import list_recipes
+from screening.store import serialization
 from screening.store.model import Model
 from screening.store.serialization import canonical, pack, read_document, unpack
 
@@ -217,6 +218,17 @@ def test_arrays_refused():
         pack({"a": objects})
     with pytest.raises(ValueError, match="finite"):
         pack({"a": np.array([np.nan])})
+
+
+def test_arrays_that_unpack_to_more_than_the_limit_are_refused(monkeypatch):
+    """The limit is of what is unpacked: a small file may hold large arrays."""
+    content = pack({"a": np.zeros(100_000)})
+    monkeypatch.setattr(serialization, "MAX_UNPACKED_BYTES", 900_000)
+    assert len(unpack(content)["a"]) == 100_000
+    monkeypatch.setattr(serialization, "MAX_UNPACKED_BYTES", 800_000)
+
+    with pytest.raises(ModelError, match=r"unpacks to 800,128 bytes.*from a backup"):
+        unpack(content)
 
 
 def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):

@@ -422,7 +422,7 @@ def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
     # A back-fill, or a wrong year, is recorded today and is an old night all the same:
     # a night is recorded on its own day or on the next.
     if due.since(last) > due.max_age + 2 * DAY:
-        return False, "last run was a late entry; no run for a newer date"
+        return False, "the last night was scored late; tonight's is missing"
     return True, ""
 
 

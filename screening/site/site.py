@@ -33,6 +33,8 @@ from screening.store.pages import PageFolder, parse_readers
 from screening.threads import available_cores
 
 MAX_BYTES = 16 << 20
+# Of the faults of a file; the others are counted.
+MAX_FAULTS_SHOWN = 20
 PLACEHOLDERS = ("date", "series")
 
 
@@ -392,7 +394,11 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     if faults:
         plural = "s" if len(faults) != 1 else ""
         head = f"{path.name} is wrong in {len(faults)} place{plural}:"
-        raise UsageError("\n  ".join([head, *faults]))
+        shown = faults[:MAX_FAULTS_SHOWN]
+        n_more = len(faults) - len(shown)
+        if n_more:
+            shown.append(f"and {n_more:,} more")
+        raise UsageError("\n  ".join([head, *shown]))
     return network
 
 

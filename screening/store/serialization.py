@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import platform
+import zipfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +32,8 @@ _REMEDY = {
 }
 _END = b"\n}\n"
 _MAX_DOCUMENT_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 1 << 30
+"""Largest size of a model's arrays in memory; no model comes near."""
 _DOCUMENTS: Mapping[str, type[Document]] = {
     "model": ModelDocument,
     "run": RunDocument,
@@ -198,16 +201,18 @@ def pack(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
 def unpack(content: bytes) -> dict[str, np.ndarray]:
     """Return the arrays that `pack` wrote; ModelError for anything else."""
     try:
+        _refuse_large(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = dict(archive)
             if not all(isinstance(value, np.ndarray) for value in arrays.values()):
                 raise ValueError("something else is in it")
-    except MemoryError:
+    except (MemoryError, ModelError):
         raise
     except Exception as error:
         # zip, zlib and numpy report damage by different errors.
         raise ModelError(
-            f"arrays.npz cannot be read ({type(error).__name__}); train the model again"
+            f"arrays.npz cannot be read ({type(error).__name__}); restore it from a "
+            "backup, or train the model again"
         ) from None
     broken = [name for name, value in arrays.items() if not _is_finite(value)]
     if broken:
@@ -215,6 +220,20 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
             f"arrays.npz has values that are not finite in {', '.join(sorted(broken))}"
         )
     return arrays
+
+
+def _refuse_large(content: bytes) -> None:
+    """Raise ModelError if arrays are larger once unpacked than any model's.
+
+    A zip archive reads no more of a member than the size that it states.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > MAX_UNPACKED_BYTES:
+        raise ModelError(
+            f"arrays.npz unpacks to {size:,} bytes, more than the "
+            f"{MAX_UNPACKED_BYTES:,} of any model; restore it from a backup"
+        )
 
 
 def _is_finite(value: np.ndarray) -> bool:
