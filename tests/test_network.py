@@ -16,6 +16,7 @@ from contextlib import suppress
 from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import as_json, screen
@@ -29,6 +30,7 @@ from screening.cli.logs import KEYS
 from screening.errors import UsageError
 from screening.ledger.entries import Night, stated
 from screening.report.page import render_overview
+from screening.schemas import reasons
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate
 from screening.schemas.history import OverviewDocument, SeriesNight
@@ -855,3 +857,21 @@ def test_many_unknown_keys_are_twenty_lines_and_a_count(tmp_path):
     assert head.startswith("N.toml is wrong in 3000 places")
     assert len(lines) == 21
     assert lines[-1] == "  and 2,980 more"
+
+
+def test_more_than_can_be_reviewed_offers_no_table_and_no_acknowledgement():
+    """Neither mends it: the remedy is another threshold."""
+    line = SimpleNamespace(night=NIGHT, series="ward")
+    network = SimpleNamespace(file=Path("N.toml"))
+    facts = {
+        "reviews": 30,
+        "patients": "",
+        "state": "flagged",
+        "capacity": "12 reviews",
+    }
+    over = reasons.OVER_CAPACITY(figure=30, threshold=12, **facts)
+    other = reasons.NO_ROWS()
+
+    assert "screen threshold MODEL --max-flag-rate" in over.remedy
+    assert night._remedies(network, line, [over]) == []
+    assert any("--replace" in each for each in night._remedies(network, line, [other]))

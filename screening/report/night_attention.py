@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from scipy.special import pdtrc
+
 from screening.report import format as fmt
 from screening.report.model_attention import (
     DAYS_A_YEAR,
@@ -30,6 +32,8 @@ MAX_QUIET_NIGHTS = 3
 MAX_CHANCE_OF_QUIET = 0.01
 # Of a row of nights beside the series' own, since it is looked at every night.
 MAX_CHANCE_OF_QUIET_OWN = 0.001
+MAX_CHANCE_OVER_CAPACITY = 0.001
+"""Chance of so many reviews where capacity is the mean, below which it is told."""
 MAX_COLUMNS_NAMED = 5
 MIN_PATIENTS_ALL_FLAGGED = 20
 """Smallest number of patients, of whom not all are likely to have the condition."""
@@ -206,10 +210,15 @@ def _reasons_of_values(run: RunDocument) -> Iterator[Reason]:
         )
 
 
+def _is_beyond_chance(reviews: int, capacity: int) -> bool:
+    """Return True if a night with `capacity` reviews on average hardly has so many."""
+    return bool(pdtrc(reviews - 1, capacity) < MAX_CHANCE_OVER_CAPACITY)
+
+
 def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
     """Yield that more are flagged than can be reviewed, or everybody."""
     capacity = run.model.stated.capacity
-    if capacity is not None and run.awaited > capacity:
+    if capacity is not None and _is_beyond_chance(run.awaited, capacity):
         is_waiting = run.awaited != run.to_review
         state = "wait for a review" if is_waiting else "flagged"
         patients = " patients" if run.unit == "patient" else ""

@@ -60,6 +60,9 @@ class ReasonKind:
     stands : bool
         Given on several nights in a row it is standing, and no longer alerts. False
         for reasons about other patients, or another table, each night.
+    settled_by_table : bool
+        Another table, or an acknowledgement, may settle it. False where only the model
+        can, such as by another threshold.
     grows : bool
         Standing or acknowledged, it alerts again once its figure has grown by half.
     """
@@ -72,6 +75,7 @@ class ReasonKind:
     stops: bool = False
     stands: bool = True
     grows: bool = False
+    settled_by_table: bool = True
 
     def __post_init__(self) -> None:
         if self.code in REASONS:
@@ -81,7 +85,7 @@ class ReasonKind:
     @property
     def is_of_table(self) -> bool:
         """Return True if another table of the night may end it."""
-        return self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
+        return self.settled_by_table and self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
 
     @property
     def can_be_acknowledged(self) -> bool:
@@ -504,9 +508,13 @@ CHANNELS_UNUSABLE = ReasonKind(
 OVER_CAPACITY = ReasonKind(
     code="over_capacity",
     words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",
-    remedy="Review from the top of the list, or choose a threshold by --max-flag-rate.",
-    when="more cases wait for a review than `capacity`",
+    remedy="Review from the top of the list; if it happens again, choose another "
+    "threshold: screen threshold MODEL --max-flag-rate SHARE.",
+    when="so many more cases wait for a review than `capacity` that chance brings it "
+    "on 1 night of 1,000 at most where `capacity` is the mean (Poisson); fewer are a "
+    "line of the page",
     arises_in=NIGHT,
+    settled_by_table=False,
 )
 FLAGS_UNEXPECTED = ReasonKind(
     code="flags_unexpected",
