@@ -356,3 +356,22 @@ def test_leave_out_classes(tmp_path):
         study_of(path, positive="4", leave_out=["4"])
     with pytest.raises(UsageError, match="`leave_out` 0, 1 leaves rows of one label"):
         study_of(path, positive="4", leave_out=["0", "1"])
+
+
+@pytest.mark.parametrize("text", ["NA", "n/a", "unknown", "?"])
+def test_label_that_means_missing_is_no_outcome(tmp_path, text):
+    """Rows whose outcome is unknown do not count as rows without the condition."""
+    path = classes_of(tmp_path, {"no": 60, "yes": 30, text: 10})
+
+    with pytest.raises(CohortError, match="often means missing"):
+        study_of(path, positive="yes")
+    assert study_of(path, positive="yes", leave_out=[text]).sample.n_rows == 90
+
+
+def test_label_none_is_an_outcome(tmp_path):
+    """`none` beside the classes to find is the class of the others."""
+    path = classes_of(tmp_path, {"none": 60, "sepsis": 30, "wound": 20})
+
+    study = study_of(path, positive="sepsis")
+
+    assert study.sample.n_rows == 110

@@ -48,9 +48,11 @@ MAX_SHOWN_ROWS = 5
 MAX_LABELS = 20
 MIN_LETTERS_OF_SLIP = 3
 REMEDY = (
-    "correct the cells, or name the label's values with `positive`, or `negative` in "
-    "the contract"
+    "correct the cells, or name the label's values with `positive`, or `negative` or "
+    "`leave_out` in the contract"
 )
+# Labels that say that the outcome is not known. "none" and "-" are outcomes.
+UNKNOWN = frozenset("na n/a n.a. #n/a nan null missing unknown unk n.d. nd ?".split())
 # Signs that are often typed by accident. Others, such as +, may be the whole
 # difference.
 ACCIDENTAL_SIGNS = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
@@ -259,7 +261,7 @@ def _misspelled(
 def refuse_slips(
     labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool
 ) -> list[str]:
-    """Refuse labels that few rows have, or that a typing error makes of another.
+    """Refuse labels that few rows have, that mean missing, or that are typing errors.
 
     Where a positive class is named among several values, the rare ones of the others
     belong to the rest and are not refused, unless a typing error may make them of
@@ -300,6 +302,9 @@ def refuse_slips(
     if not belong_to_rest:
         for text in unnamed:
             slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
+    for text in sorted(set(counts) - named):
+        if text.lower() in UNKNOWN:
+            slips[text] = "a text that often means missing, which is not an outcome"
     compared = set(counts) if all_told_apart else positive
     for text in _misspelled(counts, compared, named):
         slips.setdefault(
