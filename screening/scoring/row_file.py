@@ -252,9 +252,11 @@ class RowFile:
 
     def close(self) -> None:
         """Write what is left, and the end of the file."""
-        self._write_gathered()
-        if self._file is not None:
-            self._file.close()
+        try:
+            self._write_gathered()
+        finally:
+            if self._file is not None:
+                self._file.close()
 
 
 class ListedCopy:
