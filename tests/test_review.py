@@ -668,15 +668,16 @@ def test_key_that_stands_twice_is_refused(desk):
     assert "a key stands twice" in refused.stderr
 
 
-def test_id_of_a_verdict_in_another_writing_is_said(desk):
+def test_id_of_a_verdict_in_another_writing_is_said(desk, tmp_path):
     """An id that lost its zeros is told from one of another night, by its number."""
-    name = flagged_ids(desk)[0]
+    run, ledger = tmp_path / "run", ("--ledger", tmp_path / "screening.db")
+    night = ("--date", "2026-02-02", "--jobs", "1", *ledger)
+    screen("score", desk / "model", desk / "night.csv", "--out", run, *night)
+    name = read_document(run, "run")["cases"][0]["id"]
     verdicts = [{"id": f" {name.upper()}", "verdict": "ruled out"}]
-    file = verdict_file(desk / "run", verdicts, **REVIEWER)
+    file = verdict_file(run, verdicts, **REVIEWER)
 
-    refused = screen(
-        *("review", desk / "run", file, "--ledger", desk / "screening.db"), code=3
-    )
+    refused = screen("review", run, file, *ledger, code=3)
 
     assert "verdict 1: its id is one of this run's but for zeros" in refused.stderr
     assert name not in refused.stderr

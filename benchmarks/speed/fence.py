@@ -50,10 +50,12 @@ class Tree:
         self._n_outputs = 0
         self._cores = cores
         self._environment = os.environ | {
-            "PYTHONPATH": str(root),
+            "PYTHONPATH": os.pathsep.join([str(root), str(HERE.parent)]),
             "OMP_NUM_THREADS": "1",
         }
-        self._loops = self._start(HERE.parent / "fence_loops.py", pipe=True)
+        self._loops = self._start(
+            "-c", "from fence_loops import main; main()", pipe=True
+        )
 
     def _start(self, *words: object, pipe: bool = False) -> subprocess.Popen[str]:
         """Start Python with these words; its standard error is dropped."""
@@ -157,6 +159,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--only", default="", help="works whose name has this word")
     asked = parser.parse_args()
+    if not asked.other.is_dir():
+        print(f"skipped: there is no other checkout at {asked.other}")
+        return
     cores = {int(core) for core in asked.cores.split(",")}
     print(HEADER, flush=True)
     with tempfile.TemporaryDirectory() as folder:

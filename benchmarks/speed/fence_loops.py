@@ -166,7 +166,3 @@ def main() -> None:
         start = time.process_time()
         loop()
         print(time.process_time() - start, flush=True)
-
-
-if __name__ == "__main__":
-    main()
