@@ -273,7 +273,10 @@ def nights(model, tmp_path_factory):
         drawn = default_rng(n).integers(0, len(past), n)
         night = past.iloc[drawn].drop(columns="infected")
         ids = [f"{i:08d}" for i in range(n)]
-        night = night.assign(patient_id=ids)
+        # Rows that agree in everything would be listed as possibly one patient.
+        noise = default_rng(n).uniform(0, 0.01, n)
+        rates = pd.to_numeric(night["heart_rate_max"]) + noise
+        night = night.assign(patient_id=ids, heart_rate_max=rates.round(6))
         path = folder / f"{n}.csv"
         night.to_csv(path, index=False)
         runs[n] = score(model, path, folder / str(n), date="2026-03-01")
