@@ -25,6 +25,7 @@ from written_files import read_json, scores_in
 
 from screening import MaxFlagRate, save_model
 from screening.contract.contract import Contract
+from screening.ledger.merging import read_merges
 from screening.site.site import read_network
 
 ROOT = Path(__file__).parents[1]
@@ -247,12 +248,22 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
 
 def test_outcome_of_the_contract_is_read():
     """The lines on outcomes are a table of a contract."""
-    content = tomllib.loads(block('[cohort]\ntime_zone = "Europe/Berlin"'))
+    content = tomllib.loads(block("[cohort]"))
 
     contract = Contract.from_dict(content)
 
     assert contract.outcome.within == 72
     assert contract.outcome.time == "infected_at"
+
+
+def test_table_of_merged_numbers_is_read(tmp_path):
+    """The lines on merged numbers are a table that `ledger merge` enters."""
+    path = tmp_path / "merged.csv"
+    path.write_text(block("old,new,since"), encoding="utf-8")
+
+    (merge,) = read_merges(path)
+
+    assert (merge.old, merge.new) == ("00077370", "00081144")
 
 
 @pytest.mark.skipif(
