@@ -152,6 +152,16 @@ Night = Annotated[
 ]
 
 
+TimeZone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE",
+        help="Zone of times that state none, such as Europe/Berlin; by default "
+        "the contract's, else the host's.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class TimesOfNight:
     """Options that say when the table of a night was taken, and in which zone."""
@@ -164,14 +174,7 @@ class TimesOfNight:
             "by default the contract's, else the time of its file.",
         ),
     ] = None
-    time_zone: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE",
-            help="Zone of times that state none, such as Europe/Berlin; by default "
-            "the contract's, else the host's.",
-        ),
-    ] = None
+    time_zone: TimeZone = None
 
 
 AcceptDelivery = Annotated[

@@ -15,6 +15,7 @@ from screening.cli.options import (
     DatabaseOptions,
     LedgerHere,
     SeriesAsked,
+    TimeZone,
     in_data,
     in_output,
 )
@@ -121,14 +122,7 @@ class TimeOptions:
             "event.",
         ),
     ] = None
-    time_zone: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE",
-            help="Zone of times that state none, such as Europe/Berlin; by default "
-            "the contract's, else the host's.",
-        ),
-    ] = None
+    time_zone: TimeZone = None
     date_order: Annotated[
         Literal["dmy", "mdy"] | None,
         typer.Option(help="Order of dates that do not begin with the year."),

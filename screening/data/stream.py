@@ -365,8 +365,8 @@ class BlockReader:
         not_taken = _of_other_rows(needed, is_taken)
         unused_cells = self._unused_cells(rows, faults)
         unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
-        of_used = [(column, kind, mask & is_sound) for column, kind, mask in unused]
-        of_used += [(column, kind, mask & is_sound) for column, kind, mask in said]
+        noted = [*unused, *said]
+        of_used = [(column, kind, mask & is_sound) for column, kind, mask in noted]
         for column, kind, mask in of_used + not_taken:
             noted_rows = block.first_row + np.flatnonzero(mask)
             violations.add(piece.part.name, column, kind, noted_rows)
