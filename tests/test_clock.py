@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.clock.night import check_hour, hour_of_night
+from screening.clock.names import check_hour, check_zone
+from screening.clock.night import hour_of_night
 from screening.clock.reach import reach_of_events, reach_of_table
-from screening.clock.zone import Clock, check_zone, host_clock
+from screening.clock.zone import Clock, host_clock
 from screening.errors import CohortError, UsageError
 
 BERLIN = Clock("Europe/Berlin")

@@ -20,7 +20,7 @@ from screening.cli.options import (
     in_output,
 )
 from screening.cli.users import open_as_owner
-from screening.clock.zone import check_zone
+from screening.clock.names import check_zone
 from screening.contract.contract import hours_from
 from screening.errors import UsageError
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from screening.clock.names import is_hour
 from screening.clock.zone import Clock
 from screening.errors import CohortError
 from screening.schemas.run import TakenFrom
 
-HOUR_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 ONE_DAY = np.timedelta64(1, "D")
 
 
@@ -32,21 +31,6 @@ class NightHour:
 
     at: np.datetime64
     taken_from: TakenFrom
-
-
-def is_hour(text: str) -> bool:
-    """Return True for an hour of the day such as 06:00; other texts name a column."""
-    return HOUR_OF_DAY.fullmatch(text) is not None
-
-
-def check_hour(text: str) -> str:
-    """Return an hour or the name of a column; raise ValueError for a wrong hour."""
-    if re.fullmatch(r"\d{1,2}(:\d*)?", text) and not is_hour(text):
-        raise ValueError(
-            f"'{text}' is not an hour of the day; write one such as 06:00, or the name "
-            "of a column"
-        )
-    return text
 
 
 def hour_of_night(

@@ -11,11 +11,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from screening.clock.names import check_zone
 from screening.errors import UsageError
 
 MICROSECONDS = "datetime64[us]"
@@ -122,17 +123,6 @@ class Clock:
         if self.is_of_host:
             return f"{self.name}, the time zone of this host"
         return self.name
-
-
-def check_zone(name: str) -> str:
-    """Return the name of a time zone; raise ValueError for one that is not known."""
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"'{name}' is not a time zone; write one such as Europe/Berlin or UTC"
-        ) from None
-    return name
 
 
 def clock_of(name: str | None) -> Clock:

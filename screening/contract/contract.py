@@ -24,8 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from screening.clock.night import check_hour, is_hour
-from screening.clock.zone import Clock, check_zone, clock_of
+from screening.clock.names import check_hour, check_zone, is_hour
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
 from screening.io.date_formats import DateNumbers
@@ -676,11 +675,6 @@ class Contract(BaseModel):
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
         """Return a policy for feature `name`: its own, or the contract's."""
         return getattr(self.features[name], key) or getattr(self, key)
-
-    @property
-    def clock(self) -> Clock:
-        """Return the clock of the stated time zone, or that of this host."""
-        return clock_of(self.time_zone)
 
     def of_place(self, time_zone: str | None, hour: str | None) -> Contract:
         """Return the contract with the time zone and hour of a place, where stated."""

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from screening.clock.zone import clock_of
 from screening.contract.contract import Contract
 from screening.data.labels import positive_classes
 from screening.errors import UsageError
@@ -117,7 +118,8 @@ class Cohort:
         """Return the rows' days by the contract's clock, None without times."""
         if self.time is None:
             return None
-        return self.contract.clock.local(self.time).astype("datetime64[D]")
+        clock = clock_of(self.contract.time_zone)
+        return clock.local(self.time).astype("datetime64[D]")
 
     @property
     def names(self) -> list[str]:

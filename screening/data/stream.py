@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from screening.clock.zone import NAT, Clock
+from screening.clock.zone import NAT, Clock, clock_of
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
     TypedColumn,
@@ -685,7 +685,7 @@ class CohortStream:
             gates,
             to_score,
             hash_key,
-            contract.clock,
+            clock_of(contract.time_zone),
             bounds or {},
             ids or id_reader(contract),
         )

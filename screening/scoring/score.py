@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from screening.clock.zone import Clock, host_clock
+from screening.clock.zone import Clock, clock_of, host_clock
 from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
@@ -225,7 +225,7 @@ def score(
     """
     _refuse_options(shadow, ledger, accept_delivery=accept_delivery, replace=replace)
     contract = model.contract.of_place(time_zone, hour)
-    night = night_of_date(date, allow_future, contract.clock)
+    night = night_of_date(date, allow_future, clock_of(contract.time_zone))
     if isinstance(source, Database):
         source = source.of_night(night)
     series = series or model.contract.series

@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from screening.clock.night import check_hour
-from screening.clock.zone import Clock, check_zone, clock_of
+from screening.clock.names import check_hour, check_zone
+from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.io.database import Database

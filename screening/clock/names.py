@@ -1,0 +1,34 @@
+"""Names of time zones and hours of the day, as people write them."""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+HOUR_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+def check_zone(name: str) -> str:
+    """Return the name of a time zone; raise ValueError for one that is not known."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(
+            f"'{name}' is not a time zone; write one such as Europe/Berlin or UTC"
+        ) from None
+    return name
+
+
+def is_hour(text: str) -> bool:
+    """Return True for an hour of the day such as 06:00; other texts name a column."""
+    return HOUR_OF_DAY.fullmatch(text) is not None
+
+
+def check_hour(text: str) -> str:
+    """Return an hour or the name of a column; raise ValueError for a wrong hour."""
+    if re.fullmatch(r"\d{1,2}(:\d*)?", text) and not is_hour(text):
+        raise ValueError(
+            f"'{text}' is not an hour of the day; write one such as 06:00, or the name "
+            "of a column"
+        )
+    return text
