@@ -19,9 +19,11 @@ from numpy.testing import assert_array_equal
 from written_files import scores_in
 
 from screening import history, load_model, open_ledger, read_cohort, train
-from screening.errors import UsageError
+from screening.errors import CohortError, UsageError
 from screening.io.opening import digests
+from screening.ledger.entries import Retrained, stated
 from screening.ledger.history import compare_nights
+from screening.ledger.merging import NO_MERGES, Merge, Merges
 from screening.ledger.model_registry import (
     Judged,
     LastWord,
@@ -117,6 +119,29 @@ def test_retrain_again(ward, next_model):
     assert again == next_model
     assert "holds a model, which stays; give another --out" in refused
     assert (folder / "next" / "model.json").read_bytes() == before
+
+
+def test_retrain_command_ids_written_otherwise(ward, tmp_path):
+    """The command ends with 3, names row and remedy, and keeps the reason given."""
+    original, words = ward
+    folder = shutil.copytree(original, tmp_path / "ward")
+    screen("ledger", "moved", folder / "l.db", "--reason", "a test of its own")
+    past = pd.read_csv(folder / "past.csv", dtype=str)
+    past.loc[len(past)] = past.loc[0]
+    past.loc[len(past) - 1, "patient"] = spreadsheet_number(min(words))
+    path = written(past, tmp_path / "past.csv")
+    command = ["retrain", SERIES, folder / "m", path, "--ledger", folder / "l.db"]
+    command += ["--nights", folder / "in" / "{date}.csv", "--out", tmp_path / "next"]
+
+    refused = screen(*command, code=3).stderr
+    answer = as_json(*command, "--accept-delivery", "two wards share numbers")
+
+    assert f"column 'patient', row {len(past)}: ids of judged patients" in refused
+    assert "--accept-delivery" in refused
+    assert answer["verdicts"]["rewritten"] == 1
+    with open_ledger(folder / "l.db") as book, book.reading() as connection:
+        *_, entry = stated(connection, Retrained)
+    assert entry.facts.accepted == "two wards share numbers"
 
 
 def test_outcomes_go_before_verdicts(ward, tmp_path):
@@ -266,10 +291,14 @@ def word(
     return LastWord(name or NAMES[at], night, verdict, table)
 
 
-def cohort_of(champion, past, folder, *words: LastWord):
+def cohort_of(champion, past, folder, *words: LastWord, merges=NO_MERGES, reason=None):
     read = read_cohort(past, champion.contract, need_label=True)
     return retraining.judged_cohort(
-        champion, read, Judged(SERIES, words), str(folder / "{date}.csv")
+        champion,
+        read,
+        Judged(SERIES, words, merges),
+        str(folder / "{date}.csv"),
+        accept_delivery=reason,
     )
 
 
@@ -341,6 +370,86 @@ def test_retrain_row_counts_once(champion, folder, told, same, changed):
     assert (cohort.group is not None) == bool(shared)
     patients_of_rows = cohort.group if shared else cohort.id
     assert_array_equal(patients_of_rows, cohort.id)
+
+
+def spreadsheet_number(name):
+    """An id as a program writes it that took it for a number."""
+    return name.lstrip("0")
+
+
+def test_retrain_id_written_otherwise(champion, folder):
+    """Ids of the past that are judged ones but for zeros stop it, by row of the past.
+
+    Accepted with a reason they are other patients, and the model says how many.
+    """
+    rewritten = NIGHT.assign(patient=NIGHT["patient"].map(spreadsheet_number))
+    past = pd.concat([patients(), rewritten], ignore_index=True)
+    words = [word(folder, at, "ruled out") for at in (3, 5)]
+
+    with pytest.raises(CohortError) as refused:
+        cohort_of(champion, past, folder, *words)
+    accepted = cohort_of(champion, past, folder, *words, reason="another hospital")
+
+    assert "the past cohort, column 'patient', rows 244, 246: ids" in str(refused.value)
+    assert not any(name in str(refused.value) for name in NAMES)
+    assert accepted.facts.rewritten == 2
+    assert accepted.cohort.n_rows == len(past) + 2
+    notes = retraining.summary_sentences(accepted.facts)
+    assert any(note.startswith("the ids of 2 rows") for note in notes)
+
+
+def test_retrain_group_written_otherwise(champion, folder):
+    """The patient's id is compared too, where rows have ids of their own."""
+    rows = NIGHT.drop(columns="ill").assign(stay=[f"s{at}" for at in range(20)])
+    written(rows, folder / "2026-03-01.csv")
+    contract = champion.contract.with_roles(group="patient").model_copy(
+        update={"id": "stay"}
+    )
+    past = pd.concat([patients(), NIGHT.head(1)], ignore_index=True)
+    past["stay"] = [f"p{at}" for at in range(241)]
+    past.loc[240, "patient"] = spreadsheet_number(NAMES[0])
+    by_stay = replace(champion, contract=contract)
+
+    with pytest.raises(CohortError, match="column 'patient', row 241: ids of judged"):
+        cohort_of(by_stay, past, folder, word(folder, 0, "ruled out"))
+
+
+def test_retrain_ids_that_collide_in_the_past(champion, folder):
+    """Of ids that the past has in two writings only the whole one is compared."""
+    both = [NAMES[0], spreadsheet_number(NAMES[0])]
+    twice = pd.concat([NIGHT.head(1), NIGHT.head(1)]).assign(patient=both)
+    past = pd.concat([patients(), twice], ignore_index=True)
+
+    found = cohort_of(champion, past, folder, word(folder, 0, "ruled out"))
+
+    assert found.facts.already == 1
+    assert found.facts.rewritten == 0
+
+
+def test_retrain_merged_numbers(champion, folder):
+    """A patient whose numbers were merged counts once, or is on one side of each fold.
+
+    The same row under the old number is the same row; another one is in its group.
+    """
+    merges = Merges(
+        {
+            "OLD-0": Merge(1, "OLD-0", NAMES[0], "2026-02-01"),
+            "OLD-1": Merge(1, "OLD-1", NAMES[1], "2026-02-01"),
+        }
+    )
+    earlier = NIGHT.head(2).assign(patient=["OLD-0", "OLD-1"])
+    earlier.loc[1, "fever"] += 1
+    past = pd.concat([patients(), earlier], ignore_index=True)
+    words = [word(folder, at, "ruled out") for at in (0, 1)]
+
+    apart = cohort_of(champion, past, folder, *words)
+    found = cohort_of(champion, past, folder, *words, merges=merges)
+
+    assert apart.facts.already == 0
+    assert found.facts.already == 1
+    assert found.cohort.n_rows == len(past) + 1
+    assert (found.cohort.group == NAMES[1]).sum() == 2
+    assert set(found.cohort.id[found.cohort.group == NAMES[1]]) == {"OLD-1", NAMES[1]}
 
 
 def test_retrain_fixed_parameters(champion, folder):

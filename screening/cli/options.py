@@ -581,6 +581,13 @@ def day_from(option: str, text: str | None) -> datetime.date | None:
         raise UsageError(f"{option} {text}: write the day as YYYY-MM-DD") from None
 
 
+def reason_from(option: str, text: str | None) -> str | None:
+    """Return a reason; UsageError for one without words."""
+    if text is not None and not text.strip():
+        raise UsageError(f"{option}: say why in a few words, which are kept")
+    return text
+
+
 def bytes_from(text: str | None) -> int | None:
     """Read a size: `512M`, `2G`, a number of bytes."""
     if text is None:

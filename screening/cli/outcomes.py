@@ -18,6 +18,7 @@ from screening.cli.options import (
     TimeZone,
     in_data,
     in_output,
+    reason_from,
 )
 from screening.cli.users import open_as_owner
 from screening.clock.names import check_zone
@@ -204,7 +205,7 @@ def outcomes_command(
             time_zone=_zone(times.time_zone),
             date_order=times.date_order,
             reach=times.reach,
-            accept_delivery=_reason(accept_delivery),
+            accept_delivery=reason_from("--accept-delivery", accept_delivery),
             **outcome.given,
         )
         if missed is not None:
@@ -267,13 +268,6 @@ def _zone(name: str | None) -> str | None:
         return check_zone(name)
     except ValueError as error:
         raise UsageError(f"--time-zone {name}: {error}") from None
-
-
-def _reason(reason: str | None) -> str | None:
-    """Return a reason; UsageError for one without words."""
-    if reason is not None and not reason.strip():
-        raise UsageError("--accept-delivery: say why in a few words, which are kept")
-    return reason
 
 
 def _write_lines(ledger: Ledger, series: str, path: Path, lines: pd.DataFrame) -> None:

@@ -53,6 +53,7 @@ NOT_RECORDED = frozenset(
         "cluster",
         "ledger",
         "nights",
+        "accept_delivery",
     )
 )
 
@@ -642,6 +643,14 @@ def retrain_command(
     *,
     database: options.DatabaseOptions,
     ledger: LedgerHere = "screening.db",
+    accept_delivery: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Accept a cohort whose ids do not look like the nights'; give the "
+            "reason.",
+        ),
+    ] = None,
     review_by: Annotated[
         str | None,
         typer.Option(
@@ -665,6 +674,7 @@ def retrain_command(
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
     day = options.day_from("--review-by", review_by)
+    reason = options.reason_from("--accept-delivery", accept_delivery)
     # Before processes are started, which could not be ended by another user.
     act_as_owner(ledger)
     prepare_for_training(cohort, jobs, None)
@@ -688,7 +698,9 @@ def retrain_command(
             need_label=True,
             label_optional=champion.contract.label is None,
         )
-        learned = retraining.judged_cohort(champion, past, verdicts, nights)
+        learned = retraining.judged_cohort(
+            champion, past, verdicts, nights, accept_delivery=reason
+        )
         change = (verdicts.series, champion.digest)
         if is_there:
             # The same command again, such as after it was killed at its end.
@@ -712,7 +724,9 @@ def retrain_command(
                 _write(trained, folder, templates, signer)
                 # If publishing the model fails, the ledger has an entry without a
                 # model, and never a model without an entry.
-                entry = record_retraining(book, *change, trained.digest, learned.facts)
+                entry = record_retraining(
+                    book, *change, trained.digest, learned.facts, reason
+                )
     answer = {
         "model": str(out),
         "id": trained.id,

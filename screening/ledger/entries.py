@@ -295,12 +295,21 @@ class Promoted(ModelChange, kind="promote"):
 
 
 class Retrained(Facts, kind="retrain"):
-    """A model that was trained on verdicts; the champion stays."""
+    """A model that was trained on verdicts; the champion stays.
+
+    Parameters
+    ----------
+    series, champion, model : str
+    trained_on : TrainedOn
+    accepted : str, optional
+        Why ids of the past cohort are right that are judged ones but for the writing.
+    """
 
     series: str
     champion: str
     model: str
     trained_on: TrainedOn
+    accepted: str | None = None
 
 
 class Retired(Facts, kind="retire"):

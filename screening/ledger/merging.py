@@ -93,6 +93,9 @@ class Merges:
         return by_patient
 
 
+NO_MERGES = Merges()
+
+
 def merges_of(connection: sa.Connection) -> Merges:
     """Return the merges that the trail has in force."""
     by_old: dict[str, Merge] = {}

@@ -15,7 +15,7 @@ from screening.errors import UsageError
 from screening.ledger import entries, trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
 from screening.ledger.entries import Retired, Stated, append, stated
-from screening.ledger.merging import merges_of
+from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
@@ -280,10 +280,13 @@ class Judged(NamedTuple):
         Its key in the ledger.
     words : tuple of LastWord
         One a case, in order of nights.
+    merges : Merges
+        In force now.
     """
 
     series: str
     words: tuple[LastWord, ...]
+    merges: Merges = NO_MERGES
 
 
 def judged(ledger: Ledger, series: str, model: str) -> Judged:
@@ -307,17 +310,29 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         patient = merges.patient(row.case_id)
         words.pop(patient, None)
         words[patient] = LastWord(row.case_id, row.night, row.verdict, table)
-    return Judged(key, tuple(words.values()))
+    return Judged(key, tuple(words.values()), merges)
 
 
 def record_retraining(
-    ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn
+    ledger: Ledger,
+    series: str,
+    before: str,
+    after: str,
+    facts: TrainedOn,
+    accepted: str | None = None,
 ) -> Head:
-    """Enter that model `after` was trained on verdicts; `before` stays the champion."""
+    """Enter that model `after` was trained on verdicts; `before` stays the champion.
+
+    `accepted`: why ids of the past cohort were accepted.
+    """
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
         retrained = entries.Retrained(
-            series=series, champion=before, model=after, trained_on=facts
+            series=series,
+            champion=before,
+            model=after,
+            trained_on=facts,
+            accepted=accepted,
         )
         return append(connection, ledger.clock(), retrained)
 
@@ -331,6 +346,6 @@ def find_retraining(
     )
     with ledger.reading() as connection:
         for entry in stated(connection, entries.Retrained):
-            if entry.facts.to_dict() == retrained.to_dict():
+            if entry.facts.replace(accepted=None).to_dict() == retrained.to_dict():
                 return trail.head(connection, entry.entry)
     return None

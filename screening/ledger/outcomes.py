@@ -516,7 +516,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         )
     last_words += verdicts.values()
     in_order = sorted(last_words, key=lambda word: (word.night, word.case_id))
-    return Judged(key, tuple(in_order))
+    return Judged(key, tuple(in_order), merges)
 
 
 @dataclass(frozen=True)

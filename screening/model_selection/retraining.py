@@ -17,6 +17,12 @@ from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
 from screening.model_selection.fold_fits import Progress
+from screening.model_selection.judged_patients import (
+    count_rewritten,
+    match_past,
+    patients_of,
+    with_merged_patients,
+)
 from screening.model_selection.search import Parameters
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import (
@@ -66,7 +72,12 @@ class JudgedCohort:
 
 
 def judged_cohort(
-    champion: Model, past: Cohort, judged: Judged, pattern: str
+    champion: Model,
+    past: Cohort,
+    judged: Judged,
+    pattern: str,
+    *,
+    accept_delivery: str | None = None,
 ) -> JudgedCohort:
     """Add the judged rows to the past cohort.
 
@@ -81,11 +92,16 @@ def judged_cohort(
     judged : Judged
     pattern : str
         Path of the nights' tables, with `{date}` and optionally `{series}`.
+    accept_delivery : str, optional
+        Why ids of the past cohort are right that are ids of judged rows but for zeros
+        in front, blanks, dots or case.
 
     Raises
     ------
     UsageError
         If verdicts do not say what to learn, or patients cannot be identified.
+    CohortError
+        Ids of the past cohort are written otherwise than those of judged rows.
     """
     contract = champion.contract
     task = champion.document["task"]
@@ -112,7 +128,14 @@ def judged_cohort(
     if not nights:
         raise UsageError(_nothing_to_learn(series, left_out))
     after = concatenate([*nights.values()])
-    known = _match_past(past, after)
+    n_rewritten = count_rewritten(
+        past, after, champion.facts.training, accept_delivery is not None
+    )
+    numbers = {*patients_of(past), *patients_of(after)}
+    taken = patients_of(after)
+    past = with_merged_patients(past, judged.merges, numbers)
+    after = with_merged_patients(after, judged.merges, numbers)
+    known = match_past(past, after)
     is_case = labels_of(after) == label_of_verdict["confirmed"]
     is_past_case = np.isin(labels[known.row_in_past], positive)
     new = after.take(~known.in_past)
@@ -122,7 +145,7 @@ def judged_cohort(
         # No fold may split a patient with several rows.
         cohort = replace(cohort, group=cohort.id)
     n_cases = int(is_case[~known.in_past].sum())
-    by_outcome = _count_outcomes(judged.words, _patients(new))
+    by_outcome = _count_outcomes(judged.words, taken[~known.in_past])
     facts = TrainedOn(
         series=series,
         champion=champion.digest,
@@ -134,6 +157,7 @@ def judged_cohort(
         already=int(known.in_past.sum()),
         disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
         left_out=dict(sorted(left_out.items())),
+        rewritten=n_rewritten,
         **by_outcome,
     )
     # Without cases the past has no prevalence, and its contract names none.
@@ -210,38 +234,6 @@ def _nothing_to_learn(series: str, left_out: Counter[str]) -> str:
         f"{count} left out: {reason}" for reason, count in sorted(left_out.items())
     ]
     return f"{message} ({'; '.join(reasons)})" if reasons else message
-
-
-@dataclass(frozen=True)
-class _Match:
-    """Judged rows that are in the past cohort.
-
-    Parameters
-    ----------
-    in_past : bool ndarray of shape (n_judged,)
-    row_in_past : int ndarray of shape (n_in_past,)
-        Row in the past cohort of each of these.
-    """
-
-    in_past: np.ndarray
-    row_in_past: np.ndarray
-
-
-def _match_past(past: Cohort, after: Cohort) -> _Match:
-    """Find judged rows in the past cohort by patient and all values.
-
-    Where one row of each unit is used, by the unit.
-    """
-    if past.contract.per_unit is not None:
-        past_hashes = past.id
-        hashes = after.id
-    else:
-        past_hashes = _hash_patients_and_values(past)
-        hashes = _hash_patients_and_values(after)
-    row_of_hash = {row_hash: row for row, row_hash in enumerate(past_hashes)}
-    in_past = pd.Index(hashes).isin(past_hashes)
-    rows = [row_of_hash[row_hash] for row_hash in hashes[in_past]]
-    return _Match(in_past, np.array(rows, int))
 
 
 def retrained(
@@ -340,6 +332,12 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
             f"{facts.already} judged rows stand in the past cohort too and count once, "
             f"by its label; on {facts.disagreeing} the verdict says something else"
         )
+    if facts.rewritten:
+        notes.append(
+            f"the ids of {facts.rewritten} rows of the past cohort are those of judged "
+            "rows but for zeros in front, blanks, dots or case; they were accepted as "
+            "other patients"
+        )
     for reason, count in facts.left_out.items():
         notes.append(f"{count} verdicts left out: {reason}")
     return notes
@@ -392,7 +390,7 @@ class _NightTable:
         left_out: Counter[str],
     ) -> Cohort | None:
         """Return the judged rows of a night with labels; None if there are none."""
-        patients = _patients(night)
+        patients = patients_of(night)
         n_rows_of = Counter(patients.tolist())
         label_of_patient = {}
         for verdict in verdicts:
@@ -409,20 +407,9 @@ class _NightTable:
         ids = rows.id
         if not self.champion.contract.id:
             ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
-        labels = [label_of_patient[name] for name in _patients(rows)]
+        labels = [label_of_patient[name] for name in patients_of(rows)]
         label = np.array(labels, object)
         return replace(rows, id=ids, label=label, display=None)
-
-
-def _patients(cohort: Cohort) -> np.ndarray:
-    """Return the patient of each row, as the ledger names it, (n_rows,)."""
-    return cohort.id if cohort.group is None else cohort.group
-
-
-def _hash_patients_and_values(cohort: Cohort) -> np.ndarray:
-    """Return a hash of each row's patient and values, (n_rows,)."""
-    table = cohort.features.assign(**{"": _patients(cohort)})
-    return pd.util.hash_pandas_object(table, index=False).to_numpy()
 
 
 def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:

@@ -100,7 +100,9 @@ class TrainedOn(Document):
     the cohort's label; on `disagreeing` of them the verdict differs from it. Of the
     rows taken, `by_outcome` have what became of the patient as their label, flagged or
     not, which `contradicted` verdicts had otherwise; `flagged_without_event` of these
-    were flagged, so that a treatment may have prevented the event.
+    were flagged, so that a treatment may have prevented the event. `rewritten` counts
+    rows of the past cohort whose ids are judged ones but for the writing, and which
+    somebody accepted as other patients.
     """
 
     series: str
@@ -116,6 +118,7 @@ class TrainedOn(Document):
     by_outcome: int = 0
     flagged_without_event: int = 0
     contradicted: int = 0
+    rewritten: int = 0
 
     @property
     def taken(self) -> int:

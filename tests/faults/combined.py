@@ -11,7 +11,6 @@ from numpy.random import default_rng
 
 from screening.io.opening import READERS
 from screening.recipes.building import list_recipes
-from screening.scoring.exports import FORMS
 
 N_ROWS = 240
 N_NIGHT = 60
@@ -285,16 +284,3 @@ def written(table: pd.DataFrame, folder: Path, stem: str, suffix: str) -> Path:
 SUFFIXES = {"ExcelFile": ".xlsx", "ParquetFile": ".parquet"}
 SUFFIXES |= {"ArrowFile": ".feather", "CsvFile": ".csv"}
 FORMATS = [SUFFIXES[reader.__name__] for reader in READERS]
-EXPORTS = [form for form in FORMS if form not in ("nifti", "dicom-seg")]
-FOLLOWING = [
-    "explain",
-    "threshold",
-    "validate",
-    "recalibrate",
-    "history",
-    "outcomes",
-    "report",
-    "again",
-    "forget",
-    *(f"export {form}" for form in EXPORTS),
-]

@@ -11,17 +11,14 @@ from functools import cache
 import pandas as pd
 import pytest
 from allpairspy import AllPairs
-from typer.testing import CliRunner
 
 from faults.amounts import LONG, attempts
 from faults.combined import (
     BESIDE,
-    FOLLOWING,
     FORMATS,
     N_NIGHT,
     NIGHT,
     NIGHTS,
-    OPTIONS,
     POINTS,
     RULES,
     TABLES,
@@ -30,14 +27,21 @@ from faults.combined import (
     roles_of,
     written,
 )
-from screening.cli import app
+from faults.following import (
+    ACTIONS,
+    FOLLOWING,
+    IN_EVERY_CASE,
+    SERIES,
+    UNPAIRED,
+    Scored,
+    run,
+)
+from screening.cli import COMMANDS
 from screening.store.serialization import read_document
 
 # Cases of a test, so that processes can share them.
 CHUNK = 10
 N_QUICK = 100
-# Done; usage, contract and model refused; done, but wants attention.
-DOCUMENTED = {0, 2, 3, 4, 5}
 
 
 @cache
@@ -50,20 +54,9 @@ def cases():
         [*BESIDE],
         FORMATS,
         [*NIGHTS],
-        FOLLOWING,
+        [*FOLLOWING],
     ]
     return [tuple(pairs) for pairs in AllPairs(parameters)]
-
-
-def run(*words):
-    """Run a command; its exit code is a documented one, and it ends in no traceback."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    cause = result.exception
-    is_exit = cause is None or isinstance(cause, SystemExit)
-    assert is_exit, f"{' '.join(map(str, words))}: {cause!r}"
-    assert result.exit_code in DOCUMENTED, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.exit_code
 
 
 def check_run(directory, table):
@@ -81,41 +74,6 @@ def check_run(directory, table):
     assert (directory / "report.html").read_text().rstrip().endswith("</html>")
 
 
-def follow(command, folder, table, past, other):
-    """Run a command on the model and the night of a folder."""
-    model, night = folder / "model", folder / "run"
-    ledger = ["--ledger", folder / "ledger.db"]
-    first = next(iter(table.id), "P200000")
-    name, _, form = command.partition(" ")
-    if name == "export":
-        out = folder / f"out.{form}"
-        source = model if form == "model-card" else night
-        options = OPTIONS.get(form, ())
-        run("export", source, "--to", form, "--out", out, *options, *ledger)
-    elif name in ("validate", "recalibrate"):
-        more = ["--recalibrate"] if name == "recalibrate" else []
-        out = folder / "elsewhere"
-        run("validate", model, other, "--label", "label", "--out", out, *more)
-    elif name == "again":
-        out = folder / "again"
-        later = ["--date", "2026-03-02", "--jobs", "1"]
-        run("score", model, past, "--out", out, *later, *ledger)
-    elif name == "outcomes":
-        events = pd.DataFrame({"id": table.id[::7], "at": "2026-03-01 10:00"})
-        path = written(events, folder, "events", ".csv")
-        columns = ["--id", "id", "--time", "at", "--within", "72h"]
-        run("outcomes", path, *columns, *ledger, "--as-of", "2026-03-09")
-    else:
-        words = {
-            "explain": [night, first, "--out", folder / "case.html", *ledger],
-            "threshold": [model, "--max-flag-rate", "0.2", "--reason", "capacity"],
-            "history": ["--verify", "--out", folder / "history.html", *ledger],
-            "report": [night],
-            "forget": [first, "--reason", "asked", *ledger],
-        }
-        run(name, *words[name])
-
-
 def check_case(case, folder):
     """Train, score, score again and follow, with what one case combines."""
     recipe, table_name, rule, beside, suffix, night_name, following = case
@@ -123,16 +81,17 @@ def check_case(case, folder):
     night = NIGHTS[night_name](TABLES[table_name](2).iloc[:N_NIGHT].copy())
     night = night.drop(columns="label")
     past_path = written(past, folder, "past", suffix)
-    night_path = written(night, folder, "night", suffix)
+    night_path = written(night, folder, NIGHT, suffix)
     other_path = written(TABLES[table_name](3), folder, "other", suffix)
     method = recipe
     if recipe == "points":
         method = folder / "points.toml"
         method.write_text(POINTS)
+    roles = roles_of(past, recipe)
     code = run(
         "train",
         past_path,
-        *roles_of(past, recipe),
+        *roles,
         "--recipe",
         method,
         *RULES[rule],
@@ -145,6 +104,7 @@ def check_case(case, folder):
         assert not (folder / "model").exists()
         return
     scored = ["score", folder / "model", night_path, "--date", NIGHT, "--jobs", "1"]
+    scored += ["--series", SERIES]
     ledger = ["--ledger", folder / "ledger.db"]
     code = run(*scored, "--out", folder / "run", *ledger)
     if code not in (0, 5):
@@ -157,7 +117,10 @@ def check_case(case, folder):
     assert again == code
     for name in ("scores.parquet", "flagged.csv"):
         assert filecmp.cmp(folder / "run" / name, twice / name, False), name
-    follow(following, folder, night, past_path, other_path)
+    FOLLOWING[following](
+        Scored(folder, roles, night, past_path, night_path, other_path)
+    )
+    run("history", "--verify", *ledger, allowed={0, 5})
 
 
 @pytest.mark.parametrize("chunk", range(1 if LONG else N_QUICK // CHUNK))
@@ -179,3 +142,13 @@ def test_pairs_are_all_there():
     found = {case[:2] for case in cases()}
 
     assert found == {(recipe, table) for recipe in recipes() for table in TABLES}
+
+
+def test_commands_are_all_there():
+    """Each command is in every case, follows a night, or needs no pair for a reason."""
+    following = {name.partition(" ")[0] for name in FOLLOWING}
+
+    assert set(COMMANDS) == following | IN_EVERY_CASE | set(UNPAIRED)
+    assert following.isdisjoint(UNPAIRED)
+    assert all(UNPAIRED.values())
+    assert set(ACTIONS) <= set(FOLLOWING)
