@@ -25,7 +25,7 @@ from written_files import read_json, scores_in
 
 from screening import MaxFlagRate, save_model
 from screening.contract.contract import Contract
-from screening.ledger.merging import read_merges
+from screening.ledger.merge_tables import read_merges
 from screening.site.site import read_network
 
 ROOT = Path(__file__).parents[1]

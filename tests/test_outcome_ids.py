@@ -13,8 +13,9 @@ from screening.contract.contract import Contract, OutcomeDefinition
 from screening.errors import CohortError
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
+from screening.ledger.outcome_entries import last_figures, reasons_of_outcomes
 from screening.ledger.outcome_ids import compared_with_earlier
-from screening.ledger.outcomes import enter_outcomes, last_figures, reasons_of_outcomes
+from screening.ledger.outcomes import enter_outcomes
 from screening.schemas.history import PatientsOfTable
 
 WINDOW = {"id": "patient", "time": "when", "within": 72.0}

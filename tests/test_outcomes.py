@@ -21,7 +21,8 @@ from screening.clock.zone import Clock
 from screening.contract.contract import Contract, OutcomeDefinition
 from screening.data.outcome_table import OutcomeColumns, read_outcomes
 from screening.errors import CohortError, UsageError
-from screening.ledger.outcomes import _Nights, reasons_of_outcomes
+from screening.ledger.outcome_entries import reasons_of_outcomes
+from screening.ledger.outcomes import _Nights
 from screening.metrics.outcomes import (
     detected_events,
     lead_time,

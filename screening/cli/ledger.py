@@ -100,8 +100,9 @@ def history_command(
             series,
             verify=trail.verify or trail.head is not None,
             printed=trail.head,
-            rates=rates,
         )
+        if rates is not None:
+            document = _with_rates(document, rates)
         answer = dict(document) if as_json else _lines(document)
         if beside is not None and series is not None:
             compared = compare_nights(book, series, beside)
@@ -109,6 +110,12 @@ def history_command(
     if out is not None:
         _write_history(document, out)
     print_answer(answer, as_json)
+
+
+def _with_rates(document: dict[str, object], rates: str) -> dict[str, object]:
+    from screening.ledger.rates import with_rates
+
+    return with_rates(document, rates)
 
 
 def _refuse_without_series(beside: str | None, rates: str | None) -> None:
@@ -440,7 +447,7 @@ def _read_statuses(
     from screening.ledger import register
     from screening.ledger import status as states
     from screening.ledger.database import open_ledger
-    from screening.ledger.site_nights import last_site_night
+    from screening.ledger.site_entries import last_site_night
     from screening.ledger.verifying import refuse_older
     from screening.schemas.history import SeriesStatus
 
@@ -775,7 +782,7 @@ def _rebuild(place: str) -> dict[str, object]:
 
 def _merge(table: str, ledger: str) -> dict[str, object]:
     """Enter merged numbers of patients; return the answer."""
-    from screening.ledger.merging import merge_numbers
+    from screening.ledger.merge_tables import merge_numbers
 
     with open_as_owner(ledger) as book:
         return {"merges": merge_numbers(book, table)}

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from screening.data.monthly_counts import read_monthly_counts
 from screening.errors import UsageError
-from screening.io.opening import Readable
 from screening.ledger import entries, trail, verifying
+from screening.ledger.current_runs import current_runs
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
 from screening.ledger.entries import Night
 from screening.ledger.merging import Merges, merges_of
@@ -29,8 +28,7 @@ from screening.ledger.model_registry import (
     find_series,
     in_shadow,
 )
-from screening.ledger.nights import current_runs
-from screening.ledger.outcomes import last_figures
+from screening.ledger.outcome_entries import last_figures
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.metrics.control import (
     EARLIER_NIGHTS,
@@ -38,7 +36,6 @@ from screening.metrics.control import (
     control_charts,
     drift_over,
 )
-from screening.metrics.outcomes import before_and_after
 from screening.metrics.reviews import count_verdicts, judged_share, review_figures
 from screening.schemas import history as documents
 from screening.schemas.history import (
@@ -70,7 +67,6 @@ def history(
     *,
     verify: bool = False,
     printed: str | None = None,
-    rates: Readable | None = None,
 ) -> dict[str, object]:
     """Return every run and the figures of each series, without shadows and patients.
 
@@ -84,9 +80,6 @@ def history(
         Verify the audit trail from its first entry before.
     printed : str, optional
         With `verify`: a head printed on a report, which the trail must contain.
-    rates : path, URL, Database, or a pandas, polars or Arrow table, optional
-        Of one series: monthly counts of outcomes and interventions before and after its
-        first night (`data.monthly_counts`).
 
     Returns
     -------
@@ -99,10 +92,6 @@ def history(
     ------
     Unchained
         With `verify`, naming the first entry that is not as it was written.
-    UsageError
-        With `rates`: the ledger has several series, or none.
-    CohortError
-        The table of `rates` cannot be read.
 
     Examples
     --------
@@ -127,8 +116,6 @@ def history(
             nights = _SeriesNights.read(connection, name)
             runs |= nights.runs
             facts.append(nights.sum_up(connection, changes, promotions, approvals))
-        if rates is not None:
-            facts = [_with_rates(facts, rates)]
         document = documents.HistoryDocument(
             runs=[runs[entry] for entry in _in_order(runs)],
             series=facts,
@@ -149,20 +136,6 @@ def history(
             ),
         )
     return document.to_dict()
-
-
-def _with_rates(
-    series: Sequence[documents.SeriesFacts], rates: Readable
-) -> documents.SeriesFacts:
-    """Return the figures of one series with monthly rates before and after."""
-    if len(series) != 1 or series[0].first is None:
-        raise UsageError(
-            "monthly counts are of one series that has nights: name it",
-            parameters=["series"],
-        )
-    counts = read_monthly_counts(rates)
-    before_after = before_and_after(counts, series[0].first)
-    return series[0].replace(before_after=before_after)
 
 
 def _by_first_night(connection: sa.Connection, series: str | None) -> Sequence[str]:

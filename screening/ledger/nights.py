@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from screening.errors import CohortError, UsageError
 from screening.identity.table import Patients
 from screening.ledger import model_registry, register, trail
+from screening.ledger.current_runs import current_runs, of_role
 from screening.ledger.database import (
     ARTEFACTS,
     CASES,
@@ -620,29 +621,6 @@ def audit_sample(n_waiting: int, key: str, max_drawn: int) -> set[int]:
     seed = int(hashlib.sha256(key.encode()).hexdigest(), 16)
     rng = np.random.default_rng([seed, n_waiting])
     return set(rng.permutation(n_waiting)[:max_drawn].tolist())
-
-
-def of_role(shadow_model: str | None) -> Any:
-    """Return the condition that a run is the champion's, or in shadow by a model."""
-    if shadow_model is None:
-        return ~RUNS.c.shadow
-    return RUNS.c.shadow & (RUNS.c.model == shadow_model)
-
-
-def current_runs(
-    series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
-) -> sa.Select[Any]:
-    """Return the last run of each night of a series, in order of nights.
-
-    `shadow_model`: of its nights in shadow by this model instead.
-    """
-    runs = RUNS.c
-    last = (
-        sa.select(sa.func.max(runs.entry))
-        .where(runs.series == series, of_role(shadow_model), *when)
-        .group_by(runs.night)
-    )
-    return sa.select(RUNS).where(runs.entry.in_(last)).order_by(runs.night)
 
 
 def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]:

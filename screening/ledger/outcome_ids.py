@@ -18,9 +18,8 @@ from screening.identity.hashes import keyed_hashes, series_key
 from screening.identity.reduced import find_exponents, reduced_forms
 from screening.identity.table import BUT_FOR, colliding
 from screening.ledger.entries import patient_name
-from screening.schemas.base import Reason
 from screening.schemas.history import PatientsOfTable
-from screening.schemas.reasons import ACCEPT_OUTCOMES, OUTCOMES_OF_UNKNOWN
+from screening.schemas.reasons import ACCEPT_OUTCOMES
 from screening.spelling import first_of
 
 # Rows that a message names.
@@ -144,20 +143,3 @@ def compared_with_earlier(
         usual_unknown=largest.unknown,
         grown=bool(chance < ALPHA),
     )
-
-
-def reasons_of_patients(table: PatientsOfTable | None) -> list[Reason]:
-    """Return why the patients of a table of outcomes need attention."""
-    if table is None or not table.grown:
-        return []
-    assert table.usual_patients is not None, "it has grown since"
-    assert table.usual_unknown is not None, "it has grown since"
-    reason = OUTCOMES_OF_UNKNOWN(
-        figure=table.unknown / table.patients,
-        threshold=table.usual_unknown / table.usual_patients,
-        unknown=table.unknown,
-        patients=table.patients,
-        usual_unknown=table.usual_unknown,
-        usual_patients=table.usual_patients,
-    )
-    return [reason]

@@ -33,7 +33,8 @@ from screening.errors import CohortError, ModelError, UsageError
 from screening.io.arrow_files import parquet_file
 from screening.io.opening import Readable
 from screening.ledger import register, trail
-from screening.ledger.database import ARTEFACTS, PARTS, REVIEWS, TRAIL, Ledger
+from screening.ledger.current_runs import current_runs
+from screening.ledger.database import ARTEFACTS, REVIEWS, TRAIL, Ledger
 from screening.ledger.entries import (
     Outcomes,
     append,
@@ -42,11 +43,14 @@ from screening.ledger.entries import (
 )
 from screening.ledger.merging import Merges, merges_of
 from screening.ledger.model_registry import Judged, LastWord, find_series, judged
-from screening.ledger.nights import current_runs
+from screening.ledger.outcome_entries import (
+    last_figures,
+    outcome_entries,
+    outcome_numbers,
+)
 from screening.ledger.outcome_ids import (
     TableIds,
     compared_with_earlier,
-    reasons_of_patients,
 )
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import ordered_verdicts
@@ -56,19 +60,17 @@ from screening.metrics.outcomes import (
     outcome_figures,
     texts_of_class,
 )
-from screening.schemas.base import Estimate, Reason
+from screening.schemas.base import Estimate
 from screening.schemas.history import (
     OutcomeFigures,
     PatientsOfTable,
     SensitivityAndPpv,
 )
 from screening.schemas.model import CohortDeclaration
-from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
 from screening.store.model import SUBGROUP
 from screening.store.serialization import read_run
 
-MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
 # A table may take so many cases away, however few there are.
 FEWEST_WITHDRAWN = 2
 # What the trail states for a case without a time, and before the end of a stay.
@@ -440,16 +442,6 @@ def _is_other_event(
     return is_event & ~lines["name"].isin(events)
 
 
-def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
-    """Return the figures of the last entry of outcomes of a series; None without."""
-    numbers = _entry_numbers(series)
-    newest = connection.scalar(sa.select(sa.func.max(numbers.c.number)))
-    if newest is None:
-        return None
-    ((_, facts, _),) = _entries(connection, TRAIL.c.number == newest)
-    return facts.figures
-
-
 def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
     """Return for every case what became of it or, where that is open, its last verdict.
 
@@ -540,29 +532,6 @@ class _Asked:
     by: Literal["patient", "stay"]
     clock: Clock
     date_order: str | None
-
-
-def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
-    """Return why nights that were judged by outcomes need attention."""
-    reasons: list[Reason] = []
-    if figures is None:
-        return reasons
-    # Where patients are lost the figures say nothing of the model.
-    if lost := reasons_of_patients(figures.table):
-        return lost
-    if figures.seen is None:
-        return reasons
-    for name in figures.below:
-        seen: Estimate = getattr(figures.seen, name)
-        promised: Estimate = getattr(figures.promised, name)
-        reason = OUTCOMES_BELOW(
-            measure=MEASURES[name],
-            seen=f"{seen.value:.0%}",
-            promised=f"{promised.value:.0%}",
-            nights=f"{figures.seen_nights} nights",
-        )
-        reasons.append(reason)
-    return reasons
 
 
 @dataclass(frozen=True)
@@ -895,7 +864,7 @@ def _earlier_tables(connection: sa.Connection, series: str) -> _EarlierTables:
     """Return what the tables of outcomes entered before tell of the next one."""
     accepted: set[str] = set()
     counted = []
-    numbers = sa.select(_entry_numbers(series).c.number)
+    numbers = sa.select(outcome_numbers(series).c.number)
     for entry in trail.entries(connection, TRAIL.c.number.in_(numbers)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, Outcomes), "they were chosen by their kind"
@@ -917,8 +886,8 @@ def _known_outcomes(
     """
     before: dict[str, tuple[str, ...]] = {}
     since: dict[str, tuple[str, ...]] = {}
-    numbers = sa.select(_entry_numbers(series).c.number)
-    for number, _, parts in _entries(connection, TRAIL.c.number.in_(numbers)):
+    numbers = sa.select(outcome_numbers(series).c.number)
+    for number, _, parts in outcome_entries(connection, TRAIL.c.number.in_(numbers)):
         for part in parts:
             for name, times in zip(part.names, part.facts, strict=True):
                 if number > merges.entry(name):
@@ -931,32 +900,6 @@ def _known_outcomes(
         together = {*outcomes.get(patient, ()), *times}
         outcomes[patient] = tuple(sorted(together))
     return outcomes | since
-
-
-def _entry_numbers(series: str) -> sa.Subquery:
-    """Select the `number` of each entry of outcomes of a series."""
-    names_series = f'"series":{trail.plain(series)}'
-    parts = PARTS.c
-    return (
-        sa.select(TRAIL.c.number)
-        .join(PARTS, parts.entry == TRAIL.c.number)
-        .where(TRAIL.c.kind == Outcomes.KIND)
-        .where(parts.part == 0)
-        .where(parts.facts.contains(names_series, autoescape=True))
-        .subquery()
-    )
-
-
-def _entries(
-    connection: sa.Connection, chosen: sa.ColumnElement[bool]
-) -> Iterator[tuple[int, Outcomes, list[Part]]]:
-    """Yield the numbers of chosen entries of outcomes, with their parts, in order."""
-    for entry in trail.entries(connection, chosen):
-        facts, parts = facts_in(entry)
-        if not isinstance(facts, Outcomes):
-            raise ModelError(f"entry {entry.number} of the audit trail is no outcome")
-        of_entry = [part for part in parts if part.what == "outcomes"]
-        yield entry.number, facts, of_entry
 
 
 def _verdicts(

@@ -1,4 +1,4 @@
-"""Read the counts of a site's nights for drift; enter and read what a run found."""
+"""Read the counts of a site's nights for drift."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.ledger import trail
-from screening.ledger.database import RUNS, TRAIL, Ledger
-from screening.ledger.entries import STAND_IN, SiteNight, append
+from screening.ledger.current_runs import current_runs
+from screening.ledger.database import RUNS, Ledger
+from screening.ledger.entries import STAND_IN
 from screening.ledger.model_registry import every_series
-from screening.ledger.nights import current_runs
 from screening.monitoring.column_drift import (
     MAX_NIGHTS,
     REFERENCE,
@@ -22,9 +22,6 @@ from screening.monitoring.column_drift import (
 )
 from screening.monitoring.drift import N_SHARES
 from screening.schemas.run import Delivery
-
-# Last entries of a site's nights that are read: some nights are run more than once.
-MAX_ENTRIES = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,43 +153,3 @@ def _counts_of_columns(
 def _hashes(names: Iterable[str]) -> list[int]:
     """Return the hashes of a night's patients that were not erased."""
     return [int(name) for name in names if not name.startswith(STAND_IN)]
-
-
-def enter_site_night(ledger: Ledger, facts: SiteNight) -> None:
-    """Enter what a run of a site found, unless its last entry says the same."""
-    with ledger.writing() as connection:
-        earlier = _last_entries(connection).get(facts.night)
-        is_new = earlier is None or _without_time(earlier) != _without_time(facts)
-        if is_new:
-            append(connection, ledger.clock(), facts)
-
-
-def _without_time(facts: SiteNight) -> dict[str, Any]:
-    """Return what a run found, for comparison: how long it took differs each time."""
-    return facts.to_dict() | {"seconds": None}
-
-
-def last_site_night(connection: sa.Connection) -> SiteNight | None:
-    """Return what was found on the site's latest night, or None."""
-    entries = _last_entries(connection)
-    return entries[max(entries)] if entries else None
-
-
-def recent_site_nights(
-    connection: sa.Connection, night: str, n_nights: int
-) -> list[SiteNight]:
-    """Return what was found on the last nights before this one, in order."""
-    entries = _last_entries(connection)
-    nights = sorted(earlier for earlier in entries if earlier < night)
-    return [entries[earlier] for earlier in nights[-n_nights:]]
-
-
-def _last_entries(connection: sa.Connection) -> dict[str, SiteNight]:
-    """Return the last entry of each night, of the last `MAX_ENTRIES`."""
-    is_night = TRAIL.c.kind == SiteNight.KIND
-    number = TRAIL.c.number
-    newest = sa.select(number).where(is_night).order_by(number.desc())
-    numbers = list(connection.scalars(newest.limit(MAX_ENTRIES)))
-    parts = trail.parts_of(connection, sorted(numbers), "facts")
-    entries = [SiteNight.from_dict(parts[number].facts) for number in sorted(numbers)]
-    return {entry.night: entry for entry in entries}

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import trail
+from screening.ledger.current_runs import current_runs
 from screening.ledger.database import RUNS, TRAIL, Ledger, Unchained
 from screening.ledger.entries import (
     ALL_SERIES,
@@ -25,9 +26,8 @@ from screening.ledger.entries import (
     stated,
 )
 from screening.ledger.model_registry import every_series, find_series, retired
-from screening.ledger.nights import current_runs
-from screening.ledger.outcomes import last_figures, reasons_of_outcomes
-from screening.ledger.site_nights import last_site_night
+from screening.ledger.outcome_entries import last_figures, reasons_of_outcomes
+from screening.ledger.site_entries import last_site_night
 from screening.ledger.standing import has_grown
 from screening.ledger.trail import Head
 from screening.schemas.base import Reason

@@ -11,11 +11,8 @@ import numpy as np
 from screening.errors import ModelError
 from screening.ledger.database import Ledger
 from screening.ledger.entries import SiteNight
-from screening.ledger.site_nights import (
-    CountedNights,
-    counted_nights,
-    recent_site_nights,
-)
+from screening.ledger.site_entries import recent_site_nights
+from screening.ledger.site_nights import CountedNights, counted_nights
 from screening.ledger.standing import (
     NIGHTS_UNTIL_STANDING,
     GivenReasons,

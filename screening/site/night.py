@@ -27,11 +27,11 @@ from screening.io.opening import digests, exists
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy
-from screening.ledger.merging import merge_numbers
+from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.nights import published
 from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
-from screening.ledger.site_nights import enter_site_night
+from screening.ledger.site_entries import enter_site_night
 from screening.ledger.status import Suppressions, suppressions_of
 from screening.ledger.verifying import refuse_older
 from screening.report import format as shown
