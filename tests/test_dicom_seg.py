@@ -2,7 +2,9 @@
 lie, never elsewhere.
 """
 
+import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from written_files import page_in, read_json, scores_in
 
 from screening import read_cohort, score, train
 from screening.imaging.dicom_seg import LPS
+from screening.store.serialization import read_document
 
 highdicom = pytest.importorskip("highdicom")
 pydicom = pytest.importorskip("pydicom")
@@ -114,6 +117,34 @@ def refused(run: Path, reference: Path, out: Path, words: str) -> str:
     assert words in said
     assert not out.exists()
     return said
+
+
+@pytest.mark.parametrize("offset", ["+0530", None], ids=["stated", "not stated"])
+def test_dicom_seg_time_offset(run, tmp_path, offset):
+    """Times are by the clock of the series; a time with date has its own offset.
+
+    Where the series states no offset they are by the clock of the site.
+    """
+    series = series_of_all(tmp_path / "dicom")
+    for path in (series / min(NIGHT)).iterdir():
+        plane = pydicom.dcmread(path)
+        plane.TimezoneOffsetFromUTC = offset or ""
+        plane.save_as(path)
+
+    exported(run, series, tmp_path / "out")
+
+    found = pydicom.dcmread(tmp_path / "out" / f"{min(NIGHT)}_flags.dcm")
+    times = read_document(run, "run")["times"]
+    zones = {
+        "+0530": datetime.timezone(datetime.timedelta(hours=5, minutes=30)),
+        None: ZoneInfo(times["time_zone"]),
+    }
+    local = datetime.datetime.fromisoformat(times["started"]).astimezone(zones[offset])
+    assert found.get("TimezoneOffsetFromUTC") == offset
+    assert found.ContentDate + found.ContentTime == local.strftime("%Y%m%d%H%M%S")
+    equipment = found.ContributingEquipmentSequence[0]
+    stated = equipment.ContributionDateTime
+    assert stated == local.strftime("%Y%m%d%H%M%S%z")
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["axial", "sagittal and flipped"])

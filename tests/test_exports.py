@@ -3,6 +3,7 @@ nothing a sheet runs.
 """
 
 import csv
+import json
 import shlex
 import shutil
 from dataclasses import replace
@@ -133,9 +134,10 @@ def test_csv_no_formula(run, tmp_path):
         encoding="utf-8-sig", newline=""
     ) as file:
         header, *rows = csv.reader(file)
-    assert header[:8] == [
+    assert header[:9] == [
         "run_id",
         "date",
+        "taken_at",
         "rank",
         "id",
         "group",
@@ -454,6 +456,66 @@ def test_flagged_csv_columns(model, tmp_path):
             == run.document["counts"][state.replace(" ", "_")]
             > 0
         )
+
+
+@pytest.fixture(scope="module")
+def hourly(cohort, trained, tmp_path_factory):
+    """A night whose hour and time zone are stated, with a column that is named date."""
+    contract = cohort.contract.model_copy(
+        update={
+            "id_is_person": True,
+            "hour": "06:00",
+            "time_zone": "Europe/Berlin",
+            "display": ["date"],
+        }
+    )
+    of_berlin = replace(cohort, contract=contract)
+    model = trained(of_berlin, "logistic", search=1, rule=MaxFlagRate(0.3))
+    night = patients(40, seed=7)
+    night["patient"] = [str(10_000_000 + at) for at in range(40)]
+    night["date"] = "yesterday"
+    folder = tmp_path_factory.mktemp("hourly") / "run"
+    score(model, night, folder, date="2026-07-01")
+    return folder
+
+
+SUMMER = "2026-07-01T06:00+02:00"
+
+
+def test_csv_and_workbook_offset(hourly, tmp_path):
+    """Each row says when the table was taken, with the offset of that day."""
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
+    csv_file = exported(hourly, tmp_path / "out.csv", "csv")
+    book = exported(hourly, tmp_path / "out.xlsx", "xlsx")
+
+    table = pd.read_csv(csv_file, dtype=str)
+    (header, first, *_) = openpyxl.load_workbook(book).active.iter_rows(
+        values_only=True
+    )
+    assert list(table)[:3] == ["run_id", "date", "taken_at"]
+    assert set(table["taken_at"]) == {SUMMER}
+    assert set(table["date"]) == {"2026-07-01"}
+    assert set(table["display_date"]) == {"yesterday"}
+    assert dict(zip(header, first, strict=True))["taken_at"] == SUMMER
+
+
+def test_omop_dates_alone(hourly, tmp_path):
+    """The CDM's cohort has dates; when the table was taken is beside it."""
+    out = exported(hourly, tmp_path / "omop", "omop")
+
+    rows = pd.read_csv(out / "cohort.csv", dtype=str)
+    facts = json.loads((out / "cohort.json").read_text())
+    assert list(rows) == list(omop.COHORT)
+    assert set(rows["cohort_start_date"]) == {"2026-07-01"}
+    assert facts["taken_at"] == SUMMER
+    assert facts["time_zone"] == "Europe/Berlin"
+
+
+def test_csv_hour_unknown(run, tmp_path):
+    """Where only the day is known, no instant is claimed."""
+    table = pd.read_csv(exported(run, tmp_path / "out.csv", "csv"), dtype=str)
+
+    assert table["taken_at"].isna().all()
 
 
 def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.clock.zone import Clock
 from screening.errors import UsageError
 from screening.imaging.nifti import PatientMaps, file_name, maps_of, write_volumes
 from screening.schemas.run import RunDocument
@@ -216,9 +217,24 @@ def _segmentation(
         device_serial_number=run.run_id,
         content_description=f"screening run {run.run_id} of {run.date}"[:_MAX_TEXT],
     )
-    started = datetime.datetime.fromisoformat(run.times.started)
+    offset = slices[0].get("TimezoneOffsetFromUTC")
+    if offset:
+        segmentation.TimezoneOffsetFromUTC = offset
+    started = _local_start(run, offset)
     _make_reproducible(segmentation, started, uids["organisation"])
     return segmentation
+
+
+def _local_start(run: RunDocument, offset: str | None) -> datetime.datetime:
+    """Return when the run started, by the clock of the series.
+
+    An object has one offset for all its times, those of the study included. Where the
+    series states none, its times are taken to be local, and so is this one.
+    """
+    started = datetime.datetime.fromisoformat(run.times.started)
+    if offset:
+        return started.astimezone(datetime.datetime.strptime(offset, "%z").tzinfo)
+    return started.astimezone(Clock(run.times.time_zone or "UTC").zone)
 
 
 def _segments(run: RunDocument, version: str) -> list[SegmentDescription]:
@@ -259,7 +275,7 @@ def _make_reproducible(
         setattr(segmentation, f"{prefix}Date", started.strftime("%Y%m%d"))
         setattr(segmentation, f"{prefix}Time", started.strftime("%H%M%S"))
     for equipment in segmentation.ContributingEquipmentSequence:
-        equipment.ContributionDateTime = DT(started.strftime("%Y%m%d%H%M%S"))
+        equipment.ContributionDateTime = DT(started.strftime("%Y%m%d%H%M%S%z"))
     for dimension in (
         *segmentation.DimensionOrganizationSequence,
         *segmentation.DimensionIndexSequence,

@@ -267,6 +267,8 @@ COLUMNS = (
     OUT_OF_BOUNDS,
     *HISTORY,
 )
+# Columns of an export in front of these: the night, and when its table was taken.
+OF_RUN = ("run_id", "date", "taken_at")
 # Where a spreadsheet may begin to read a cell: at its start and, if lists are split by
 # another sign, behind a separator. There it runs what begins like a formula, full-width
 # forms too; some spreadsheets skip spaces and quotes.
@@ -405,11 +407,26 @@ class FlaggedRows:
     to_check: pa.Table
 
     def table(self) -> pa.Table:
-        """Return all rows with run and date, so that nights may be put together."""
+        """Return all rows with their night (`OF_RUN`), so that nights can be joined.
+
+        A column to be shown whose name is one of a night keeps its prefix.
+        """
         rows = pa.concat_tables([self.rows, self.to_check])
-        run_id = pa.repeat(self.run.run_id, rows.num_rows)
-        date = pa.repeat(self.run.date, rows.num_rows)
-        return rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
+        shown = {name: DISPLAY + name for name in OF_RUN if name in rows.column_names}
+        rows = rows.rename_columns(
+            [shown.get(name, name) for name in rows.column_names]
+        )
+        of_run = (self.run.run_id, self.run.date, instant_of_night(self.run))
+        for place, (name, value) in enumerate(zip(OF_RUN, of_run, strict=True)):
+            rows = rows.add_column(place, name, pa.repeat(value, rows.num_rows))
+        return rows
+
+
+def instant_of_night(run: RunDocument) -> str:
+    """Return when the table was taken, with its offset; "" if only the day is known."""
+    if run.times.taken_from in (None, "midnight"):
+        return ""
+    return run.times.taken_at or ""
 
 
 def subjects_of(rows: pa.Table) -> list[str]:

@@ -23,6 +23,7 @@ from screening.scoring.last_export import (
     refuse_unrecognisable,
 )
 from screening.scoring.rows import (
+    OF_RUN,
     FlaggedRows,
     read_flagged,
     without_marks,
@@ -33,7 +34,7 @@ from screening.store.publishing import write_whole
 Row = Mapping[str, str]
 
 # Columns of a night; a patient whose other cells are alike is the same.
-OF_NIGHT = ("run_id", "date", "rank", "nights", "drawn", "change", "reason")
+OF_NIGHT = (*OF_RUN, "rank", "nights", "drawn", "change", "reason")
 
 
 def write(flagged: FlaggedRows, *, out: Path, since: Path | None = None) -> None:
@@ -106,7 +107,8 @@ def _with_changes(
     for row in gone:
         reason = reasons[_patient_of(row)]
         rows.append({**row, "rank": "", "change": "ended", "reason": reason})
-    names = ["run_id", "date", "change", "reason", *table.column_names[2:]]
+    of_row = table.column_names[len(OF_RUN) :]
+    names = [*OF_RUN, "change", "reason", *of_row]
     columns = []
     for name in names:
         columns.append(pa.array([row.get(name, "") for row in rows], pa.string()))

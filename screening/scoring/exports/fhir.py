@@ -38,7 +38,12 @@ from screening.scoring.last_export import (
     refuse_unrecognisable,
     series_of_run,
 )
-from screening.scoring.rows import FlaggedRows, read_flagged, subjects_of
+from screening.scoring.rows import (
+    FlaggedRows,
+    instant_of_night,
+    read_flagged,
+    subjects_of,
+)
 from screening.spelling import first_of
 from screening.store.model import OUT_OF_BOUNDS
 from screening.store.publishing import write_whole
@@ -352,9 +357,8 @@ def _remark(odd_columns: str) -> str:
 
 def _occurrence(run: RunDocument) -> str:
     """Return the instant of a night with its offset, or its date if none is known."""
-    taken_at = run.times.taken_at or ""
-    is_known = run.times.taken_from not in (None, "midnight")
-    if not is_known or taken_at[:10] != run.date:
+    taken_at = instant_of_night(run)
+    if taken_at[:10] != run.date:
         return run.date
     return datetime.datetime.fromisoformat(taken_at).isoformat(timespec="seconds")
 

@@ -4,6 +4,9 @@ These are rows of its tables `cohort` and `cohort_definition`, and in `cohort.js
 night. With the last export of the series (`since`) the cohort goes on: a row lasts from
 the first night of being flagged to the last, and `changes.csv` has the rows that are
 new, changed or ended since.
+
+The table `cohort` of the CDM has dates alone: they are days of the site's clock. The
+instant of the night, with its offset, is in `cohort.json`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,12 @@ from screening.scoring.last_export import (
     refuse_unrecognisable,
     series_of_run,
 )
-from screening.scoring.rows import FlaggedRows, read_flagged, subjects_of
+from screening.scoring.rows import (
+    FlaggedRows,
+    instant_of_night,
+    read_flagged,
+    subjects_of,
+)
 from screening.spelling import first_of
 from screening.store.model import OUT_OF_BOUNDS
 from screening.store.publishing import publish
@@ -128,6 +136,8 @@ def write(
     facts = {
         "run_id": run.run_id,
         "night": run.date,
+        "taken_at": instant_of_night(run),
+        "time_zone": run.times.time_zone,
         "began": earlier.began,
         "series": series_of_run(run),
         "model": run.model.id,
