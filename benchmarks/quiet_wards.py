@@ -22,7 +22,8 @@ from joblib import Parallel, delayed
 
 from screening.contract.contract import Contract
 from screening.ledger.nights import PastNights
-from screening.metrics.control import inner_edges, score_cells, usual_events
+from screening.metrics.control import inner_edges, score_cells
+from screening.metrics.usual_events import usual_events
 from screening.monitoring.delivery import examine, share_that_stays
 from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, night
 from numpy.random import default_rng
-from scipy.stats import binom
+from scipy.stats import betabinom, binom
 from written_files import page_in
 
 from screening import read_cohort, score, train
@@ -24,6 +24,7 @@ from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.metrics import control
 from screening.metrics.control import (
+    beta_binomial_mass,
     control_charts,
     drift_over,
     inner_edges,
@@ -167,6 +168,20 @@ def run(
         missing=None,
         ppv=SimpleNamespace(found=0, judged=0),
     )
+
+
+@given(
+    trials=st.integers(0, 3000),
+    a=st.floats(0.5, 1e4),
+    b=st.floats(0.5, 1e6),
+)
+def test_beta_binomial_mass_as_scipy_states_it(trials, a, b):
+    """Of every number of events, and 0 of more events than trials."""
+    events = np.arange(trials + 4)
+    mass = beta_binomial_mass(events, np.array([trials]), a, b)
+    expected = betabinom.pmf(events, trials, a, b)
+    np.testing.assert_allclose(mass, expected, rtol=1e-12, atol=0)
+    assert np.all(mass[trials + 1 :] == 0)
 
 
 def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():

@@ -22,6 +22,7 @@ from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
 from screening.monitoring import tests as chance
+from screening.monitoring.distances import ks, psi, total_variation
 from screening.monitoring.drift import (
     ALARMS,
     Gates,
@@ -29,7 +30,6 @@ from screening.monitoring.drift import (
     equal_shares,
     profile,
 )
-from screening.monitoring.tests import ks, psi, total_variation
 from screening.store.loading import load_model
 from screening.store.model import save_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from screening.metrics.control import usual_events
+from screening.metrics.usual_events import usual_events
 
 NIGHTS = 40
 

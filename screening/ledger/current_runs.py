@@ -1,4 +1,4 @@
-"""The runs of a series that are in force: the last one of each night."""
+"""Runs that are in force, the last one of each night, and runs that only began."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.ledger.database import RUNS
+from screening.ledger.database import RESERVATIONS, RUNS
 
 
 def of_role(shadow_model: str | None) -> Any:
@@ -30,3 +30,18 @@ def current_runs(
         .group_by(runs.night)
     )
     return sa.select(RUNS).where(runs.entry.in_(last)).order_by(runs.night)
+
+
+def reserved(connection: sa.Connection, night: str) -> list[str]:
+    """Return the series whose scoring of this night began and was never entered."""
+    runs = RUNS.c
+    reservations = RESERVATIONS.c
+    entered_since = sa.exists().where(
+        runs.series == reservations.series,
+        runs.night == night,
+        runs.entry > reservations.entry,
+    )
+    open_series = sa.select(reservations.series).where(
+        reservations.night == night, ~entered_since
+    )
+    return list(connection.scalars(open_series.distinct()))

@@ -24,12 +24,11 @@ import sqlalchemy as sa
 from screening.errors import CohortError, UsageError
 from screening.identity.table import Patients
 from screening.ledger import model_registry, register, trail
-from screening.ledger.current_runs import current_runs, of_role
+from screening.ledger.current_runs import current_runs, of_role, reserved
 from screening.ledger.database import (
     ARTEFACTS,
     CASES,
     IS_FLAGGED,
-    RESERVATIONS,
     REVIEWS,
     RUNS,
     Ledger,
@@ -244,21 +243,6 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
     with ledger.writing() as connection:
         if series not in reserved(connection, night):
             append(connection, ledger.clock(), Reserved(series=series, night=night))
-
-
-def reserved(connection: sa.Connection, night: str) -> list[str]:
-    """Return the series whose scoring of this night began and was never entered."""
-    runs = RUNS.c
-    reservations = RESERVATIONS.c
-    entered_since = sa.exists().where(
-        runs.series == reservations.series,
-        runs.night == night,
-        runs.entry > reservations.entry,
-    )
-    open_series = sa.select(reservations.series).where(
-        reservations.night == night, ~entered_since
-    )
-    return list(connection.scalars(open_series.distinct()))
 
 
 class Tonight:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from screening.errors import ModelError, UsageError
 from screening.files import is_hidden
 from screening.ledger import trail
+from screening.ledger.current_runs import reserved
 from screening.ledger.database import (
     PARTS,
     PROJECTED,
@@ -45,7 +46,6 @@ from screening.ledger.erasing import (
     digest_of_stand_ins,
 )
 from screening.ledger.location import ledger_word
-from screening.ledger.nights import reserved
 from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, HASHED, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument

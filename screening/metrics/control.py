@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import betabinom
+from scipy.special import betaln
 
-from screening.monitoring.tests import gaps
+from screening.monitoring.distances import gaps
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     ControlChart,
@@ -133,51 +132,34 @@ def _rarely_exceeded(sizes: np.ndarray, count: float, trials: float) -> np.ndarr
     few = np.where(is_few, sizes, 0)
     distinct, number = np.unique(few, return_inverse=True)
     mean = distinct * a / (a + b)
-    # Beyond this nothing is left, for any rate. `betabinom.ppf` would take one night at
-    # a time.
+    # Beyond this nothing is left, for any rate.
     reach = 12 * np.sqrt(mean * (1 + distinct / trials)) + 40
     furthest = np.minimum(distinct, np.ceil(mean + reach))
     events = np.arange(furthest.max() + 1)
-    mass = betabinom.pmf(events, distinct[:, None], a, b)
+    mass = beta_binomial_mass(events, distinct[:, None], a, b)
     is_reached = np.cumsum(mass, axis=1) >= 1 - TAIL
     share = is_reached.argmax(axis=1) / np.maximum(distinct, 1)
     return np.asarray(share[number])
 
 
-# Probability of a false alarm of a night's flags beside the series' own nights.
-ALPHA_FLAGS = 0.001
+def beta_binomial_mass(
+    events: np.ndarray, trials: np.ndarray, a: float, b: float
+) -> np.ndarray:
+    """Return the probability of so many events under the beta-binomial law.
 
-
-def usual_events(
-    counts: np.ndarray, sizes: np.ndarray, size: int, worth: float
-) -> tuple[int, int]:
-    """Return the fewest and most events that the nights before let expect of a night.
-
-    Quantiles of the beta-binomial law after these nights (Jeffreys' prior), widened
-    where nights differ more than chance explains.
+    As `scipy.stats.betabinom.pmf`, whose import takes longer than a history.
 
     Parameters
     ----------
-    counts, sizes : ndarray of shape (n_nights,)
-        Events and trials of the nights before.
-    size : int
-        Trials of the night.
-    worth : float
-        Independent trials that a trial of the nights before is worth, <= 1: patients
-        who stay are counted on several nights.
+    events, trials : ndarray of shapes that broadcast
+        Whole numbers; more events than trials have probability 0.
+    a, b : float, > 0
     """
-    trials = float(sizes.sum())
-    events = float(counts.sum())
-    a = worth * events + 0.5
-    b = worth * (trials - events) + 0.5
-    centre = size * a / (a + b)
-    tail = ALPHA_FLAGS / 2
-    low, high = betabinom.ppf([tail, 1 - tail], size, a, b)
-    fixed = limits(counts, sizes)
-    spread = 1.0 if fixed is None else fixed.spread
-    low = math.floor(centre - spread * (centre - low))
-    high = math.ceil(centre + spread * (high - centre))
-    return max(low, 0), min(high, size)
+    is_possible = events <= trials
+    others = np.where(is_possible, trials - events, 0)
+    log_choices = -np.log(trials + 1) - betaln(others + 1, events + 1)
+    log_mass = log_choices + betaln(events + a, others + b) - betaln(a, b)
+    return np.where(is_possible, np.exp(log_mass), 0.0)
 
 
 def _missing_values(run: NightRun) -> tuple[int, int]:

@@ -28,7 +28,8 @@ from screening.contract.contract import Contract
 from screening.contract.sentinels import is_usual_code, sentinel_counts
 from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
-from screening.monitoring.tests import effective_units, ks, psi, total_variation
+from screening.monitoring.distances import ks, psi, total_variation
+from screening.monitoring.tests import effective_units
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile, Profile, TextProfile

@@ -1,4 +1,4 @@
-"""Distances of a night's counts from those of training, and their p-values.
+"""P-values of the distances of a night's counts from those of training.
 
 Valid at any size: training rows are a sample too, exchangeable with those of the night,
 and the split between them is what chance decides. Rows of one group are alike; they
@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import hypergeom
 
 Counts = Sequence[float] | np.ndarray
@@ -20,47 +19,6 @@ Counts = Sequence[float] | np.ndarray
 MOST_UNITS = 20_000
 TWO_SAMPLES = 2.17
 TILTS = np.geomspace(1e-3, 60.0, 240)
-
-
-def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Return the population stability index, sum of (q - p) ln(q / p) over bins.
-
-    An empty bin counts as half a row.
-    """
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.any() or not now.any():
-        return None
-    filled = (before > 0) | (now > 0)
-    p = np.maximum(before[filled], 0.5) / before.sum()
-    q = np.maximum(now[filled], 0.5) / now.sum()
-    terms = (q - p) * np.log(q / p)
-    return float(terms.sum())
-
-
-def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Return the Kolmogorov-Smirnov distance of shares over ordered bins, 0 to 1."""
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.sum() or not now.sum():
-        return None
-    return float(np.abs(gaps(before, now)).max())
-
-
-def gaps(expected: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return the excess of the observed over the expected cumulative share, by bin."""
-    differences = observed / observed.sum() - expected / expected.sum()
-    return np.cumsum(differences)
-
-
-def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Largest difference of the shares of any set of categories, 0 to 1."""
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.sum() or not now.sum():
-        return None
-    differences = before / before.sum() - now / now.sum()
-    return float(np.abs(differences).sum() / 2)
 
 
 def effective_units(sizes: Iterable[int]) -> float:

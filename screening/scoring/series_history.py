@@ -11,7 +11,7 @@ from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
 from screening.ledger.standing import mark_standing
-from screening.metrics.control import usual_events
+from screening.metrics.usual_events import usual_events
 from screening.monitoring.delivery import (
     Finding,
     examine,
