@@ -15,6 +15,7 @@ from written_files import read_json
 from screening import MaxFlagRate, score
 from screening.cli import app
 from screening.ledger.database import open_ledger
+from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.exports import fhir
 
@@ -46,6 +47,7 @@ class Ward:
         left=(),
         name=None,
         odd=(),
+        renamed=(),
         **options,
     ):
         """Score a night on which some of twelve patients are ill, some have left, and
@@ -59,6 +61,8 @@ class Ward:
         is_odd = table["patient"].isin(odd)
         table.loc[is_odd, "fever"] = 400.0
         table = table[~table["patient"].isin(left)]
+        table["patient"] = table["patient"].replace(dict(renamed))
+        ill = [dict(renamed).get(name, name) for name in ill]
         out = self.folder / "runs" / (name or str(day))
         with open_ledger(self.ledger, make=True) as ledger:
             run = score(
@@ -115,15 +119,20 @@ def statuses(server, kind, patient):
     return [resource["status"] for resource in server.of_patient(kind, patient)]
 
 
-def kinds_of(file, patient):
-    """Return the types of a patient's resources in a bundle."""
-    kinds = []
+def resources_of(file, patient):
+    """Return a patient's resources in a bundle."""
+    found = []
     for entry in read_json(file)["entry"]:
         resource = entry["resource"]
         subject = resource.get("subject") or resource.get("for")
         if subject and subject["identifier"]["value"] == patient:
-            kinds.append(resource["resourceType"])
-    return kinds
+            found.append(resource)
+    return found
+
+
+def kinds_of(file, patient):
+    """Return the types of a patient's resources in a bundle."""
+    return [resource["resourceType"] for resource in resources_of(file, patient)]
 
 
 def test_fhir_three_nights(ward):
@@ -360,6 +369,47 @@ def test_omop_since(ward):
     ]
     [definition] = rows_of(out, "cohort_definition.csv")
     assert definition[-1] == "2026-03-01"
+
+
+def test_exports_follow_a_merge(ward):
+    """With the ledger a patient under another number is the same one, or the reason is
+    that the number was merged.
+    """
+    first = ward.night(1, ["1", "2"])
+    with open_ledger(ward.ledger) as ledger:
+        merges = pd.DataFrame({"old": ["1"], "new": ["101"], "since": ["2026-03-02"]})
+        merge_numbers(ledger, merges)
+    second = ward.night(2, ["1"], renamed=[("1", "101")])
+    with_ledger = ["--ledger", ward.ledger]
+    for form in ("csv", "fhir", "omop"):
+        ward.export(first, form, f"1.{form}", *with_ledger)
+
+    listed, bundle, cohort = [
+        ward.export(
+            *(second, form, f"2.{form}"),
+            *("--since", ward.folder / f"1.{form}", *with_ledger),
+        )
+        for form in ("csv", "fhir", "omop")
+    ]
+
+    assert changes_in(listed) == {
+        "101": ("changed", ""),
+        "2": ("ended", "no longer flagged"),
+    }
+    ended = {
+        (row[1], row[5]) for row in rows_of(cohort, "changes.csv") if row[4] == "ended"
+    }
+    assert ended == {
+        ("1", "the number was merged into another one"),
+        ("2", "no longer flagged"),
+    }
+    texts = [
+        resource["code"]["text"]
+        for resource in resources_of(bundle, "1")
+        if resource["resourceType"] == "Flag"
+    ]
+    assert len(texts) == 1
+    assert "the number was merged into another one" in texts[0]
 
 
 def test_omop_left_out(ward):

@@ -4,7 +4,9 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients
-from ledger_nights import enter, night, states
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_nights import enter, night, of_ward, states
 from test_outcomes import SITE, trained
 
 from screening import open_ledger, save_model, score
@@ -12,13 +14,14 @@ from screening.contract.contract import Contract, OutcomeDefinition
 from screening.errors import CohortError
 from screening.ledger.database import CASES
 from screening.ledger.entries import STAND_IN
-from screening.ledger.history import history
+from screening.ledger.history import _SeriesNights, compare_nights, history
 from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.merging import merges_of, numbers_to_erase
 from screening.ledger.model_registry import judged
 from screening.ledger.outcomes import enter_outcomes
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
+from screening.monitoring.delivery import still_there
 
 SINCE = "2026-01-03"
 
@@ -148,6 +151,133 @@ def model():
 def events_of(**events):
     rows = [(name, when) for name, when in events.items()]
     return pd.DataFrame(rows, columns=["patient", "when"])
+
+
+@pytest.fixture
+def two_nights(model, ledger, tmp_path):
+    """Two nights of the same patients; two who were flagged have new numbers.
+
+    One of these is not flagged any more. Returns the runs, and the renamed by old id.
+    """
+    table = patients(60, share=0.2, seed=2).drop(columns="ill")
+
+    def night_of(day, shown):
+        where = {"ledger": ledger, "series": "ward", "date": f"2026-03-0{day}"}
+        return score(model, shown, tmp_path / f"run{day}", jobs=1, **where)
+
+    first = night_of(1, table)
+    ill, better = [case["id"] for case in first.document["cases"]][:2]
+    renamed = {ill: "00290001", better: "00290002"}
+    merge(ledger, *((old, new, "2026-03-02") for old, new in renamed.items()))
+    later = table.assign(fever=table["fever"] + 0.001)
+    later.loc[later["patient"] == better, ["fever", "crp"]] = 36.0, 1.0
+    later["patient"] = later["patient"].replace(renamed)
+    return first, night_of(2, later), (ill, better), renamed
+
+
+def test_page_follows_a_merge(two_nights):
+    """The p-values of a patient are those of both numbers, and nobody has left."""
+    first, second, (ill, better), renamed = two_nights
+    p_before = {
+        case["id"]: case["p_value"]["value"] for case in first.document["cases"]
+    }
+    cases = {case["id"]: case for case in second.document["cases"]}
+    shown = cases[renamed[ill]]
+
+    assert shown["lately"] == [True, True]
+    assert shown["p_lately"] == [p_before[ill], shown["p_value"]["value"]]
+    assert second.document["since"]["gone"] == [better]
+    assert second.document["since"]["left"] == []
+
+
+def test_delivery_follows_a_merge(two_nights):
+    """Patients with other numbers are still there, and training is not asked twice."""
+    _, second, _, _ = two_nights
+
+    assert second.document["delivery"]["before"] == 60
+    assert second.document["delivery"]["still"] == 60
+
+
+def test_drift_over_nights_follows_a_merge(two_nights, ledger):
+    """A patient under two numbers is one of the patients whose scores are compared."""
+    (series,) = history(ledger)["series"]
+
+    assert series["drift"]["patients"] == 60
+
+
+HASHES = st.integers(0, 40)
+
+
+@given(
+    st.sets(HASHES),
+    st.sets(HASHES),
+    st.dictionaries(HASHES, HASHES),
+    st.integers(3, 60),
+)
+def test_still_there_sample_is_exact(before, now, merged, most):
+    """Of patients whom both samples would hold, those with a hash of either number
+    are still there; a merge never makes two of one.
+    """
+    merged = {old: new for old, new in merged.items() if new not in merged}
+    patient = {number: merged.get(number, number) for number in range(41)}
+    samples = [sorted(hashes)[:most] for hashes in (before, now)]
+    ends = [max(hashes) for hashes in samples if len(hashes) >= most]
+    end = min(ends, default=40)
+    beyond = {patient[number] for number in merged if max(number, merged[number]) > end}
+    earlier = {
+        patient[number]
+        for number in before
+        if patient[number] <= end and patient[number] not in beyond
+    }
+    truth = {name for name in earlier if name in {patient[number] for number in now}}
+
+    n_before, n_still = still_there(*samples, most, merged)
+
+    assert (n_before, n_still) == (len(earlier), len(truth))
+
+
+def test_numbers_one_but_for_the_writing_may_be_merged(model, ledger, tmp_path):
+    """A table with the new number is not stopped, because somebody says who it is."""
+    table = patients(60, share=0.2, seed=2).drop(columns="ill")
+    where = {"ledger": ledger, "series": "ward", "jobs": 1}
+    score(model, table, tmp_path / "run1", date="2026-03-01", **where)
+    old = table["patient"][5]
+    later = table.replace({"patient": {old: old.lstrip("0")}})
+
+    with pytest.raises(CohortError, match="row 6"):
+        score(model, later, tmp_path / "run2", date="2026-03-02", **where)
+    merge(ledger, (old, old.lstrip("0"), "2026-03-02"))
+    run = score(model, later, tmp_path / "run2", date="2026-03-02", **where)
+
+    assert run.document["counts"]["scored"] == 60
+
+
+def test_history_follows_a_merge(ledger):
+    """A verdict under the new number is one on the nights under the old one too."""
+    for day, name in ((1, "a"), (2, "a"), (3, "b")):
+        run = night(day, [name, "e"], draw=0)
+        enter(ledger, run)
+    record_verdicts(ledger, run.night.key, [Verdict("b", "confirmed", initials="x")])
+    merge(ledger, ("a", "b", SINCE))
+    with ledger.reading() as connection:
+        nights = _SeriesNights.read(connection, run.night.series)
+        cases = nights._reviewed_cases(connection, list(nights.runs))
+
+    assert [[case.case_id for case in of_night] for of_night in cases] == [["b"]] * 3
+
+
+def test_comparison_follows_a_merge(ledger):
+    """A champion and its shadow flagged one patient, under whichever number."""
+    for day, name in ((1, "a"), (2, "b")):
+        enter(ledger, of_ward("ward", day, [name]))
+        enter(ledger, of_ward("ward", day, "c", "n", shadow=True))
+    record_verdicts(ledger, "ward m 1", [Verdict("a", "ruled out", initials="x")])
+    record_verdicts(ledger, "ward m 2", [Verdict("b", "confirmed", initials="x")])
+    merge(ledger, ("a", "b", "2026-01-02"))
+
+    compared = compare_nights(ledger, "ward", "n" * 64)
+
+    assert (compared.one.ppv.found, compared.one.ppv.judged) == (1, 1)
 
 
 def test_outcomes_follow_a_merge(model, ledger, tmp_path):

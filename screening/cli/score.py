@@ -25,6 +25,7 @@ from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from screening.ledger.entries import ArtefactKind
+    from screening.ledger.merging import Merges
     from screening.report.values import Value
     from screening.schemas.history import HookFacts, OverviewDocument, SeriesNight
     from screening.schemas.run import RunDocument
@@ -658,7 +659,7 @@ def export_command(
     if ledger:
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
-    flagged, write = prepared(run, to, force or is_own, form.stated)
+    flagged, write = prepared(run, to, force or is_own, form.stated, _merges_in(ledger))
     is_table = form.url is not None
     with _export_registered(ledger, flagged.run, place, is_table=is_table):
         # Nothing replaces a directory of volumes, whose names are the patients'.
@@ -672,6 +673,17 @@ def export_command(
         "out": written,
     }
     print_answer(answer, as_json)
+
+
+def _merges_in(ledger: str | None) -> Merges:
+    """Return the merged numbers of a ledger; none without."""
+    from screening.ledger.database import open_ledger
+    from screening.ledger.merging import NO_MERGES, merges_of
+
+    if ledger is None:
+        return NO_MERGES
+    with open_ledger(ledger) as book, book.reading() as connection:
+        return merges_of(connection)
 
 
 @contextmanager

@@ -309,7 +309,11 @@ class _SeriesNights:
             for entry in in_force[-RECENT_NIGHTS - EARLIER_NIGHTS :]
             if self.nights[entry].model == model
         }
-        scored = entries.scores_at(connection, of_model)
+        merged = self.merges.hashes(model)
+        scored = {
+            entry: counts.replace(who=[merged.get(who, who) for who in counts.who])
+            for entry, counts in entries.scores_at(connection, of_model).items()
+        }
         recent = [
             scored[entry] for entry in in_force[-RECENT_NIGHTS:] if entry in scored
         ]
@@ -325,7 +329,16 @@ class _SeriesNights:
         judged = sa.select(REVIEWS.c.case_id).where(
             REVIEWS.c.series == self.series, REVIEWS.c.flagged
         )
-        was_judged = CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(judged)
+        # Under its other numbers too.
+        numbers: list[str] = []
+        for verdict in self.verdicts:
+            if verdict.flagged:
+                numbers += self.merges.numbers(verdict.case_id)[1:]
+        was_judged = (
+            CASES.c.state.not_in(WAITING)
+            | CASES.c.case_id.in_(judged)
+            | CASES.c.case_id.in_(numbers)
+        )
         chosen = sa.select(CASES).where(IS_FLAGGED, CASES.c.drawn | was_judged)
         cases = defaultdict(list)
         # By their numbers: a server may read the cases of every ward to join them with
@@ -437,10 +450,15 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
         side = _Side(key, models.get(key, ""))
         other_model = shadow or models.get(other_key, "")
         other_side = _Side(other_key, other_model, shadow is not None)
-        n_both = _add_nights(connection, side, other_side)
+        merges = merges_of(connection)
+        n_both = _add_nights(connection, side, other_side, merges)
         words = last_verdicts(REVIEWS.c.series.in_((key, other_key)))
-        chosen = sa.select(words.c.case_id, words.c.verdict)
-        verdicts = dict(connection.execute(chosen).all())
+        # The last one on any number of a patient.
+        in_order = sa.select(words).order_by(words.c.night, words.c.run)
+        verdicts = {
+            merges.patient(row.case_id): row.verdict
+            for row in connection.execute(in_order)
+        }
     nights = [night.night for night in side.nights]
     first = nights[0] if nights else None
     last = nights[-1] if nights else None
@@ -455,7 +473,9 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     )
 
 
-def _add_nights(connection: sa.Connection, side: _Side, other: _Side) -> list[int]:
+def _add_nights(
+    connection: sa.Connection, side: _Side, other: _Side, merges: Merges
+) -> list[int]:
     """Add the nights that both sides have; return by night the cases both flagged."""
     shadow = other.model if other.shadow else None
     ours = current_runs(side.series).subquery()
@@ -470,18 +490,18 @@ def _add_nights(connection: sa.Connection, side: _Side, other: _Side) -> list[in
     nights = entries.nights_at(connection, list(both))
     n_both = []
     for entry, other_entry in pairs:
-        cases = _flagged_cases(connection, entry)
-        other_cases = _flagged_cases(connection, other_entry)
+        cases = _flagged_cases(connection, entry, merges)
+        other_cases = _flagged_cases(connection, other_entry, merges)
         side.add(nights[entry], cases, other_cases)
         other.add(nights[other_entry], other_cases, cases)
         n_both.append(len(cases & other_cases))
     return n_both
 
 
-def _flagged_cases(connection: sa.Connection, entry: int) -> set[str]:
-    """Return the flagged cases of a run."""
+def _flagged_cases(connection: sa.Connection, entry: int, merges: Merges) -> set[str]:
+    """Return the flagged cases of a run, by their patients' numbers of now."""
     chosen = sa.select(CASES.c.case_id).where(CASES.c.entry == entry, IS_FLAGGED)
-    return set(connection.scalars(chosen))
+    return set(map(merges.patient, connection.scalars(chosen)))
 
 
 def _share_judged(

@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
 
+from screening.identity.hashes import keyed_hashes, short_hashes
+from screening.identity.reduced import reduced_form, reduced_forms
+from screening.identity.table import Patients
 from screening.ledger import trail
 from screening.ledger.database import TRAIL, Ledger
 from screening.ledger.entries import STAND_IN, Merged, facts_in
@@ -74,6 +78,34 @@ class Merges:
         patient = self.patient(name)
         others = [merge.old for merge in self._by_patient.get(patient, ())]
         return [*dict.fromkeys([name, patient, *others])]
+
+    def hashes(self, key: str) -> dict[int, int]:
+        """Return by the short hash of each old number that of the new one.
+
+        `key`: of the hashes.
+        """
+        old, new = [
+            short_hashes(keyed_hashes(np.array(names, dtype=object), key)).tolist()
+            for names in (
+                [*self.by_old],
+                [merge.new for merge in self.by_old.values()],
+            )
+        ]
+        return dict(zip(old, new, strict=True))
+
+    def written_otherwise(self, key: str) -> Patients:
+        """Return patients whose numbers are one but for the writing, under each.
+
+        Whoever merged them knows both writings. `key`: of the hashes.
+        """
+        names: list[str] = []
+        for old, merge in self.by_old.items():
+            if reduced_form(old) == reduced_form(merge.new):
+                names += [old, merge.new]
+        numbers = np.array(names, dtype=object)
+        return Patients.of(
+            keyed_hashes(reduced_forms(numbers), key), keyed_hashes(numbers, key)
+        )
 
     @cached_property
     def _by_patient(self) -> Mapping[str, Sequence[Merge]]:

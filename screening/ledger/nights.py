@@ -22,6 +22,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.errors import CohortError, UsageError
+from screening.identity.hashes import series_key
 from screening.identity.table import Patients
 from screening.ledger import model_registry, register, trail
 from screening.ledger.current_runs import current_runs, of_role, reserved
@@ -367,6 +368,10 @@ class Tonight:
             lately[name] = [*on_night, True]
         return lately
 
+    def numbers(self, name: str) -> list[str]:
+        """Return all numbers of a patient, the given one first."""
+        return self._merged.merges.numbers(name)
+
     def recent_runs(self) -> list[Path | None]:
         """Return the run directories of the last nights in force before tonight.
 
@@ -636,6 +641,9 @@ class PastNights:
         Why this table was accepted tonight although it looks wrong.
     flags : mapping
         Flagged patients and all patients of the nights of `scores`.
+    merged : mapping
+        Of patients whose numbers were merged, the hash of the new number by that of
+        the old one.
     """
 
     deliveries: Mapping[str, Delivery]
@@ -645,6 +653,7 @@ class PastNights:
     same_table: Sequence[Elsewhere]
     accepted: str | None = None
     flags: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    merged: Mapping[int, int] = field(default_factory=dict)
 
 
 def past_nights(
@@ -688,6 +697,7 @@ def past_nights(
             same_table=_same_table(connection, series, night, model, table),
             accepted=_accepted(nights_at(connection, tonight), table),
             flags={night.night: (night.cases, night.units) for night in of_model},
+            merged=merges_of(connection).on(night).hashes(model),
         )
 
 
@@ -696,7 +706,8 @@ def known_patients(
 ) -> Patients:
     """Return patients of a series' last nights before this one, of any model.
 
-    Where somebody accepted that ids are written otherwise, of the nights since.
+    Where somebody accepted that ids are written otherwise, of the nights since. Numbers
+    that were merged and are one but for the writing are both known.
 
     `shadow_model`: of its nights in shadow by this model instead.
     """
@@ -709,7 +720,11 @@ def known_patients(
             if delivery is not None and IDS_REWRITTEN.code in delivery.found:
                 since = []
             since.append(entry)
-        return patients_at(connection, since)
+        patients = patients_at(connection, since)
+        merges = merges_of(connection).on(night)
+    merged = merges.written_otherwise(series_key(series))
+    is_known = np.isin(merged.reduced, patients.reduced)
+    return patients + Patients(merged.reduced[is_known], merged.whole[is_known])
 
 
 def _entries(

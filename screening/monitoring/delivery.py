@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from scipy import stats
@@ -98,7 +99,10 @@ class Finding:
 
 
 def still_there(
-    before: Sequence[int], now: Sequence[int], most: int
+    before: Sequence[int],
+    now: Sequence[int],
+    most: int,
+    merged: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[int, int]:
     """Return the size of a sample of a night's patients, and how many are there later.
 
@@ -109,12 +113,18 @@ def still_there(
     most : int
         A night with so many hashes may have more patients: it is known up to its
         highest hash only, and the sample ends at the lowest such end.
+    merged : mapping of int to int, optional
+        Of patients whose numbers were merged, the hash of the new number by that of
+        the old one. One with a number beyond that end is not in the sample.
     """
     ends = [max(hashes) for hashes in (before, now) if len(hashes) >= most]
+    sample = {merged.get(patient, patient) for patient in before}
     if ends:
-        before = [patient for patient in before if patient <= min(ends)]
-    sample = set(before)
-    return len(sample), len(sample.intersection(now))
+        end = min(ends)
+        beyond = {new for old, new in merged.items() if max(old, new) > end}
+        sample = {patient for patient in sample - beyond if patient <= end}
+    still = sample.intersection(merged.get(patient, patient) for patient in now)
+    return len(sample), len(still)
 
 
 def share_that_stays(nights: Iterable[Delivery]) -> float | None:

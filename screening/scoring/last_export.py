@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from screening.errors import UsageError
 from screening.ledger.nights import series_by
 from screening.schemas.run import RunDocument
-from screening.scoring.rows import FlaggedRows, Rows
+from screening.scoring.rows import FlaggedRows, Rows, subjects_of
 from screening.scoring.series_history import question_of
 from screening.spelling import shown_series
 
@@ -16,6 +17,7 @@ RULED_OUT = "ruled out by review"
 CORRECTED = "the table was corrected"
 NO_ROW = "no row in the table"
 NO_LONGER = "no longer flagged"
+MERGED = "the number was merged into another one"
 LEFT_OUT = "left out: a value is out of bounds"
 
 
@@ -64,14 +66,19 @@ def endings(flagged: FlaggedRows, last_flagged: Mapping[str, str]) -> dict[str, 
     `last_flagged`: the night on which the export has each of them flagged. On tonight's
     date it was made from another table of this night.
     """
-    lacking = Rows(flagged.directory / "scores.parquet").lacking(list(last_flagged))
-    without_row = set(lacking)
+    merges = flagged.merges
+    numbers = {subject: merges.numbers(subject) for subject in last_flagged}
+    every = dict.fromkeys(chain.from_iterable(numbers.values()))
+    lacking = set(Rows(flagged.directory / "scores.parquet").lacking([*every]))
+    flagged_now = set(map(merges.patient, subjects_of(flagged.rows)))
     reasons = {}
     for subject, night in last_flagged.items():
         reason = NO_LONGER
         if night == flagged.run.date:
             reason = CORRECTED
-        elif subject in without_row:
+        elif len(numbers[subject]) > 1 and merges.patient(subject) in flagged_now:
+            reason = MERGED
+        elif lacking.issuperset(numbers[subject]):
             reason = NO_ROW
         reasons[subject] = reason
     return reasons

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ MAX_ROWS = 200_000
 
 
 def recent_p_values(
-    runs: Sequence[Path | None], names: Sequence[str]
+    runs: Sequence[Path | None], numbers: Mapping[str, Sequence[str]]
 ) -> dict[str, list[float | None]]:
     """Return the p-values of some ids (or groups) on some nights, by id.
 
@@ -26,19 +27,27 @@ def recent_p_values(
     ----------
     runs : sequence of Path or None
         Run directory of each night.
-    names : sequence of str
+    numbers : mapping of str to sequence of str
+        By id all ids of the patient, whose numbers may have been merged.
 
     Returns
     -------
     dict
-        Of a group the p-value of its highest row. None for a night without a row of
-        the id, without a sound run directory, or with very many rows.
+        Of a group, or of several ids, the p-value of the highest row. None for a night
+        without a row of the id, without a sound run directory, or with very many rows.
     """
-    nights = [_p_values_in(run, names) for run in runs]
-    p_values = {}
-    for name in names:
-        p_values[name] = [night.get(name) for night in nights]
-    return p_values
+    every = [*dict.fromkeys(chain.from_iterable(numbers.values()))]
+    nights = [_p_values_in(run, every) for run in runs]
+    return {
+        name: [_lowest(night, of_patient) for night in nights]
+        for name, of_patient in numbers.items()
+    }
+
+
+def _lowest(p_values: Mapping[str, float], names: Sequence[str]) -> float | None:
+    """Return the lowest p-value of some ids on a night; None if none was scored."""
+    found = [p_values[name] for name in names if name in p_values]
+    return min(found, default=None)
 
 
 def _p_values_in(run: Path | None, names: Sequence[str]) -> dict[str, float]:

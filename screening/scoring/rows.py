@@ -9,7 +9,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
@@ -28,6 +28,7 @@ from pyarrow.csv import WriteOptions, write_csv
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
+from screening.ledger.merging import NO_MERGES, Merges
 from screening.parallel import in_parallel
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
@@ -399,12 +400,16 @@ class FlaggedRows:
         The flagged rows.
     to_check : pyarrow.Table
         The others that have a cell out of bounds.
+    merges : Merges
+        Numbers of patients that were merged up to the night, as far as a ledger was
+        given.
     """
 
     directory: Path
     run: RunDocument
     rows: pa.Table
     to_check: pa.Table
+    merges: Merges = NO_MERGES
 
     def table(self) -> pa.Table:
         """Return all rows with their night (`OF_RUN`), so that nights can be joined.
@@ -497,9 +502,15 @@ def export(
 
 
 def prepared(
-    run: str | Path, to: str, force: bool, options: Mapping[str, Any]
+    run: str | Path,
+    to: str,
+    force: bool,
+    options: Mapping[str, Any],
+    merges: Merges = NO_MERGES,
 ) -> tuple[FlaggedRows, Callable[[], str | None]]:
     """Return the flagged rows of a run, and a function that writes them in a form.
+
+    `merges`: of patients' numbers; those that hold on the night of the run count.
 
     Raises
     ------
@@ -527,6 +538,7 @@ def prepared(
             parameters=["out", "force"],
         )
     flagged = read_flagged(run)
+    flagged = replace(flagged, merges=merges.on(flagged.run.date))
     forced = {"force": force} if "force" in parameters else {}
     return flagged, partial(write, flagged, **options, **forced)
 

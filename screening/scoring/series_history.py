@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -110,7 +111,9 @@ def with_delivery(
     assert delivery is not None, "the summary counts it"
     delivery = delivery.replace(accepted=accepted or past.accepted)
     if past.patients is not None and run.drift is not None:
-        before, still = still_there(past.patients, run.drift.who, N_REMEMBERED_UNITS)
+        before, still = still_there(
+            past.patients, run.drift.who, N_REMEMBERED_UNITS, past.merged
+        )
         delivery = delivery.replace(
             earlier=max(past.scores), before=before, still=still
         )
@@ -340,7 +343,8 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
         names = [str(case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
     lately = tonight.flagged_lately(list(known))
-    p_values = recent_p_values(tonight.recent_runs(), list(known))
+    numbers = {name: tonight.numbers(name) for name in known}
+    p_values = recent_p_values(tonight.recent_runs(), numbers)
 
     def with_state(listed: Listed, name: str) -> Listed:
         case = known.get(name)
@@ -360,7 +364,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
 
     since = tonight.since
     if since is not None:
-        since = since.replace(left=rows.lacking(since.gone))
+        since = since.replace(left=_without_row(rows, since.gone, tonight.numbers))
     rows.add_history(tonight.known)
     return run.replace(
         counts=_counts(run, tonight).replace(drawn=len(tonight.drawn)),
@@ -378,6 +382,16 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             chain=tonight.chain,
         ),
     )
+
+
+def _without_row(
+    rows: Rows, names: Sequence[str], numbers: Callable[[str], Sequence[str]]
+) -> list[str]:
+    """Return those patients of whom no number has a row."""
+    of_patient = {name: numbers(name) for name in names}
+    every = dict.fromkeys(chain.from_iterable(of_patient.values()))
+    lacking = set(rows.lacking([*every]))
+    return [name for name in names if lacking.issuperset(of_patient[name])]
 
 
 def waiting(run: RunDocument) -> list[float]:

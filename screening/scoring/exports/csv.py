@@ -10,12 +10,14 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from screening.errors import UsageError
+from screening.ledger.merging import Merges
 from screening.scoring.last_export import (
     endings,
     is_run,
@@ -93,19 +95,20 @@ def _with_changes(
     """Return the rows with `change` and `reason`, and those that have ended."""
     tonight = _rows_in(_encoded(table))
     has_ids = flagged.run.model.contract["cohort"]["id"] is not None
-    before = _by_patient(earlier, has_ids)
-    now = _by_patient(tonight, has_ids)
+    patient_of = partial(_patient_of, flagged.merges)
+    before = _by_patient(earlier, has_ids, patient_of)
+    now = _by_patient(tonight, has_ids, patient_of)
     rows = []
     for row in tonight:
-        patient = _patient_of(row)
+        patient = patient_of(row)
         change = "new"
         if patient in before:
             change = "same" if before[patient] == now[patient] else "changed"
         rows.append({**row, "change": change})
-    gone = [row for row in earlier if _patient_of(row) not in now]
-    reasons = endings(flagged, {_patient_of(row): row["date"] for row in gone})
+    gone = [row for row in earlier if patient_of(row) not in now]
+    reasons = endings(flagged, {patient_of(row): row["date"] for row in gone})
     for row in gone:
-        reason = reasons[_patient_of(row)]
+        reason = reasons[patient_of(row)]
         rows.append({**row, "rank": "", "change": "ended", "reason": reason})
     of_row = table.column_names[len(OF_RUN) :]
     names = [*OF_RUN, "change", "reason", *of_row]
@@ -115,12 +118,14 @@ def _with_changes(
     return pa.table(columns, names=names)
 
 
-def _patient_of(row: Row) -> str:
-    """Return the patient of a row, or the row's id if it has none."""
-    return row["group"] or row["id"]
+def _patient_of(merges: Merges, row: Row) -> str:
+    """Return the patient of a row by the number of now, or the row's id."""
+    return merges.patient(row["group"] or row["id"])
 
 
-def _by_patient(rows: Iterable[Row], has_ids: bool) -> dict[str, list[Row]]:
+def _by_patient(
+    rows: Iterable[Row], has_ids: bool, patient_of: Callable[[Row], str]
+) -> dict[str, list[Row]]:
     """Return what each patient's rows say that does not belong to the night alone.
 
     `has_ids`: False where an id is a row number.
@@ -129,5 +134,5 @@ def _by_patient(rows: Iterable[Row], has_ids: bool) -> dict[str, list[Row]]:
     by_patient = defaultdict[str, list[Row]](list)
     for row in rows:
         cells = {name: cell for name, cell in row.items() if name not in others}
-        by_patient[_patient_of(row)].append(cells)
+        by_patient[patient_of(row)].append(cells)
     return dict(by_patient)
