@@ -9,6 +9,7 @@ half; and tables of a day's admissions, where nobody stays. In half of them a ro
 is its admission, in the others the day of the table. A night in a hundred is not
 delivered. Every night goes through `examine`; on five nights of each ward, drawn by lot
 after the fifth, the same table comes wrong, too; the nights after know nothing of it.
+On the second to fifth night half of the table comes.
 """
 
 from __future__ import annotations
@@ -130,6 +131,14 @@ def spoiled(
     }
 
 
+def count(counts: Counter, findings: list[Finding], beds: int) -> None:
+    """Count a table that came wrong, and whether it was named and stopped."""
+    sure, any_ = any(one.sure for one in findings), bool(findings)
+    counts.update(["n", *["stop"] * sure, *["named"] * any_])
+    if beds < 20:
+        counts.update(["n small", *["small"] * any_])
+
+
 def simulated(
     wards: int, n_nights: int, stays: bool, seed: int
 ) -> tuple[Counter, dict[str, Counter], int]:
@@ -139,10 +148,16 @@ def simulated(
     alarms, named, looks = Counter(), defaultdict(Counter), 0
     for number in range(wards):
         rng = np.random.default_rng([seed, number])
+        first_nights = np.random.default_rng([seed, number, 1])
         ward, other = Ward(rng, stays), Ward(rng, stays)
         series, elsewhere = Series(ward.snapshot), dict(other.nights(n_nights))
         spoil, last = {*rng.integers(MIN_NIGHTS + 1, n_nights, SPOILED).tolist()}, []
         for place, (night, patients) in enumerate(ward.nights(n_nights)):
+            if 0 < place < MIN_NIGHTS and len(patients) > 1:
+                half = first_nights.permutation(len(patients))[: len(patients) // 2]
+                some = [patients[i] for i in half]
+                found = series.examined(night, some, night)
+                count(named["half of it, nights 2 to 5"], found[1], ward.beds)
             if place in spoil and night in elsewhere:
                 of = list(series.past)[-1]
                 for what, wrong in spoiled(
@@ -153,10 +168,7 @@ def simulated(
                     found = series.examined(
                         night, wrong, of if wrong is last else night
                     )
-                    sure, any_ = any(one.sure for one in found[1]), bool(found[1])
-                    named[what].update(["n", *["stop"] * sure, *["named"] * any_])
-                    if ward.beds < 20:
-                        named[what].update(["n small", *["small"] * any_])
+                    count(named[what], found[1], ward.beds)
             found = series.add(night, patients)
             looks += 1
             alarms.update([*found[0].found, *["any"] * bool(found[1])])

@@ -89,8 +89,16 @@ HELD = [
     (came(80, 10, 33), ward(), ["rows_too_many"]),
     # The last night's table written again is known by its patients.
     (came(40, 10, 40, 40), ward(), ["patients_unchanged"]),
-    # A series says nothing of rows before its own spread is known.
-    (came(12, 4, 10), ward(4), []),
+    # Before its own spread is known, a series is held to how many left and came.
+    (came(12, 4, 10), ward(4), ["not_whole"]),
+    (came(20, 1, 17), ward(1), ["not_whole"]),
+    (came(36, 1, 30), ward(1), []),
+    # Few patients who all leave are no half of a ward.
+    (came(12, 4, 0), ward(4), []),
+    (came(12, 4, None, None), ward(4), []),
+    # Of a large night, a sample of the patients is recognised.
+    (came(1000, 1, 210, 500), {night(0): came(1000, 0)}, []),
+    (came(500, 1, 210, 500), {night(0): came(1000, 0)}, ["not_whole"]),
     (came(12, 5, 10), ward(5), ["not_whole"]),
     # A table of a day's admissions has other patients every night: nobody is missed.
     (came(40, 10, 0), ward(still=0), []),
@@ -261,6 +269,32 @@ def scored(
     return screen("score", site / "model", table, *asked, "--json", *words, code=code)
 
 
+def test_delivery_half_a_table_on_the_first_nights(model, tmp_path):
+    """Half a table, cut within a cell, is named on the first night by its end, and on
+    the second by who stayed too.
+    """
+    whole = written(beds(0), tmp_path / "1.csv").read_bytes()
+    (tmp_path / "1.csv").write_bytes(whole[: whole.rindex(b"\n", 0, -1) - 1])
+    written(beds(1).iloc[:28], tmp_path / "2.csv")
+    attention = []
+    with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
+        for day in ("1", "2"):
+            run = score(
+                model,
+                tmp_path / f"{day}.csv",
+                tmp_path / day,
+                date=f"2026-01-0{day}",
+                ledger=ledger,
+            )
+            codes = {reason.code for reason in run.attention}
+            attention.append(codes & {"not_whole", "line_end_missing"})
+
+    assert attention == [{"line_end_missing"}, {"not_whole"}]
+    assert "28 rows came, 59 on 2026-01-01; 28 of 59 patients" in page_in(
+        tmp_path / "2"
+    )
+
+
 def test_delivery_half_a_ward(site):
     """Half a ward is a night to look at and its page says how it came.
 
@@ -311,6 +345,34 @@ def test_night_cut_in_its_last_cell_is_named(site):
     assert document["delivery"]["doubtful"] is False
     assert "line_end_missing" not in alone.stdout
     assert "no line end after the last row" in (site / "alone/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([], ["line_end_missing"]),
+        ([True], ["line_end_missing"]),
+        # A file that was cut twice is named twice.
+        ([True, False], ["line_end_missing"]),
+        # Who never wrote a line end is named once.
+        ([False], []),
+        ([False, False, False], []),
+        # An exporter that has changed is named three times.
+        ([True, True, False, False], ["line_end_missing"]),
+        ([True, True, False, False, False], []),
+        # A database has no lines.
+        ([None, None], ["line_end_missing"]),
+    ],
+)
+def test_delivery_line_end_missing(ends, expected):
+    """A cut last line is named from the first night on."""
+    past = {}
+    for number, end in enumerate(ends):
+        past[night(number)] = came(40, number, ends_in_newline=end)
+    number = len(ends)
+    tonight = came(40, number, ends_in_newline=False)
+
+    assert codes(tonight, past, number) == expected
 
 
 def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):

@@ -13,7 +13,9 @@ import pytest
 from commands import screen
 from flow_cohorts import night_of_patients, written
 
+from screening.cli import COMMANDS
 from screening.cli.logs import KEYS
+from screening.cli.waiting import WORK
 
 ALWAYS = ["time", "level", "logger", "event"]
 
@@ -171,6 +173,44 @@ def test_progress_bar_terminal():
         assert shown.rfind(SHOW) > shown.rfind(HIDE) >= 0
     assert without.stdout == ""
     assert without.stderr == ""
+
+
+SILENT = """
+import time
+from screening.cli import waiting
+from screening.cli.console import bar, print_answer
+from screening.cli.logs import LogFormat, log_to_stderr, note
+waiting.PATIENCE = waiting.INTERVAL = 0.1
+log_to_stderr(LogFormat.text)
+with waiting.shown_work("Judging the model"):
+    time.sleep(1)
+    note("beware")
+    time.sleep(0.3)
+    with bar("Training") as progress:
+        time.sleep(1.5)
+    print_answer({"out": "m"}, False)
+    time.sleep(0.3)
+"""
+
+
+def test_silent_command_terminal():
+    """A command without a word names its work and the seconds on a terminal.
+
+    A bar without progress is drawn too. Notes and answers have lines of their own.
+    """
+    told = on_a_terminal(SILENT)
+    shown = [line.rpartition("\x1b[K")[2] for line in told.split("\r\n")]
+
+    assert "\x1b[KJudging the model: 1 s" in told
+    assert "screen: beware" in shown
+    assert "Training" in told.partition("beware")[2]
+    assert re.sub(r"\x1b\[[01]m", "", told).rstrip().endswith("out  m")
+    assert program(SILENT).stderr == "screen: beware\n"
+
+
+def test_work_of_every_command():
+    """Each command has words for what somebody waits for."""
+    assert WORK.keys() == COMMANDS.keys()
 
 
 def test_answer_folded_and_escaped():

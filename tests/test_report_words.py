@@ -518,12 +518,21 @@ def test_model_no_better_than_other():
 
     assert leading.verdict == "yes"
     assert leading.against == (())
-    assert "best other method" in leading.words
+    assert leading.words.endswith(
+        "By AUROC and sensitivity + specificity it is better than logistic, the best "
+        "of 2 other methods compared."
+    )
     assert "logistic, the best of 2 other methods, on the same folds" in render_model(
         compared()
     )
     assert useful.verdict == "yes"
-    assert useful.words.endswith("not shown to be better than logistic.")
+    assert useful.words.startswith("Supported by local validation: its flags are ")
+    assert "By AUROC 0.000 (95% CI " in useful.words
+    assert " and sensitivity + specificity 0.0 points (95% CI " in useful.words
+    assert useful.words.endswith(
+        "it is not shown to be better than logistic, the best of 2 other methods "
+        "compared."
+    )
     assert useless.verdict == "no"
     assert useless.against[0].code == "another_is_better"
     assert useless.against[0].remedy == "Train with --recipe logistic."
@@ -543,6 +552,8 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
     trails = auroc + half < -MIN_CERTAIN_LEAD or specificity + half < -MIN_CERTAIN_LEAD
     assert (usefulness.verdict == "no") == (trails and not leads)
     assert ("not shown to be better" in usefulness.words) == (not leads and not trails)
+    is_named = "AUROC" in usefulness.words and "sensitivity" in usefulness.words
+    assert is_named == (usefulness.verdict == "yes")
 
 
 @pytest.mark.parametrize(

@@ -453,7 +453,9 @@ def test_retrain_merged_numbers(champion, folder):
 
 
 def test_retrain_fixed_parameters(champion, folder):
-    """What was fixed for the champion is fixed again and the rest is searched."""
+    """What was fixed for the champion is fixed again and the rest is searched; it is
+    compared with the champion's other methods, not the usual ones.
+    """
     past = read_cohort(patients(), champion.contract, need_label=True)
     fixed = train(
         past,
@@ -462,15 +464,17 @@ def test_retrain_fixed_parameters(champion, folder):
         search=2,
         folds=3,
         repeats=1,
-        beside=(),
+        beside=("logistic",),
     )
     words = [word(folder, at, "ruled out") for at in (0, 1)]
     found = cohort_of(fixed, patients(), folder, *words)
     model = retraining.retrained(fixed, found)
+    compared = model.facts.validation.comparison.beside
     of_fixed = fixed.document["validation"]["search"]["candidates"]
     candidates = model.document["validation"]["search"]["candidates"]
     assert [each["C"] for each in candidates] == [3.0, 3.0]
     assert of_fixed == candidates
+    assert [other.recipe for other in compared] == ["logistic"]
 
 
 def test_retrain_verdict_against_label(champion, folder):

@@ -38,6 +38,7 @@ from screening.cli.train import (
     train_command,
     validate_command,
 )
+from screening.cli.waiting import WORK, shown_work
 
 # Options in groups for who reads, plain lines for what reads.
 _is_read_by_person = sys.stdout is not None and sys.stdout.isatty()
@@ -149,6 +150,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def screen(
+    context: typer.Context,
     log: Annotated[
         LogFormat, typer.Option(help="Form of the log lines on stderr.")
     ] = LogFormat.text,
@@ -169,6 +171,9 @@ def screen(
     threshold costs.
     """
     log_to_stderr(log)
+    work = WORK.get(context.invoked_subcommand or "")
+    if work is not None and log is LogFormat.text:
+        context.with_resource(shown_work(work))
 
 
 def main() -> None:

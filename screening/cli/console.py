@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from screening.cli.waiting import drawing, stop_waiting
 from screening.schemas.figures import NO_CASE_SEEN
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def _escape(character: str) -> str:
 
 def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     """Print an answer: one JSON object, or a line for each key and item of a list."""
+    stop_waiting()
     if as_json:
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         with _to_stdout():
@@ -232,7 +234,7 @@ def _inline(value: object) -> str:
 def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Draw a progress bar on stderr, with the time left.
 
-    It appears after a second, and only on a terminal.
+    It appears after a second, and only on a terminal, where a timer draws it too.
 
     Yields
     ------
@@ -259,6 +261,19 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         console=Console(stderr=True),
         auto_refresh=False,
     )
+    task = drawn.add_task(title, total=None, left=left)
+    is_drawing = False
+
+    def draw() -> None:
+        nonlocal is_drawing
+        # The timer may come while it is drawn.
+        if is_drawing or time.monotonic() - began < 1:
+            return
+        is_drawing = True
+        with suppress(OSError):
+            drawn.start()
+            drawn.refresh()
+        is_drawing = False
 
     def progress(done: int, total: int) -> None:
         nonlocal first, left
@@ -266,18 +281,15 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         if first is None:
             # What an earlier attempt did tells nothing of the speed of this one.
             first = now, done
-            drawn.add_task(title, left=left)
         if total and done > first[1]:
             seconds = (now - first[0]) * (total - done) / (done - first[1])
             left = str(timedelta(seconds=round(seconds)))
-        drawn.update(drawn.tasks[0].id, completed=done, total=total or None, left=left)
-        with suppress(OSError):
-            if now - began >= 1:
-                drawn.start()
-                drawn.refresh()
+        drawn.update(task, completed=done, total=total or None, left=left)
+        draw()
 
     try:
-        yield progress
+        with drawing(draw):
+            yield progress
     finally:
         with suppress(OSError):
             if drawn.live.is_started:

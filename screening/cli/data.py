@@ -14,6 +14,7 @@ import typer
 
 from screening.cli import options
 from screening.cli.console import bar, print_answer
+from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
 from screening.spelling import command_line, did_you_mean
 
@@ -87,6 +88,7 @@ def _ask(
     role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None
 ) -> str | None:
     """Ask until the answer is one that can be; None for none."""
+    stop_waiting()
     question = QUESTIONS[role]
     if likely:
         question += f" ({', '.join(likely)})"

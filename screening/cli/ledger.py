@@ -27,7 +27,7 @@ from screening.cli.options import (
     LedgerMaybe,
     ModelFolder,
     PageFile,
-    Series,
+    PromotedSeries,
     SeriesAsked,
     day_from,
     series_from,
@@ -43,10 +43,17 @@ from screening.spelling import (
 )
 
 if TYPE_CHECKING:
+    from screening.ledger.database import Ledger
     from screening.ledger.entries import SiteNight
     from screening.ledger.status import Due
-    from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
+    from screening.schemas.history import (
+        NightRun,
+        NightsBeside,
+        SeriesStatus,
+        VerdictsRead,
+    )
     from screening.site.site import Network
+    from screening.store.model import Model
 
 
 @dataclass(frozen=True)
@@ -607,43 +614,120 @@ def promote_command(
     model: ModelFolder,
     reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
     ledger: LedgerHere = "screening.db",
-    series: Series = None,
+    series: PromotedSeries = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NIGHT.toml",
+            help="Also name MODEL in this file; its ledger is used.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make MODEL the champion of a series from the next night on.
 
     The trail records how its nights in shadow compare with the champion's, and the
-    reason.
+    reason. A revision of the champion whose threshold or approval was entered for other
+    series needs no night in shadow.
     """
-    from screening.ledger.history import compare_nights
-    from screening.ledger.model_registry import promote
     from screening.model_selection.revising import refuse_draft
     from screening.scoring.series_history import series_of
+    from screening.site.champion import name_champion, refuse_unwritable
+    from screening.site.site import read_network
     from screening.store.loading import load_model
 
     loaded = load_model(model)
-    refuse_draft(loaded, model)
-    name = series_of(loaded, series_from(series))
+    names = [series_from(name) for name in names_from(series)] or [None]
+    keys = [series_of(loaded, name) for name in names]
+    network = None if site is None else read_network(site, ledger)
+    if network is not None:
+        ledger = network.ledger
     with open_as_owner(ledger) as book:
-        evidence = compare_nights(book, name, loaded.digest)
-        head = promote(book, name, loaded.digest, reason, evidence)
-    beside = evidence.to_dict() if as_json else agreement(evidence)
+        promotions = [_Promotion.of(book, key, loaded) for key in keys]
+        if not all(promotion.is_revision for promotion in promotions):
+            refuse_draft(loaded, model)
+        if network is not None:
+            for key in keys:
+                refuse_unwritable(network, key, model)
+        for promotion in promotions:
+            entry = promotion.enter(book, loaded, reason)
+    lines = []
+    for key in keys:
+        if network is None:
+            lines.append(_line_to_write(model, shown_series(key)))
+        else:
+            line = name_champion(network, key, model)
+            lines.append(f"{network.file.name} says {line} under [series.{key}]")
+    evidence = promotions[0].evidence
     answer = {
-        "series": evidence.one.series,
+        "series": ", ".join(map(shown_series, keys)),
         "champion": loaded.id,
-        "entry": head.number,
-        "next": _line_to_write(model, shown_series(evidence.one.series)),
-        "beside": beside,
+        "entry": entry,
+        "next": "; ".join(lines),
     }
+    if evidence is not None:
+        answer["beside"] = evidence.to_dict() if as_json else agreement(evidence)
     print_answer(answer, as_json)
+
+
+@dataclass(frozen=True)
+class _Promotion:
+    """A model that becomes the champion of a series.
+
+    Parameters
+    ----------
+    series : str
+    evidence : NightsBeside or None
+        Its nights in shadow beside the champion's; None for a revision without one.
+    """
+
+    series: str
+    evidence: NightsBeside | None
+
+    @property
+    def is_revision(self) -> bool:
+        """Return True if the champion only gets another threshold or approval."""
+        return self.evidence is None
+
+    @classmethod
+    def of(cls, book: Ledger, series: str, model: Model) -> _Promotion:
+        """Compare a model with the champion; UsageError if it cannot be promoted."""
+        from screening.ledger.history import compare_nights
+        from screening.ledger.model_registry import is_revision
+
+        try:
+            evidence = compare_nights(book, series, model.digest, _drafts_of(model))
+        except UsageError:
+            if not is_revision(book, series, model.digest):
+                raise
+            return cls(series, None)
+        return cls(series, evidence)
+
+    def enter(self, book: Ledger, model: Model, reason: str) -> int:
+        """Enter the promotion; return the number of its entry."""
+        from screening.ledger.model_registry import follow_revisions, promote
+
+        if self.evidence is None:
+            return follow_revisions(book, self.series, model.digest, reason).number
+        drafts = _drafts_of(model)
+        chosen = (self.series, model.digest, reason)
+        return promote(book, *chosen, self.evidence, drafts).number
+
+
+def _drafts_of(model: Model) -> list[str]:
+    """Return the digests that an approved model had before its approval."""
+    approval = model.facts.approval
+    return [] if approval is None else list(approval.drafts)
 
 
 def _line_to_write(model: Path, series: str) -> str:
     """Return what NIGHT.toml must say of a series before its next night."""
-    place = json.dumps(str(model.resolve()), ensure_ascii=False)
+    from screening.site.champion import model_line
+
     return (
-        f"in NIGHT.toml write model = {place} under [series.{json.dumps(series)}], "
-        "and take it out of shadow; until then the next night is refused"
+        f"in NIGHT.toml write {model_line(model)} under [series.{json.dumps(series)}], "
+        "and take it out of shadow; until then the next night is refused; --site "
+        "NIGHT.toml writes it"
     )
 
 

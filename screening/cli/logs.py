@@ -21,6 +21,7 @@ from pathlib import Path
 import typer
 
 from screening.cli.console import printable
+from screening.cli.waiting import erase_line
 
 # Every line of `--log json` has the first four, and the others if they are known.
 KEYS = (
@@ -85,11 +86,13 @@ def done(event: str) -> None:
 
 def note(message: str) -> None:
     """Log something that the user should know; the command goes on."""
+    erase_line()
     _logger.warning(message)
 
 
 def attention(series: str | None, night: str, code: str, words: str) -> None:
     """Warn of a reason for attention of a series, or of the site if it is None."""
+    erase_line()
     if _format.get() is LogFormat.json:
         facts: dict[str, object] = {"night": night, "code": code}
         if series is not None:
@@ -111,6 +114,7 @@ def relay(line: Mapping[str, object]) -> None:
 
 def failed(message: str, code: int) -> None:
     """Log what ended the command."""
+    erase_line()
     if _format.get() is LogFormat.json:
         _write(logging.ERROR, _logger.name, message.removeprefix("screen: "), code)
     else:

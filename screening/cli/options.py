@@ -533,12 +533,21 @@ def series_from(text: str | None) -> str | None:
         raise UsageError(f"--series {text}: {error}") from None
 
 
-_series = partial(in_ledger, "--series", metavar="NAME", autocompletion=series_like)
+_series = partial(in_ledger, "--series", autocompletion=series_like)
 Series = Annotated[
     str | None,
-    _series(help="With --ledger: whose nights; the contract's `series` if absent."),
+    _series(
+        metavar="NAME",
+        help="With --ledger: whose nights; the contract's `series` if absent.",
+    ),
 ]
-SeriesAsked = Annotated[str | None, _series(help="Only this series; all where absent.")]
+PromotedSeries = Annotated[
+    str | None,
+    _series(metavar="A,B", help="Whose champion; the contract's `series` if absent."),
+]
+SeriesAsked = Annotated[
+    str | None, _series(metavar="NAME", help="Only this series; all where absent.")
+]
 
 
 @dataclass(frozen=True)

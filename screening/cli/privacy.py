@@ -17,6 +17,7 @@ from screening.cli.console import ATTENTION, print_answer
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
 from screening.cli.users import open_as_owner
+from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def refuse_unfinished(left: list[str]) -> None:
 def _id(text: str) -> str:
     """Return the id that was given, or that standard input holds for "-"."""
     if text == "-":
+        stop_waiting()
         content = sys.stdin.buffer.readline().rstrip(b"\r\n")
     else:
         content = os.fsencode(text)

@@ -568,7 +568,7 @@ def _revised(
         if revision.ledger:
             series = _series_of_revision(before, revision)
             with open_ledger(revision.ledger, make=True) as book:
-                _note_other_series(book, before.digest, series)
+                _note_other_series(book, model, before.digest, series)
                 record_revision(book, action, change(before, after), *series)
                 if is_of_other_models(book, before.digest, after.digest):
                     logs.note(
@@ -589,18 +589,25 @@ def _series_of_revision(before: Model, revision: options.RevisionOptions) -> lis
     return [name for name in chosen if name is not None]
 
 
-def _note_other_series(book: Ledger, before: str, series: list[str]) -> None:
-    """Say which other series are scored with a model before it is revised for some."""
+def _note_other_series(
+    book: Ledger, model: Path, before: str, series: list[str]
+) -> None:
+    """Say which other series are scored with a model that is revised for some."""
+    from screening.ledger.location import ledger_word
     from screening.ledger.model_registry import series_of_champion
 
     others = [name for name in series_of_champion(book, before) if name not in series]
-    if series and others:
-        named = ", ".join(map(shown_series, others))
-        logs.note(
-            f"series {named} stays with the model as it was: if NIGHT.toml names this "
-            "directory for it too, its next night is refused; name all series that "
-            f"read it: --series {','.join([*series, *others])}"
-        )
+    if not series or not others:
+        return
+    with book.reading() as connection:
+        place = ledger_word(connection)
+    chosen = ("--series", ",".join(map(shown_series, others)))
+    mend = ("promote", model, *chosen, "--ledger", place, "--reason", "WHY")
+    logs.note(
+        f"series {', '.join(map(shown_series, others))} stays with the model as it "
+        "was: if NIGHT.toml names this directory for it too, its next night is "
+        f"refused, until it gets the change too: {command_line(*mend)}"
+    )
 
 
 def _note_lost_approval(
@@ -691,6 +698,7 @@ def retrain_command(
     is_there = (out / "model.json").exists()
     champion = load_model(model)
     with open_ledger(ledger) as book, bar("Training") as progress:
+        progress(0, 0)
         verdicts = judged_by_outcomes(book, series, champion.digest)
         past = read_cohort(
             database.source(cohort),

@@ -438,14 +438,23 @@ class _Side:
         )
 
 
-def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
+def compare_nights(
+    ledger: Ledger, series: str, beside: str, drafts: Sequence[str] = ()
+) -> NightsBeside:
     """Compare the nights of a series with those of a shadow or another series.
 
-    `beside`: first digits of the shadow's model, or the name of the other series.
+    Parameters
+    ----------
+    ledger : Ledger
+    series : str
+    beside : str
+        First digits of the shadow's model, or the name of the other series.
+    drafts : sequence of str
+        Digests under which that model may have been scored before its approval.
     """
     with ledger.reading() as connection:
         key = find_series(connection, series)
-        other_key, shadow = _compared_with(connection, key, beside)
+        other_key, shadow = _compared_with(connection, key, beside, drafts)
         models = champions(connection)
         side = _Side(key, models.get(key, ""))
         other_model = shadow or models.get(other_key, "")
@@ -513,10 +522,10 @@ def _share_judged(
 
 
 def _compared_with(
-    connection: sa.Connection, series: str, text: str
+    connection: sa.Connection, series: str, text: str, drafts: Sequence[str]
 ) -> tuple[str, str | None]:
     """Return the key of the series to compare with, and its shadow's model or None."""
-    model = _shadow_of(connection, series, text)
+    model = _shadow_of(connection, series, text, drafts)
     if model is not None:
         return series, model
     names = every_series(connection)
@@ -535,13 +544,15 @@ def _compared_with(
     return other, None
 
 
-def _shadow_of(connection: sa.Connection, series: str, text: str) -> str | None:
+def _shadow_of(
+    connection: sa.Connection, series: str, text: str, drafts: Sequence[str]
+) -> str | None:
     """Return the digest of a series' shadow by its first digits, or None."""
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
     digests = connection.scalars(shadows.distinct())
     models = [digest for digest in digests if digest.startswith(text)]
     if len(text) < MIN_DIGITS or not models:
-        return in_shadow(connection, series, text)
+        return in_shadow(connection, series, text, drafts)
     if len(models) > 1:
         raise UsageError(
             f"`beside` {text}: several shadows begin so; give more of the digits",

@@ -6,7 +6,7 @@ Only an entry of the trail replaces a champion.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -14,7 +14,14 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import entries, trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
-from screening.ledger.entries import Retired, Stated, append, stated
+from screening.ledger.entries import (
+    Approved,
+    Retired,
+    Stated,
+    ThresholdChosen,
+    append,
+    stated,
+)
 from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
@@ -25,6 +32,11 @@ from screening.spelling import did_you_mean, shown_series
 GIVE_CHAMPION = "give the directory of the champion"
 NO_SHADOW = (
     "model {:.12} has no night in shadow in series {}; score it with `shadow` first"
+)
+REVISED_ELSEWHERE = (
+    "it is the same model after a threshold or an approval that was entered for other "
+    "series: put it in that one's place with `screen promote MODEL --series {} "
+    "--reason WHY`"
 )
 
 
@@ -64,6 +76,8 @@ def refuse_other(
     """Raise UsageError for a model that is not the champion, with the remedy."""
     champion = champions(connection).get(series)
     if champion != model:
+        if revisions_to(connection, champion, model):
+            remedy = REVISED_ELSEWHERE.format(shown_series(series))
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
             f"series {shown_series(series)} is scored with {scored}, and this is"
@@ -137,20 +151,88 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
             append(connection, ledger.clock(), facts)
 
 
+def revisions_to(
+    connection: sa.Connection, before: str | None, after: str
+) -> list[Stated[ThresholdChosen] | Stated[Approved]]:
+    """Return the entries that made one model of another, in order.
+
+    They are its thresholds and approvals. Empty if the trail has none that did.
+    """
+    made_by: dict[str, Stated[ThresholdChosen] | Stated[Approved]] = {}
+    for chosen in stated(connection, ThresholdChosen):
+        made_by[chosen.facts.model_after] = chosen
+    for approved in stated(connection, Approved):
+        made_by[approved.facts.model_after] = approved
+    revisions: list[Stated[ThresholdChosen] | Stated[Approved]] = []
+    model: str | None = after
+    while model is not None and model != before:
+        # Each entry once: a threshold may have been taken back.
+        revision = made_by.pop(model, None)
+        if revision is None:
+            return []
+        revisions.insert(0, revision)
+        model = revision.facts.model_before
+    return revisions if model is not None else []
+
+
+def is_revision(ledger: Ledger, series: str, model: str) -> bool:
+    """Return True if a model is a series' champion, or a revision in the trail."""
+    with ledger.reading() as connection:
+        before = champions(connection).get(series)
+        return before == model or bool(revisions_to(connection, before, model))
+
+
+def follow_revisions(ledger: Ledger, series: str, model: str, reason: str) -> Head:
+    """Make a revision of its champion the champion of a series too.
+
+    The thresholds and approvals that lead to it were entered for other series; they are
+    entered for this one. UsageError if the trail has none.
+    """
+    why = trail.reason_of(reason)
+    with ledger.writing() as connection:
+        before = champions(connection).get(series)
+        revisions = revisions_to(connection, before, model)
+        if before != model and not revisions:
+            raise UsageError(NO_SHADOW.format(model, shown_series(series)))
+        for revision in revisions:
+            facts = revision.facts.replace(champion_of=[series], series=series)
+            append(connection, ledger.clock(), facts, why)
+        return trail.head(connection)
+
+
 def promote(
-    ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside
+    ledger: Ledger,
+    series: str,
+    model: str,
+    reason: str,
+    evidence: NightsBeside,
+    drafts: Sequence[str] = (),
 ) -> Head:
     """Make a model that was scored in shadow the champion from now on.
 
-    `evidence`: its nights in shadow compared with the champion's. UsageError if it has
-    no night in shadow.
+    Parameters
+    ----------
+    ledger : Ledger
+    series : str
+    model : str
+        Its digest.
+    reason : str
+    evidence : NightsBeside
+        Its nights in shadow compared with the champion's.
+    drafts : sequence of str
+        Digests of the model before its approval, as its document has them.
+
+    Raises
+    ------
+    UsageError
+        If it has no night in shadow.
     """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         before = champions(connection).get(series)
         if before == model:
             return trail.head(connection)
-        if in_shadow(connection, series, model) is None:
+        if in_shadow(connection, series, model, drafts) is None:
             raise UsageError(
                 NO_SHADOW.format(model, shown_series(series)), parameters=["shadow"]
             )
@@ -164,15 +246,21 @@ def promote(
         return append(connection, ledger.clock(), facts, why)
 
 
-def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
+def in_shadow(
+    connection: sa.Connection, series: str, model: str, drafts: Sequence[str] = ()
+) -> str | None:
     """Return the digest under which a model was scored in shadow, or None.
 
-    That is its own digest, or that of the draft before its approval.
+    That is its own digest, or that of a draft before its approval: the trail knows
+    drafts that were approved with the ledger, the model's document all `drafts`.
     """
     candidates = [
-        approval.facts.model_before
-        for approval in stated(connection, entries.Approved)
-        if approval.facts.model_after == model
+        *drafts,
+        *(
+            approval.facts.model_before
+            for approval in stated(connection, Approved)
+            if approval.facts.model_after == model
+        ),
     ]
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
     models = set(connection.scalars(shadows.distinct()))

@@ -30,6 +30,7 @@ from screening.model_selection.without_cases import (
     task_without_cases,
     with_states_of_labels,
 )
+from screening.recipes.building import list_recipes
 from screening.recipes.encoders import score_of_rows, with_scores
 from screening.schemas.figures import Rule
 from screening.schemas.model import ModelDocument, TrainedOn
@@ -248,8 +249,9 @@ def retrained(
 ) -> Model:
     """Train the champion's recipe by its rule and contract on a judged cohort.
 
-    It has as many settings, folds and repeats as the champion. The model is not yet
-    written; `training.verdicts` of its document says what it learned from.
+    It has as many settings, folds and repeats as the champion, and is compared with
+    the same other methods. The model is not yet written; `training.verdicts` of its
+    document says what it learned from.
 
     Parameters
     ----------
@@ -271,7 +273,8 @@ def retrained(
             f"the champion was to be reviewed by {due}; this model is two years after "
             "training"
         )
-    beside = None if validation.comparison else ()
+    beside, lost = _beside(validation)
+    notes += lost
     model = train(
         replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
@@ -442,6 +445,27 @@ def _contamination(champion: ModelDocument, cohort: Cohort) -> float | None:
     if fills_folds(cohort, target, validation.folds):
         return None
     return validation.without_cases.contamination
+
+
+def _beside(validation: ValidationFacts) -> tuple[list[str], list[str]]:
+    """Return the methods that a champion was compared with, and notes on those lost.
+
+    A recipe that was read from a file is known by its name alone.
+    """
+    if validation.comparison is None:
+        return [], []
+    installed = {recipe.name for recipe in list_recipes()}
+    methods = []
+    notes = []
+    for other in validation.comparison.beside:
+        if other.recipe in installed:
+            methods.append(other.recipe)
+        else:
+            notes.append(
+                f"the champion was compared with {other.recipe}, whose recipe is not "
+                "installed: this model is not"
+            )
+    return methods, notes
 
 
 def _n_settings(validation: ValidationFacts) -> int | None:

@@ -240,8 +240,26 @@ def approve(
             parameters=["reason"],
         )
     approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
+    drafts = _drafts_before(model, approval, known_before)
+    approval = approval.replace(drafts=drafts)
     document = with_attention(draft.replace(approval=approval))
     return replace(model, document=document.to_dict(), directory=None)
+
+
+def _drafts_before(
+    model: Model, approval: Approval, known_before: Sequence[str]
+) -> list[str]:
+    """Return the digests under which a model was known before an approval.
+
+    The same approval again adds none.
+    """
+    earlier = model.facts.approval
+    if earlier is None:
+        return [model.digest]
+    drafts = list(earlier.drafts)
+    if known_before or earlier != approval.replace(drafts=earlier.drafts):
+        drafts.append(model.digest)
+    return drafts
 
 
 def _refuse_unknown(model: Model, columns: Sequence[str]) -> None:
@@ -283,7 +301,9 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
     return {
         "model_before": before.digest,
         "model_after": after.digest,
-        **approval.to_dict(),
+        "by": approval.by,
+        "date": approval.date,
+        "reason": approval.reason,
         "known_before": known_before,
     }
 

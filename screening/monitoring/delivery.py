@@ -28,6 +28,7 @@ MAX_NIGHTS = 28
 # under one in a hundred (docs/benchmarks.md).
 ALPHA = {
     "not_whole": 0.0095,
+    "more_left_than_came": 0.005,
     "patients_missing": 0.001,
     "rows_too_many": 0.0005,
     "rows_too_old": 0.001,
@@ -54,6 +55,8 @@ WEEKDAY_EFFECT = 0.5
 MAX_DAYS_AT_FIRST = 30
 # Share of nights with a line end from which the next one is expected to have it too.
 USUALLY_ENDS = 0.9
+# Nights without a line end after which an exporter has changed.
+MIN_WITHOUT_LINE_END = 3
 OTHER_IDS = reasons.IDS_OF_ANOTHER_SHAPE.code
 
 
@@ -192,6 +195,8 @@ def examine(
         usual = _usual_rows(expected)
         tonight = tonight.replace(usual=usual)
         findings += history.row_findings(expected, *usual)
+    elif history.nights:
+        findings += history.exchange_findings()
     codes = [finding.reason.code for finding in findings]
     if are_ids_known and any(reason.code == OTHER_IDS for reason in ids):
         codes.append(OTHER_IDS)
@@ -244,10 +249,11 @@ def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
 def _line_end_missing(
     night: str, tonight: Delivery, past: Mapping[str, Delivery]
 ) -> list[Finding]:
-    """Find a last line without a line end where others had one: it may be cut short.
+    """Find a last line without a line end where one is expected.
 
-    No night is left out as doubtful: an exporter that has changed for good is usual
-    after three nights.
+    One is expected on the first night, and later unless no night had one or the
+    exporter has changed. No night is left out as doubtful: an exporter that has changed
+    for good is usual after three nights.
     """
     if tonight.ends_in_newline is not False:
         return []
@@ -260,9 +266,17 @@ def _line_end_missing(
     without = [delivery for delivery in nights if not delivery.ends_in_newline]
     n_with = len(nights) - len(without)
     is_accepted = any(delivery.accepted for delivery in without)
-    if is_accepted or n_with < max(USUALLY_ENDS * len(nights), MIN_NIGHTS):
+    has_changed = len(without) >= MIN_WITHOUT_LINE_END and n_with < USUALLY_ENDS * len(
+        nights
+    )
+    if is_accepted or has_changed or (nights and not n_with):
         return []
-    reason = reasons.LINE_END_MISSING(n_with=n_with, n_nights=len(nights))
+    earlier = ", and no earlier night shows whether it should"
+    if len(nights) == 1:
+        earlier = ", which it had on the night before"
+    elif nights:
+        earlier = f", which it had on {n_with} of the last {len(nights)} nights"
+    reason = reasons.LINE_END_MISSING(earlier=earlier)
     # By the rule of succession, which does not make the night's rows doubtful.
     chance = (len(without) + 1) / (len(nights) + 2)
     return [Finding(reason, chance)]
@@ -365,6 +379,34 @@ class _History:
         if chance < ALPHA["not_whole"] or chances[-1] < ALPHA["patients_missing"]:
             reason = reasons.NOT_WHOLE(figure=n_rows, threshold=low, description=text)
             yield Finding(reason, chance)
+
+    def exchange_findings(self) -> Iterator[Finding]:
+        """Yield that far more patients left than came, before a spread is known.
+
+        Where the size of a ward does not change, as many leave as come: given how many
+        did either, those who came are binomial with probability 1/2. Yields nothing if
+        few of tonight's patients were there before: then patients do not stay.
+        """
+        last = self.nights[-1]
+        n_before = self.tonight.before or 0
+        n_still = self.tonight.still or 0
+        if not n_before or n_still < MIN_STAY * self.tonight.units:
+            return
+        # Of a large night, only a sample of the patients is recognised.
+        sampled = min(1.0, n_before / last.units)
+        n_came = max(0, round(self.tonight.units * sampled) - n_still)
+        n_left = n_before - n_still
+        chance = float(stats.binom.cdf(n_came, n_came + n_left, 0.5))
+        if chance >= ALPHA["more_left_than_came"]:
+            return
+        n_rows = self.tonight.rows
+        text = (
+            f"{n_rows:,} rows came, {last.rows:,} on {self.days[-2]}; {n_still} of "
+            f"{n_before} patients of that night are still there, and only {n_came} "
+            "came"
+        )
+        reason = reasons.NOT_WHOLE(figure=n_rows, threshold=last.rows, description=text)
+        yield Finding(reason, chance)
 
     def _stay_since_last_night(self) -> float:
         n_days = (self.dates[-1] - self.dates[-2]).days

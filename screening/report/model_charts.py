@@ -11,8 +11,8 @@ from screening.report.charts import Axes
 from screening.report.trade_off import HeldOutCurve
 from screening.report.verdict import (
     best_other,
+    difference_words,
     differences_of,
-    measure_name,
     usefulness_of,
 )
 from screening.schemas.base import Estimate
@@ -220,16 +220,8 @@ def _difference_words(other: Beside | None) -> str:
     """
     parts = []
     for measure, gap in differences_of(other).items() if other else ():
-        if None in gap.value_and_interval:
-            continue
-        value, low, high = map(fmt.points, gap.value_and_interval)
-        unit = " points"
-        if measure == "auroc":
-            value = fmt.signed(gap.value, 3)
-            low = fmt.signed(gap.low, 3)
-            high = fmt.signed(gap.high, 3)
-            unit = ""
-        parts.append(f"{measure_name(measure)} {value}{unit} (95% CI {low} to {high})")
+        if None not in gap.value_and_interval:
+            parts.append(difference_words(measure, gap))
     return "; ".join(parts)
 
 

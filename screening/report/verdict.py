@@ -37,8 +37,7 @@ ANSWER_FIRST = (
 )
 
 SENTENCES: dict[ModelVerdict, str] = {
-    "yes": "Supported by local validation: its flags are better than chance and than "
-    "the best other method.",
+    "yes": "Supported by local validation: its flags are better than chance.",
     "not shown": "Not shown: it may be useful, but local validation does not show that "
     "it is.",
     "no": "No: do not use it as it is.",
@@ -86,15 +85,52 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     else:
         verdict = "yes"
     sentence = SENTENCES[verdict]
-    if verdict == "yes" and other is not None and not _better_measures(other):
-        measures = " or ".join(map(measure_name, differences_of(other)))
-        sentence = (
-            f"Supported by local validation, but by {measures} it is not shown to be "
-            f"better than {other.recipe}."
-        )
+    if verdict == "yes" and comparison is not None and other is not None:
+        sentence += f" {_comparison_sentence(comparison, other)}"
     if verdict == "not shown" and questions:
         sentence = ANSWER_FIRST
     return Usefulness(verdict, sentence, (*against, *questions, *uncertain))
+
+
+def _comparison_sentence(comparison: BesideFacts, other: Beside) -> str:
+    """Return by which measures the model is better than the best other method.
+
+    Both measures are named, with the difference where it is not shown.
+    """
+    compared = [each for each in comparison.beside if each.figures is not None]
+    which = "the only other method compared"
+    if len(compared) > 1:
+        which = f"the best of {len(compared)} other methods compared"
+    better = _better_measures(other)
+    unshown = [
+        difference_words(measure, gap)
+        for measure, gap in differences_of(other).items()
+        if measure not in better
+    ]
+    measures = " and ".join(map(measure_name, better))
+    if better and unshown:
+        return (
+            f"By {measures} it is better than {other.recipe}, {which}; by "
+            f"{' and '.join(unshown)} it is not shown to be."
+        )
+    if better:
+        return f"By {measures} it is better than {other.recipe}, {which}."
+    by = f"By {' and '.join(unshown)} it" if unshown else "It"
+    return f"{by} is not shown to be better than {other.recipe}, {which}."
+
+
+def difference_words(measure: str, gap: Estimate) -> str:
+    """Return a measure, and how far the model is ahead of another method in it."""
+    if gap.value is None or gap.low is None or gap.high is None:
+        return measure_name(measure)
+    value, low, high = map(fmt.points, (gap.value, gap.low, gap.high))
+    unit = " points"
+    if measure == "auroc":
+        value = fmt.signed(gap.value, 3)
+        low = fmt.signed(gap.low, 3)
+        high = fmt.signed(gap.high, 3)
+        unit = ""
+    return f"{measure_name(measure)} {value}{unit} (95% CI {low} to {high})"
 
 
 def _reasons_with(codes: Collection[str], model: ModelDocument) -> list[Reason]:

@@ -504,11 +504,16 @@ class OriginFacts(Document):
 
 
 class Approval(Document):
-    """Approval of a model: by whom, when, and why if its verdict needed a reason."""
+    """Approval of a model: by whom, when, and why if its verdict needed a reason.
+
+    `drafts` are the digests of the model before its approvals, the last one last: its
+    nights in shadow are under them.
+    """
 
     by: str
     date: str
     reason: str | None
+    drafts: Sequence[str] = ()
 
 
 class ModelDocument(Document):

@@ -363,17 +363,19 @@ NOT_WHOLE = ReasonKind(
     words="{description}.",
     remedy=CHECK_TABLE,
     when="too few rows, or too many patients gone, given rows, weekdays and stays of "
-    "the last 28 nights (from five nights on)",
+    "the last 28 nights (from five nights on); on the second to fifth night, far more "
+    "patients gone than came",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 LINE_END_MISSING = ReasonKind(
     code="line_end_missing",
-    words="The last line has no line end, which it had on {n_with} of the last "
-    "{n_nights} nights: the file may be cut short within its last cell.",
+    words="The last line has no line end{earlier}: the file may be cut short within "
+    "its last cell.",
     remedy=CHECK_TABLE,
-    when="the last line of a CSV file has no line end, though at least nine in ten of "
-    "the last 28 nights had one (from five nights on)",
+    when="the last line of a CSV file has no line end, on the first night, or though "
+    "earlier nights had one; after three nights without, only where at least nine in "
+    "ten of the last 28 nights had one",
     arises_in=NIGHT_WITH_LEDGER,
 )
 ROWS_TOO_MANY = ReasonKind(

@@ -206,8 +206,14 @@ ANSWERS: dict[str, type[Document]] = {
         fine=bool,
         series=Sequence[SeriesStatus],
     ),
+    # A revision of the champion has no nights in shadow.
     "promote": _of(
-        "promote", series=str, champion=str, entry=int, next=str, beside=NightsBeside
+        "promote",
+        {"beside": NightsBeside},
+        series=str,
+        champion=str,
+        entry=int,
+        next=str,
     ),
     "retire": _of("retire", retired=str, entry=int),
     "ledger": _of(

@@ -120,8 +120,8 @@ def with_delivery(
     dated = delivery
     if past is NO_NIGHTS:
         # A table that is scored alone is of no night that its rows could be too old
-        # for.
-        dated = delivery.replace(oldest=None, newest=None)
+        # for, and no night comes after it that would tell whether it was whole.
+        dated = delivery.replace(oldest=None, newest=None, ends_in_newline=None)
     examined, findings = examine(
         run.date,
         dated,
@@ -133,7 +133,10 @@ def with_delivery(
         same_table=past.same_table,
     )
     delivery = examined.replace(
-        oldest=delivery.oldest, newest=delivery.newest, newest_at=delivery.newest_at
+        oldest=delivery.oldest,
+        newest=delivery.newest,
+        newest_at=delivery.newest_at,
+        ends_in_newline=delivery.ends_in_newline,
     )
     if delivery.accepted is not None:
         return run.replace(delivery=delivery, attention=[])

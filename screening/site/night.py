@@ -52,6 +52,7 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
+from screening.site.champion import with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
 from screening.site.missing import (
@@ -357,6 +358,10 @@ def run_night(
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
             document = _with_outcomes(document, outcomes, strict)
             document = _with_missing(ledger, network, document, missing)
+            document = document.replace(
+                series=with_promotions(ledger, network, document.series),
+                caught_up=with_promotions(ledger, network, document.caught_up),
+            )
             findings = find(network, ledger, night)
             findings.of_site.extend(refused_merges)
             document = _with_findings(network, document, findings, ledger, strict)

@@ -155,25 +155,147 @@ def test_threshold_takes_approval_away(site):
     assert line_of(site, 1)["approval"]["by"] == "Dr. Weber"
 
 
-def test_threshold_for_one_of_two_series(site):
-    """Who else uses the model is said; with both named, no night is refused."""
-    second = SITE.partition("[series.icu]")[2].replace("in/", "b/")
-    site.write_text(f"{SITE}\n[series.ward]{second}")
-    folder = site.parent
-    (folder / "b").mkdir()
-    for day in (1, 2):
-        table = night_of_patients(60, seed=20 + day)
-        written(table, folder / f"b/2026-03-0{day}.csv")
+@pytest.fixture
+def wards(site) -> Path:
+    """The site with two more wards that share the model, each with two nights."""
+    second = SITE.partition("[series.icu]")[2]
+    more = [f"\n[series.{name}]{second.replace('in/', f'{name}/')}" for name in "bc"]
+    site.write_text(SITE + "".join(more))
+    for number, name in enumerate("bc", start=1):
+        (site.parent / name).mkdir()
+        for day in (1, 2):
+            table = night_of_patients(60, seed=20 * number + day)
+            written(table, site.parent / f"{name}/2026-03-0{day}.csv")
     screen("run", site, "--date", "2026-03-01")
-    change = ("threshold", folder / "m", "--max-flag-rate", "0.2")
-    words = ("--reason", "fewer flags", "--ledger", folder / "l.db")
+    return site
 
-    screen(*change, *words, "--series", "icu,ward")
 
-    screen("run", site, "--date", "2026-03-02")
-    told = screen(
-        *("threshold", folder / "m", "--max-flag-rate", "0.1", *words),
-        *("--series", "icu"),
-    )
-    assert "series ward stays with the model as it was" in told.stderr
-    assert "--series icu,ward" in told.stderr
+def statuses(site: Path, day: int, code: int = 0) -> list[str]:
+    """Return the status of each series on a night."""
+    overview = as_json("run", site, "--date", f"2026-03-0{day}", code=code)
+    return [line["status"] for line in overview["series"]]
+
+
+def test_threshold_for_all_series(wards):
+    """With all series named, no night is refused."""
+    folder = wards.parent
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+    where = ("--ledger", folder / "l.db", "--series", "icu,b,c")
+
+    told = screen("threshold", folder / "m", *change, *where)
+
+    assert "stays with the model" not in told.stderr
+    assert statuses(wards, 2) == ["published"] * 3
+
+
+def test_threshold_for_one_series_mended(wards):
+    """Who else uses the model is said, and the printed command gives them the change
+    too; history says that their threshold changed.
+    """
+    folder = wards.parent
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+    where = ("--ledger", folder / "l.db", "--series", "icu")
+    told = screen("threshold", folder / "m", *change, *where)
+    command = told.stderr.partition("gets the change too: ")[2].splitlines()[0]
+
+    in_shell(command, folder, WHY="of all wards")
+
+    assert "series b, c stays with the model as it was" in told.stderr
+    assert statuses(wards, 2) == ["published"] * 3
+    history = as_json("history", "--ledger", folder / "l.db", "--verify")
+    changed = {each["series"] for each in history["threshold_changes"]}
+    assert changed >= {"b", "c"}
+    assert history["promotions"] == []
+
+
+def test_series_stopped_by_a_threshold(wards):
+    """A refused night prints the one command that mends every ward it stopped, and no
+    other night is lost.
+    """
+    folder = wards.parent
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+    where = ("--ledger", folder / "l.db", "--series", "icu")
+    screen("threshold", folder / "m", *change, *where)
+    overview = as_json("run", wards, "--date", "2026-03-02", code=2)
+    first, second, third = overview["series"]
+
+    in_shell(second["remedies"][0], folder, WHY="of all wards")
+
+    assert first["status"] == "published"
+    assert "entered for other series" in second["said"]
+    assert second["remedies"][0] == third["remedies"][0]
+    assert statuses(wards, 2) == ["unchanged", "published", "published"]
+    # The same command again changes nothing.
+    in_shell(second["remedies"][0], folder, WHY="of all wards")
+    assert not list(folder.rglob("pwned"))
+
+
+@pytest.fixture
+def challenged(site) -> Path:
+    """The site with a challenger in shadow, its first night scored as a draft."""
+    folder = site.parent
+    subprocess.run(["cp", "-a", folder / "m", folder / "next"], check=True)
+    screen("threshold", folder / "next", "--max-flag-rate", "0.1", "--reason", "fewer")
+    shadow = 'catch_up = 0\nshadow = ["next"]  # since March\n'
+    site.write_text(SITE.replace("catch_up = 0\n", shadow))
+    line_of(site, 1)
+    return site
+
+
+def approve(model: Path, *where: object) -> None:
+    """Approve a model that was a draft."""
+    known = ("--known-before", "fever,crp,ward", "--reason", "it is known")
+    screen("approve", model, "--by", "Dr. Weber", *known, *where)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_promotion_writes_the_site(challenged, is_told):
+    """A model that was in shadow as a draft is promoted after its approval, whether or
+    not the ledger was told, and the next night runs.
+    """
+    folder = challenged.parent
+    ledger = ["--ledger", folder / "l.db", "--series", "icu"] if is_told else []
+    approve(folder / "next", *ledger)
+    words = ("promote", folder / "next", "--site", challenged, "--series", "icu")
+
+    answer = as_json(*words, "--reason", "fewer flags")
+
+    assert answer["beside"]["nights"] == 1
+    text = challenged.read_text()
+    assert 'model = "next"' in text
+    assert "shadow = []  # since March" in text
+    line = line_of(challenged, 2)
+    assert line["status"] == "published"
+    assert line["model"] == answer["champion"]
+
+
+def test_promotion_without_the_site(challenged):
+    """Until NIGHT.toml names the new champion, the refused night prints what writes
+    it.
+    """
+    folder = challenged.parent
+    approve(folder / "next")
+    where = ("--ledger", folder / "l.db", "--series", "icu", "--reason", "fewer")
+    answer = as_json("promote", folder / "next", *where)
+    assert "under [series." in answer["next"]
+    command, again, _ = line_of(challenged, 2, code=2)["remedies"]
+
+    in_shell(command, folder, WHY="fewer flags")
+    in_shell(again, folder)
+
+    assert line_of(challenged, 2)["status"] == "unchanged"
+    assert not list(folder.rglob("pwned"))
+
+
+def test_promotion_line_is_read(challenged):
+    """The printed line names the model, whatever its path holds."""
+    folder = challenged.parent
+    approve(folder / "next")
+    where = ("--ledger", folder / "l.db", "--series", "icu", "--reason", "fewer")
+    answer = as_json("promote", folder / "next", *where)
+    line = answer["next"].partition("write ")[2].partition(" under")[0]
+
+    text = challenged.read_text().replace('model = "m"', line)
+    challenged.write_text(text.replace('shadow = ["next"]', ""))
+
+    assert line_of(challenged, 2)["status"] == "published"
