@@ -534,6 +534,52 @@ def test_missing_value_may_leave_its_row_out():
         read_cohort(past, refusing, need_label=True)
 
 
+def test_values_without_points_are_refused_where_rows_may_be_left_out():
+    """Such a value is not missing, and would have the points of a healthy one."""
+    item = '[[points.items]]\ncolumn = "mind"\nvalues = { V = 3 }\n'
+
+    with pytest.raises(RecipeError, match=r"mind: with missing = .*`other`"):
+        points_recipe(CRP + item, '"leave_out"')
+    points_recipe(CRP + item + "other = 0\n", '"leave_out"')
+    points_recipe(CRP + item, "0")
+
+
+LEVELS = ["alert", "drowsy", "coma"]
+
+
+def model_of_levels(missing):
+    """Return a model of an ordinal column, and a night with two unknown levels."""
+    past = scored_past().assign(mind=np.resize(LEVELS, 300)).drop(columns="ews")
+    features = {
+        "crp": Feature(type="number"),
+        "mind": Feature(type="ordinal", categories=LEVELS, missing=missing),
+    }
+    contract = Contract(id="id", label="ill", drop=["age"], features=features)
+    night = past[:200].drop(columns="ill")
+    night.loc[[3, 5], "mind"] = "asleep"
+    return train(past, "logistic", contract=contract, search=1, **QUICK), night
+
+
+def test_unlisted_level_leaves_its_row_out(tmp_path):
+    """It is not imputed after the test that asked whether there is a value."""
+    model, night = model_of_levels("leave_out")
+
+    run = score(model, night, tmp_path / "run")
+
+    scores = scores_in(run.directory)
+    assert len(scores) == 198
+    assert not set(scores.id) & set(night.id[[3, 5]])
+    assert sum(run.document["refused"].values()) == 2
+
+
+def test_unlisted_level_is_a_violation_where_a_missing_one_is(tmp_path):
+    """The table is stopped, by row, as by an empty cell."""
+    model, night = model_of_levels("refuse")
+
+    with pytest.raises(CohortError, match=r"'mind', rows 4, 6: .* not a level"):
+        score(model, night, tmp_path / "run")
+
+
 def test_points_of_a_category_that_training_lacks_count(tmp_path):
     """Nobody of the past table was unresponsive; tonight's patient who is has 3
     points.

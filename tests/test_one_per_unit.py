@@ -271,6 +271,23 @@ def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
     assert "score_not_taken" in codes
 
 
+def test_row_that_breaks_the_contract_does_not_stand_for_its_stay(tmp_path):
+    """Where such rows are left out, another hour of the stay is scored."""
+    night = hours(40, seed=1).drop(columns="ill").astype({"at": str})
+    of_stay = night.index[night.stay == "s003"]
+    night.loc[of_stay[0], ["ews", "at"]] = 25.0, "some day"
+    contract = contract_of("max", on_violation="refuse_rows")
+    model = train(hours(), "given", contract=contract, **QUICK)
+
+    run = score(model, night, tmp_path / "run")
+
+    scores = scores_in(run.directory).set_index("id")
+    counts = run.document["counts"]
+    assert scores.score["s003"] == night.ews[of_stay[1:]].max()
+    assert len(scores) == counts["scored"] == 40
+    assert counts["refused"] == counts["read"] - 40
+
+
 def test_model_is_validated_on_one_row_a_stay():
     model = train(hours(), "given", contract=contract_of("max"), **QUICK)
     elsewhere = hours(60, seed=2)

@@ -9,7 +9,7 @@ import pytest
 from commands import as_json, screen
 from flow_cohorts import patients
 
-from screening import MaxFlagRate, read_cohort, train
+from screening import MaxFlagRate, read_cohort, score, train
 from screening.contract.contract import Contract, OutcomeDefinition
 from screening.errors import CohortError
 from screening.ledger.database import open_ledger
@@ -433,6 +433,27 @@ def test_times_of_a_cohort_are_read_row_by_row(tmp_path):
     assert days == ["2025-06-02"] * 4 + ["2025-10-26"]
     assert len(set(cohort.time[[0, 1, 3]])) == 1
     assert any("row 5: a time that exists twice" in note for note in cohort.notes)
+
+
+def test_column_of_the_hour_is_read_by_the_same_rules(tmp_path):
+    """What is no time, or an hour that does not exist, is refused by row; a blank is
+    neither.
+    """
+    model = trained(time_zone="Europe/Berlin", hour="taken")
+    night = patients(6, seed=3).drop(columns="ill").assign(taken="2026-03-29 05:00")
+    night.loc[1, "taken"] = None
+    night.loc[3, "taken"] = "2026-03-29 02:30"
+    night.loc[4, "taken"] = "six o'clock"
+
+    with pytest.raises(CohortError) as refused:
+        score(model, night, tmp_path / "run", date="2026-03-29")
+    right = night.drop(index=[3, 4])
+    run = score(model, right, tmp_path / "run", date="2026-03-29")
+
+    assert "'taken', row 4: a time that does not exist" in str(refused.value)
+    assert "'taken', row 5: not a date" in str(refused.value)
+    assert "row 2" not in str(refused.value)
+    assert run.document["times"]["taken_at"] == "2026-03-29T05:00+02:00"
 
 
 def test_zone_of_the_host_is_said_where_a_time_is_converted(monkeypatch):

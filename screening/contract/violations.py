@@ -86,7 +86,8 @@ FAULTS = {
         "check the values at their source",
     ),
     NEEDED_UNREADABLE: (
-        "a text that is not a number, and no score without the value",
+        "a text that is not a number, or not a level of the contract, and no score "
+        "without the value",
         "correct the cells, or list the text in `missing_values` (the table is refused "
         "where over 1 % of a column's cells are such)",
     ),

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from screening.clock.zone import NAT, Clock, clock_of
+from screening.clock.zone import Clock, clock_of
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
     TypedColumn,
@@ -25,7 +25,7 @@ from screening.contract.parsing import (
     parse_feature,
     parse_texts,
     parse_times,
-    read_times,
+    present_texts,
 )
 from screening.contract.violations import (
     CELLS_OF_NO_NUMBER,
@@ -226,15 +226,24 @@ class _BlockParser:
         return self._noted(contract.time, typed)
 
     def taken(self, contract: Contract, clock: Clock) -> np.ndarray | None:
-        """Return the instants at which the table was taken; None for no column."""
+        """Return the instants at which the table was taken; None for no column.
+
+        A blank cell is no fault: the newest time of the column counts.
+        """
         column = contract.hour_column
         if column is None:
             return None
         cells = self.block.columns[column]
-        times = read_times(cells, contract.date_order, None, clock)
-        if times is None:
-            return np.full(self.block.n_rows, NAT)
-        return times.utc
+        typed = parse_times(cells, contract.date_order, None, clock)
+        if column == contract.time:
+            # Its faults are noted as those of the time.
+            return typed.values
+        is_present = np.asarray(present_texts(cells).is_valid())
+        typed.faults = [
+            (kind, mask & is_present if kind == "not_time" else mask)
+            for kind, mask in typed.faults
+        ]
+        return self._noted(column, typed)
 
     def features(self, contract: Contract) -> Columns:
         """Return the values of every feature by name."""
@@ -438,15 +447,29 @@ class BlockReader:
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
         """Add the rows of a piece to those of which one a unit is taken.
 
-        A value out of bounds is no score.
+        A value out of bounds is no score, and a row that breaks the contract is none to
+        be taken.
         """
         for block in piece.blocks:
             first_row = piece.n_above + block.first_row
             numbers = first_row + np.arange(block.n_rows)
-            rows = self._type_rows(_BlockParser(piece.part, block), numbers)
+            parser = _BlockParser(piece.part, block)
+            rows = self._type_rows(parser, numbers)
             odd_cells = beyond_bounds(rows.values, self.bounds)
+            is_broken = self._breaks_contract(parser.faults)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
-            choice.add(rows.take(~absent(rows.id)))
+            choice.add(rows.take(~absent(rows.id) & ~is_broken))
+
+    def _breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
+        """Return a mask of the rows that are left out, whichever row of a unit counts.
+
+        A row that lacks a value may still stand for a unit of which all rows do.
+        """
+        faults, _, _ = self._sort_faults(found)
+        exempt = (*READ_ALL_THE_SAME, *NEEDED)
+        masks = [mask for _, kind, mask in faults if kind not in exempt]
+        is_broken: np.ndarray = np.logical_or.reduce(masks)
+        return is_broken
 
     def _sort_faults(
         self, found: Sequence[Fault]
@@ -468,7 +491,10 @@ class BlockReader:
         unlisted: dict[str, np.ndarray] = {}
         unreadable: dict[str, np.ndarray] = {}
         for column, kind, mask in found:
-            if kind == "unknown_category":
+            if kind == "unknown_category" and self._needs_rank(column):
+                # Without a rank the value would be imputed.
+                unreadable[column] = unreadable.get(column, False) | mask
+            elif kind == "unknown_category":
                 unlisted[column] = mask
             elif self._is_missing_cell(column, kind):
                 unreadable[column] = unreadable.get(column, False) | mask
@@ -485,6 +511,11 @@ class BlockReader:
             return False
         stops = self.contract.on_violation == "stop"
         return stops and kind in CELLS_OF_NO_NUMBER
+
+    def _needs_rank(self, column: str) -> bool:
+        """Return True for an ordinal without whose value no row is scored."""
+        feature = self.contract.features[column]
+        return feature.type == "ordinal" and feature.is_needed
 
     def _normalised(self, rows: Cohort) -> Cohort:
         """Return rows scaled within their groups, with the values as they were read."""

@@ -147,11 +147,28 @@ class PointsTable(BaseModel):
     @model_validator(mode="after")
     def _check_columns(self) -> PointsTable:
         """Raise ValueError if a column has several items."""
+        self._refuse_unlisted()
         columns = [item.column for item in self.items]
         repeated = {column for column in columns if columns.count(column) > 1}
         if repeated:
             raise ValueError(f"{', '.join(sorted(repeated))}: one item a column")
         return self
+
+    def _refuse_unlisted(self) -> None:
+        """Raise ValueError for values without points in rows that need all of them.
+
+        They are not missing, so their rows are not left out, and would have no points.
+        """
+        if self.missing != "leave_out":
+            return
+        for item in self.items:
+            is_stated = item.missing is not None or item.other is not None
+            if item.values and not is_stated:
+                raise ValueError(
+                    f'{item.column}: with missing = "leave_out" say what other values '
+                    'count: give `other`; on_unseen = "refuse_row" in the contract '
+                    "leaves rows out that have a new one"
+                )
 
     @property
     def columns(self) -> list[str]:
