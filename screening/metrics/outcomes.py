@@ -73,7 +73,7 @@ def outcome_figures(
         Fewest events of a value of them.
     """
     events = detected_events(rows)
-    with_outcome = _with_known_truth(rows)
+    with_outcome = with_known_truth(rows)
     left_out = left_out_of(rows)
     rates = rates_of(with_outcome)
     last_model = rows["model"].iloc[-1:]
@@ -83,7 +83,7 @@ def outcome_figures(
         OutcomesByMonth(
             month=str(month),
             left_out=left_out_of(of_month),
-            **vars(rates_of(_with_known_truth(of_month))),
+            **vars(rates_of(with_known_truth(of_month))),
         )
         for month, of_month in rows.groupby(rows["night"].dt.strftime("%Y-%m"))
     ]
@@ -104,7 +104,7 @@ def outcome_figures(
         promised=promised,
         seen=SensitivityAndPpv(sensitivity=seen.sensitivity, ppv=seen.ppv),
         seen_nights=seen.nights,
-        below=_below(seen, promised),
+        below=below_promise(seen, promised),
         agreement=_agreement(with_outcome, verdicts),
         by_month=by_month,
         **vars(rates),
@@ -151,7 +151,7 @@ def figures_of_class(
     of_class = of_class.dropna().astype({"flagged": bool})
     texts = texts_of_class(name)
     of_class = with_truth(of_class, known.of_names(texts), window, complete)
-    with_outcome = _with_known_truth(of_class)
+    with_outcome = with_known_truth(of_class)
     return OutcomesByClass(
         label=name,
         auroc=_auroc(with_outcome),
@@ -165,7 +165,8 @@ def texts_of_class(name: str) -> set[str]:
     return {name, *name.split("+")}
 
 
-def _with_known_truth(rows: pd.DataFrame) -> pd.DataFrame:
+def with_known_truth(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that count in a rate."""
     return rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
 
 
@@ -408,7 +409,7 @@ def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:
     return events[events["hours"].isna()]
 
 
-def _below(
+def below_promise(
     rates: OutcomeRates, promised: SensitivityAndPpv | None
 ) -> list[Literal["sensitivity", "ppv"]]:
     """Return the figures that lie below the promise, valid at every look."""
