@@ -215,6 +215,8 @@ CASES = {
 def trained(case: str, rule: Rule, tmp_path) -> Model:
     """A model of a made ward, with subgroups, dates and other methods beside it, as it
     is stored.
+
+    Fits do not depend on the rule: a second training takes those of the first.
     """
     recipe, beside, label, group, positive = CASES[case]
     declared = {"time": "day", "subgroup": ["sex"]}
@@ -230,6 +232,8 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
         search=1,
         beside=beside,
         seed=1,
+        jobs=1,
+        kept=tmp_path,
     )
     return load_model(save_model(model, tmp_path / rule.name))
 

@@ -189,7 +189,6 @@ $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
         apart,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     log = host / "out" / "night.log"
@@ -359,7 +358,6 @@ def test_the_web_hook_posts_what_it_was_told():
             input=json.dumps(STORY),
             text=True,
             check=True,
-            timeout=60,
         )
         thread.join(10)
     assert json.loads(posted[0]) == STORY

@@ -251,9 +251,7 @@ def test_below_is_said_of_what_is_below():
     )
     too_high = fine.replace(sensitivity=Estimate(0.98, 0.96, 0.99))
 
-    of_wards = [
-        rates_of(with_known_truth(known_rows(150, seed))) for seed in range(40)
-    ]
+    of_wards = [rates_of(with_known_truth(known_rows(150, seed))) for seed in range(40)]
     figures = outcome_figures(known_rows(400, 0), WINDOW, "2026-03-01", too_high, {})
 
     n_false = sum("sensitivity" in below_promise(rates, fine) for rates in of_wards)

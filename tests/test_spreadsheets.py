@@ -60,7 +60,6 @@ def opened(file: Path, locale: str, folder: Path, *more: str) -> list[list[str]]
         [*command, "--outdir", folder / "out", file],
         check=True,
         capture_output=True,
-        timeout=120,
     )
     (shown,) = (folder / "out").iterdir()
     with shown.open(encoding="utf-8", newline="") as lines:
