@@ -54,6 +54,7 @@ benchmarks: $(VENV)/installed-test
 # tried again: a run that was stopped goes on.
 faults: $(VENV)/installed-test
 	FAULTS=long FAULTS_LOG=$(CURDIR)/faults.jsonl $(BIN)/python -m pytest -p no:xdist tests/faults
+	FAULTS=long $(BIN)/python -m pytest -p no:xdist -m repeated tests --ignore tests/faults
 	$(BIN)/python tests/faults/amounts.py faults.jsonl
 
 fuzz: $(VENV)/installed-test

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from faults.amounts import repeats
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -387,10 +388,11 @@ def test_chances_at_prevalence(prevalence):
     )
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("prevalence", [None, 0.05])
 def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
-    """Of 400 cohorts the band holds the true chance in 92 to 98 %, also with several
+    """Of many cohorts the band holds the true chance in 92 to 98 %, also with several
     rows a patient.
 
     A prevalence of None is that of the cohort, which is not known either.
@@ -403,7 +405,7 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
         + np.log((prevalence or 0.25) / (1 - (prevalence or 0.25)))
     )
     held = []
-    for _ in range(400):
+    for _ in repeats(200, 400):
         positive = rng.random(300) < 0.25
         scores = rng.normal(1.2 * positive)
         share = positive.mean()
@@ -566,6 +568,7 @@ def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("grouped", [False, True])
 def test_intercept_of_calibration_holds_what_was_planted(grouped):
     """Its interval covers the shift of the log odds in about 95 of 100 tables."""
@@ -575,8 +578,8 @@ def test_intercept_of_calibration_holds_what_was_planted(grouped):
     noise = spread * rng.normal(size=200_000)
     chance = expit(scores + 0.5 + noise)
     shift = brentq(lambda a: (expit(scores + a) - chance).mean(), -1, 2)
-    held = 0
-    for seed in range(200):
+    held = []
+    for seed in repeats(60, 200):
         rng = default_rng(seed)
         scores = rng.normal(-1.5, 1, 600)
         of_patient = np.zeros(600)
@@ -594,5 +597,5 @@ def test_intercept_of_calibration_holds_what_was_planted(grouped):
         written = Calibration(earned=True, reason=None, platt=curve)
         found = calibration_elsewhere(written, scores, positive, groups)
         assert found.intercept is not None
-        held += found.intercept.low <= shift <= found.intercept.high
-    assert held >= 184
+        held.append(found.intercept.low <= shift <= found.intercept.high)
+    assert np.mean(held) >= 0.92

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from faults.amounts import repeats
 from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,12 +93,13 @@ QUIET = {
 }
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("name", QUIET)
 def test_control_false_alarms(name):
-    """Of a thousand quiet histories at most one night in a hundred signals."""
+    """Of many quiet histories at most one night in a hundred signals."""
     rng = default_rng(0)
     shares = []
-    for _ in range(1000):
+    for _ in repeats(250, 1000):
         counts, sizes = QUIET[name](rng)
         shares.append(signals(counts, sizes).mean())
     assert np.mean(shares) <= 0.011
@@ -336,10 +338,11 @@ def test_drift_test_repeatable(known, seen):
     assert shift([3, 4], [0, 0]) is None
 
 
+@pytest.mark.repeated
 def test_a_p_value_is_as_often_small_as_it_says():
     rng = default_rng(0)
     p = []
-    for _ in range(300):
+    for _ in repeats(150, 300):
         past = rng.normal(size=200)
         tonight = rng.normal(size=100)
         p.append(drift_of(past, tonight).p)

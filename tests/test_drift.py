@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
+from faults.amounts import repeats
 from flow_cohorts import columns_of, patients, written
 from gated_tables import CONTRACT, count_in, gated, stored
 from hypothesis import assume, given
@@ -557,13 +558,14 @@ def test_one_row_of_a_new_category_has_the_chance_of_a_draw(n):
     assert of_names > 0.5
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("m", [1, 5, 20, 60])
 def test_drift_unseen_false_alarms(m):
     """Unseen and outside keep their chance where nothing has changed."""
     rng = default_rng(m)
     unseen = []
     outside = []
-    for _ in range(2000):
+    for _ in repeats(600, 2000):
         counts = rng.exponential(5, 100 + m)
         rows = np.floor(counts).astype(int)
         night = rows[:m]

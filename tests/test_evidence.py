@@ -5,6 +5,7 @@ they hold.
 import flow_cohorts
 import numpy as np
 import pytest
+from faults.amounts import repeats
 from fold_machines import drawn, folded, held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,12 +124,13 @@ def test_draws_have_the_moments_of_their_laws():
 @pytest.fixture(scope="module")
 def cohorts():
     models = []
-    for seed in range(400):
+    for seed in repeats(250, 400):
         x, y = drawn(seed, 500, 0.1)
         models.append(folded(x, y, seed))
     return models
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_interval_coverage_every_rule(cohorts, rule):
     """Every interval holds for the mean of fold machines whatever the rule."""
@@ -158,11 +160,12 @@ def test_interval_coverage_every_rule(cohorts, rule):
     assert np.all(held <= 0.995)
 
 
+@pytest.mark.repeated
 def test_repeats_tell_the_spread_between_deals():
     inside = []
     widths = []
     widths_of_one = []
-    for seed in range(150):
+    for seed in repeats(60, 150):
         rows, y = drawn(seed, 500, 0.1)
         model = folded(rows, y, seed, repeats=3)
         mean = model.scores.mean(axis=0)
@@ -178,9 +181,10 @@ def test_repeats_tell_the_spread_between_deals():
     assert np.mean(widths) > np.mean(widths_of_one)
 
 
+@pytest.mark.repeated
 def test_differences_of_two_methods_hold_at_their_thresholds():
     held = []
-    for seed in range(300):
+    for seed in repeats(100, 300):
         x, y = drawn(seed, 500, 0.1)
         one = folded(x, y, seed)
         two = folded(x, y, seed, features=2)
@@ -327,6 +331,7 @@ def test_interval_permuted_labels(recipe):
     assert low > 0.5
 
 
+@pytest.mark.repeated
 def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
     """The interval of the area holds too."""
     # Draws of average precision, not looked at here.

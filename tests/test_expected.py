@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from faults.amounts import repeats
 from numpy.random import default_rng
 from scipy.special import expit
 from written_files import scores_in
@@ -25,12 +26,13 @@ def expected_of(platt, scores):
     return expected_cases(platt, count_expected(platt, scores, chances, flagged))
 
 
+@pytest.mark.repeated
 def test_intervals_hold_what_nights_then_show():
     """Curves of 400 past rows, nights of 60: in 95 of 100 nights the number lies
     within.
     """
     held = []
-    for seed in range(300):
+    for seed in repeats(100, 300):
         rng = default_rng(1000 + seed)
         scores = rng.normal(size=60)
         expected = expected_of(curve(seed=seed), scores)

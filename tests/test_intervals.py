@@ -4,6 +4,7 @@ point.
 
 import numpy as np
 import pytest
+from faults.amounts import repeats
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -236,6 +237,7 @@ def of_patients(
     return shared[patient] + own, patient
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize(
     ("patients", "sensitivity", "correlation"),
     [
@@ -256,7 +258,7 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     by_patient = []
     by_row = []
     thresholds = np.array([-np.inf, norm.isf(sensitivity)])
-    for seed in range(500):
+    for seed in repeats(150, 500):
         scores, patient = of_patients(seed, patients, 30, correlation)
         positive = np.ones(len(scores), bool)
         by_patient.append(holds(patient))
@@ -266,11 +268,12 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     assert np.mean(by_row) <= 0.7
 
 
+@pytest.mark.repeated
 def test_interval_coverage_voxels():
     """Intervals at a promised sensitivity hold for patients of many voxels."""
     inside = []
     rule = MinSensitivity(0.9)
-    for seed in range(300):
+    for seed in repeats(100, 300):
         ill, patient = of_patients(seed, 20, 30, 0.5)
         well, other = of_patients(seed + 999, 60, 30, 0.3)
         y = np.arange(2400) < 600
@@ -297,11 +300,12 @@ def test_interval_coverage_voxels():
     assert held[1] <= 0.98
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("patients", [15, 60])
 def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
     inside = []
     area = norm.cdf(1 / np.sqrt(2))
-    for seed in range(300):
+    for seed in repeats(100, 300):
         scores, patient = of_patients(seed, patients, 20, 0.5)
         rng = default_rng(seed)
         y = rng.random(len(scores)) < 0.2

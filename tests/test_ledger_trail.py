@@ -426,7 +426,7 @@ def test_two_writers(place):
         ready.acquire()
     go.set()
     for writer in writers:
-        writer.join(60)
+        writer.join()
     with open_ledger(place) as ledger:
         told = history(ledger, verify=True)
     assert [writer.exitcode for writer in writers] == [0, 0]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from faults.amounts import repeats
 from flow_cohorts import night_of_patients, patients
 from hypothesis import given
 from hypothesis import strategies as st
@@ -232,18 +233,20 @@ def known_rows(n_patients, seed):
     return with_truth(rows, Known(events), WINDOW, FIRST + 400 * DAY)
 
 
+@pytest.mark.repeated
 def test_intervals_allow_for_stays():
-    """Of 100 wards the intervals of 95 % hold the true rates in most."""
-    held = {"sensitivity": 0, "specificity": 0}
+    """Of many wards the intervals of 95 % hold the true rates in most."""
     truth = {"sensitivity": 0.7, "specificity": 0.9}
-    for seed in range(100):
+    held = {name: [] for name in truth}
+    for seed in repeats(40, 100):
         figures = rates_of(with_known_truth(known_rows(150, seed)))
         for name, value in truth.items():
             estimate = getattr(figures, name)
-            held[name] += estimate.low <= value <= estimate.high
-    assert min(held.values()) >= 90
+            held[name].append(estimate.low <= value <= estimate.high)
+    assert min(map(np.mean, held.values())) >= 0.9
 
 
+@pytest.mark.repeated
 def test_below_is_said_of_what_is_below():
     fine = SensitivityAndPpv(
         sensitivity=Estimate(0.7, 0.6, 0.8),
@@ -251,7 +254,9 @@ def test_below_is_said_of_what_is_below():
     )
     too_high = fine.replace(sensitivity=Estimate(0.98, 0.96, 0.99))
 
-    of_wards = [rates_of(with_known_truth(known_rows(150, seed))) for seed in range(40)]
+    of_wards = [
+        rates_of(with_known_truth(known_rows(150, seed))) for seed in repeats(15, 40)
+    ]
     figures = outcome_figures(known_rows(400, 0), WINDOW, "2026-03-01", too_high, {})
 
     n_false = sum("sensitivity" in below_promise(rates, fine) for rates in of_wards)

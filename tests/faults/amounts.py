@@ -27,6 +27,14 @@ def attempts(attack: str, quick: int, long: int) -> Iterator[int]:
         counted(attack)
 
 
+def repeats(quick: int, long: int) -> range:
+    """Numbers of the samples that a test draws: `make faults` draws all of them.
+
+    A test that asks has the mark `repeated`.
+    """
+    return range(long if LONG else quick)
+
+
 def counted(attack: str, n: int = 1) -> None:
     """Note what was tried without a bad end, where `make faults` collects it."""
     log = os.environ.get("FAULTS_LOG")
