@@ -186,7 +186,8 @@ def test_log_scale_ratio():
         areas[log_skewed] = summary["yes"].auroc.value
 
     assert areas[True] > 0.95
-    assert areas[True] > areas[False] + 0.05
+    # Of pairs in the wrong order more than half are gone.
+    assert 1 - areas[True] < (1 - areas[False]) / 2
 
 
 def test_log_scale_of_points():

@@ -156,7 +156,10 @@ def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
         If labels look like typing errors, or do not fit the recipe.
     """
     several = tells_apart(recipe, cohort)
-    notes = refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
+    notes = []
+    # Without a label column every row has the label of an unknown state.
+    if cohort.contract.label is not None:
+        notes = refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
     if recipe.machine == "one_class":
         task = task_without_cases(cohort)
         if task is not None:
