@@ -329,7 +329,7 @@ def test_positive_value_is_a_class(tmp_path, recipe):
         assert own[is_own].median() > own[is_other].median()
     accuracy = accuracy_score(tonight.kind, scores["predicted"])
     share_none = (tonight.kind == "none").mean()
-    # A class guessed without regard to how common it is loses far more than chance does.
+    # Classes guessed without regard to how common they are lose far more by it.
     assert accuracy > share_none - 0.03
 
 
