@@ -11,6 +11,7 @@ from html import unescape
 
 import pytest
 from commands import as_json, screen
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import changed, nosocomial_run
@@ -244,7 +245,8 @@ def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
     assert told_on(render_run(night | {"attention": []})) == []
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.repeated
+@settings(max_examples=examples(10, 25), deadline=None)
 @given(
     st.sets(st.sampled_from(sorted(TELLING))),
     st.lists(

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from faults.amounts import examples
 from flow_cohorts import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -539,7 +540,8 @@ def tables(draw) -> str:
     return "\n".join(map(delimiter.join, quoted)) + "\n"
 
 
-@settings(max_examples=60)
+@pytest.mark.repeated
+@settings(max_examples=examples(25, 60))
 @given(tables())
 def test_a_table_passes_the_check_of_the_contract_written_from_it(
     tmp_path_factory, text

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -194,7 +195,8 @@ CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0\r\
 IDS = st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, unique=True)
 
 
-@settings(max_examples=40)
+@pytest.mark.repeated
+@settings(max_examples=examples(20, 40))
 @given(IDS)
 def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
     native = tmp_path_factory.getbasetemp() / "ids.parquet"
@@ -213,7 +215,8 @@ def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=40)
+@pytest.mark.repeated
+@settings(max_examples=examples(20, 40))
 @given(st.lists(st.none() | finite, min_size=1))
 def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, numbers):
     native = tmp_path_factory.getbasetemp() / "numbers.parquet"

@@ -140,7 +140,7 @@ def test_table_is_read_once_but_for_what_needs_all_of_it(
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_file_that_changes_between_or_while_it_is_read_is_refused(tmp_path, begun):
     table(5000).to_csv(tmp_path / "a.csv", index=False)
-    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10)
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=250)
     stream.check()
     batches = iter(stream)
     list(itertools.islice(batches, begun))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from faults.amounts import repeats
+from faults.amounts import examples, repeats
 from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,7 +117,8 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     assert np.mean(seen) >= 0.99
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.repeated
+@settings(max_examples=examples(30, 60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 400), st.floats(0, 1)),

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,8 @@ def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.repeated
+@settings(max_examples=examples(30, 100), deadline=None)
 @given(
     lines=st.lists(ROWS | ROWS | ODD, max_size=30),
     end=st.sampled_from(["\n", "\r\n"]),

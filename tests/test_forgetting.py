@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, night, states
@@ -154,8 +155,9 @@ nights_of = st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=4)
 words = st.lists(st.sampled_from(VERDICTS), min_size=4, max_size=4)
 
 
+@pytest.mark.repeated
 @given(nights_of, words, st.sampled_from("abcde"))
-@settings(max_examples=15)
+@settings(max_examples=examples(6, 15))
 def test_no_count_depends_on_who_was_forgotten(
     tmp_path_factory, flagged, given_words, name
 ):
@@ -273,8 +275,9 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.repeated
 @given(steps=st.lists(STEPS, min_size=2, max_size=6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(8, 20), deadline=None)
 def test_erasing_any_order(steps):
     """Erasures of overlapping texts in any order leave a trail that verifies."""
     with (

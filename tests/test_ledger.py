@@ -5,6 +5,7 @@ nothing.
 from types import SimpleNamespace
 
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import QUESTION, enter, night, states, verdicts_of
@@ -204,8 +205,9 @@ word = st.tuples(
 words = st.lists(word, max_size=8)
 
 
+@pytest.mark.repeated
 @given(flags, words)
-@settings(max_examples=15)
+@settings(max_examples=examples(6, 15))
 def test_counts_add_up(tmp_path_factory, flagged, judged):
     """Counts add up on every night, whatever was flagged and judged."""
     with open_ledger(

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from faults.amounts import examples
 from flow_cohorts import patients
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +38,8 @@ def fitted(values):
     return Encoder(CONTRACT, log_skewed=True).fit(cohort_of(values))
 
 
-@settings(max_examples=50)
+@pytest.mark.repeated
+@settings(max_examples=examples(20, 50))
 @given(unit=st.floats(1e-150, 1e150), seed=st.integers(0, 10))
 def test_log_scale_any_unit(unit, seed):
     """Concentrations are encoded alike whatever their unit."""

@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -483,7 +484,8 @@ AWKWARD += [
 VALUES = [-1e3, -1.0, 0.0, 0.5, 1.0, 50.0]
 
 
-@settings(max_examples=60)
+@pytest.mark.repeated
+@settings(max_examples=examples(20, 60))
 @given(
     x=arrays(np.float64, (12, 2), elements=st.sampled_from(VALUES)),
     n_positive=st.integers(1, 11),

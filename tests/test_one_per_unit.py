@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -133,7 +134,8 @@ def test_blocks_do_not_matter(batch_rows):
     assert sorted(rows - 1) == sorted(chosen)
 
 
-@settings(max_examples=50)
+@pytest.mark.repeated
+@settings(max_examples=examples(15, 50))
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from([1.0, 2.0, np.nan])),

@@ -11,6 +11,7 @@ from math import floor
 import numpy as np
 import pandas as pd
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -610,7 +611,8 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
 sizes_and_shares = st.tuples(st.integers(5, 90), st.floats(0, 1))
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.repeated
+@settings(max_examples=examples(30, 60), deadline=None)
 @given(
     st.lists(sizes_and_shares, min_size=2, max_size=8),
     st.sampled_from(RULES),

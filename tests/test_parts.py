@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from faults.amounts import examples
 from flow_cohorts import patients
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,7 +195,8 @@ def ward(model, tmp_path_factory):
 some_cuts = st.sets(st.integers(1, N_ROWS - 1), max_size=12).map(sorted)
 
 
-@settings(max_examples=20)
+@pytest.mark.repeated
+@settings(max_examples=examples(10, 20))
 @given(some_cuts, st.integers(0, 99))
 def test_part_sum_any_cut_and_order(ward, tmp_path_factory, cuts, seed):
     folder = tmp_path_factory.mktemp("cut")

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, night, of_ward, states, verdicts_of
@@ -43,8 +44,9 @@ ward_nights = st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3)
 flags = st.lists(ward_nights, min_size=1, max_size=4)
 
 
+@pytest.mark.repeated
 @given(flags)
-@settings(max_examples=10)
+@settings(max_examples=examples(4, 10))
 def test_wards_share_ledger(tmp_path_factory, flagged):
     """Wards on one ledger have the counts of wards with a ledger each."""
     folder = tmp_path_factory.mktemp("wards")
@@ -288,8 +290,9 @@ some = st.sets(st.sampled_from("abcde"))
 both_flag = st.lists(st.tuples(some, some), min_size=1, max_size=4)
 
 
+@pytest.mark.repeated
 @given(both_flag)
-@settings(max_examples=10)
+@settings(max_examples=examples(4, 10))
 def test_shadow_leaves_champion(tmp_path_factory, flagged):
     """The champion's figures do not depend on what a shadow flags."""
     folder = tmp_path_factory.mktemp("shadow")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import screen
+from faults.amounts import examples
 from faults.desk import train
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
@@ -110,7 +111,11 @@ def test_train_in_place_of_signed_model(desk, model):
     scored(desk, model, code=4)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.repeated
+@settings(
+    max_examples=examples(20, 60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     content=st.binary(max_size=200)
     | st.text("0123456789abcdef", min_size=128, max_size=128).map(str.encode)

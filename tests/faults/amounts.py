@@ -35,6 +35,14 @@ def repeats(quick: int, long: int) -> range:
     return range(long if LONG else quick)
 
 
+def examples(quick: int, long: int) -> int:
+    """Return the number of examples of a property: `make faults` tries all of them.
+
+    A test that asks has the mark `repeated`.
+    """
+    return long if LONG else quick
+
+
 def counted(attack: str, n: int = 1) -> None:
     """Note what was tried without a bad end, where `make faults` collects it."""
     log = os.environ.get("FAULTS_LOG")
