@@ -33,7 +33,7 @@ from screening.clock.zone import Clock
 from screening.ledger.database import REVIEWS, open_ledger
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
-from screening.ledger.verdicts import Verdict
+from screening.ledger.verdicts import Verdict, _faults_of_times, _Page
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
@@ -609,7 +609,7 @@ def test_review_by_two_who_differ(model, ward):
     assert [answer["changed"] for answer in answers] == [0, 0]
 
 
-def test_token_recorded(desk):
+def test_token_recorded(desk, tmp_path):
     """A token that others can read is refused."""
     token = desk / "token"
     by = {"site": "ward 7", "initials": "ab"}
@@ -619,7 +619,9 @@ def test_token_recorded(desk):
     assert "others can read" in refused.stderr
     token.chmod(0o600)
     review(desk, by, "--token", token)
-    with open_ledger(desk / "screening.db") as ledger:
+    # Everybody is erased, and other tests review the same night.
+    shutil.copy(desk / "screening.db", tmp_path / "copy.db")
+    with open_ledger(tmp_path / "copy.db") as ledger:
         known = reviewers_in(ledger)
         erase(ledger, "old", Scope())
         left = reviewers_in(ledger)
@@ -668,19 +670,31 @@ def test_key_that_stands_twice_is_refused(desk):
     assert "a key stands twice" in refused.stderr
 
 
-def test_id_of_a_verdict_in_another_writing_is_said(desk, tmp_path):
+def test_id_of_a_verdict_in_another_writing_is_said(desk):
     """An id that lost its zeros is told from one of another night, by its number."""
-    run, ledger = tmp_path / "run", ("--ledger", tmp_path / "screening.db")
-    night = ("--date", "2026-02-02", "--jobs", "1", *ledger)
-    screen("score", desk / "model", desk / "night.csv", "--out", run, *night)
-    name = read_document(run, "run")["cases"][0]["id"]
+    name = flagged_ids(desk)[0]
     verdicts = [{"id": f" {name.upper()}", "verdict": "ruled out"}]
-    file = verdict_file(run, verdicts, **REVIEWER)
+    file = verdict_file(desk / "run", verdicts, **REVIEWER)
+    ledger = ("--ledger", desk / "screening.db")
 
-    refused = screen("review", run, file, *ledger, code=3)
+    refused = screen("review", desk / "run", file, *ledger, code=3)
 
     assert "verdict 1: its id is one of this run's but for zeros" in refused.stderr
     assert name not in refused.stderr
+
+
+def test_night_of_a_verdict_begins_by_its_own_clock(monkeypatch):
+    """Where the host is in another zone, its midnight is none of the night."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    given = ("2026-02-28T22:59:00+00:00", "2026-02-28T23:01:00+00:00")
+    words = [Verdict("P1", "unsure", given=time) for time in given]
+    made = "2026-03-01T05:00:00+00:00"
+    page = _Page("r", "2026-03-01", made, (), False, Clock("Europe/Berlin"))
+
+    faults = list(_faults_of_times(words, page))
+
+    assert len(faults) == 1
+    assert faults[0].startswith("verdict 1: it was given before its night")
 
 
 REVIEWER = {"site": "ward 7", "initials": "ab"}

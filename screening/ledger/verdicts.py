@@ -517,7 +517,7 @@ def _checked(
     except ValidationError as error:
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))
-    faults += _faults_of_times(verdicts, page.night, page.started)
+    faults += _faults_of_times(verdicts, page)
     faults += _faults_of_ids(lines, reviewable)
     faults += _faults_of_reviewers(lines, page.needed, page.has_token)
     if faults:
@@ -555,22 +555,21 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _faults_of_times(
-    verdicts: Sequence[Verdict], night: str, started: str
-) -> Iterator[str]:
+def _faults_of_times(verdicts: Sequence[Verdict], page: _Page) -> Iterator[str]:
     """Yield which verdicts were given before their night.
 
     A night's page may be made on the evening before, so a verdict may be given then.
     """
-    begins = datetime.datetime.fromisoformat(night).astimezone()
-    made = datetime.datetime.fromisoformat(started)
+    midnight = datetime.datetime.fromisoformat(page.night)
+    begins = midnight.replace(tzinfo=page.clock.zone)
+    made = datetime.datetime.fromisoformat(page.started)
     first = (
         min(begins, made).astimezone(datetime.UTC).isoformat(timespec="milliseconds")
     )
     for number, verdict in enumerate(verdicts, start=1):
         if verdict.given is not None and verdict.given < first:
             yield (
-                f"verdict {number}: it was given before its night, {night}; see "
+                f"verdict {number}: it was given before its night, {page.night}; see "
                 "whether the clock was right, and save the verdicts again"
             )
 
