@@ -23,7 +23,7 @@ from screening.contract.contract import Contract, OutcomeDefinition
 from screening.data.outcome_table import OutcomeColumns, read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.ledger.outcome_entries import reasons_of_outcomes
-from screening.ledger.outcomes import _Nights
+from screening.ledger.scored_nights import ScoredNights
 from screening.metrics.outcomes import (
     below_promise,
     detected_events,
@@ -672,7 +672,7 @@ def test_events_that_count_are_named():
 
 def test_several_classes_need_the_name_of_the_event():
     declaration = CohortDeclaration(id="p")
-    nights = _Nights(pd.DataFrame(), declaration, None, 0, ["sepsis", "kidney"])
+    nights = ScoredNights(pd.DataFrame(), declaration, None, 0, ["sepsis", "kidney"])
     with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
         nights.asked({"time": "when", "within": 72.0}, None, None)
 

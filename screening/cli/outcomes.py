@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from screening.ledger.database import Ledger
-    from screening.ledger.outcomes import Entered, GivenOutcome
+    from screening.ledger.outcomes import Entered
+    from screening.ledger.scored_nights import GivenOutcome
 
 
 @dataclass(frozen=True)

@@ -689,7 +689,7 @@ def retrain_command(
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import find_retraining, record_retraining
-    from screening.ledger.outcomes import judged_by_outcomes
+    from screening.ledger.outcome_labels import judged_by_outcomes
     from screening.model_selection import retraining
     from screening.report.page import check_templates
     from screening.store.loading import load_model

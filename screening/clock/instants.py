@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from screening.clock.zone import MICROSECONDS, NAT, Clock
+from screening.errors import UsageError
 from screening.io.date_formats import DateNumbers, read_time, times_of_numbers
 
 # Numbers that count from an instant and not from a day on the clock.
@@ -121,3 +122,23 @@ def _times(
         is_twice=instants.is_twice & ~is_day,
         is_lost=instants.is_lost & ~is_day,
     )
+
+
+def read_moment(parameter: str, text: str | None, clock: Clock) -> np.datetime64:
+    """Return an instant that a person typed, now by default; a date is its beginning.
+
+    Raises
+    ------
+    UsageError
+        The text is not a time.
+    """
+    if text is None:
+        return np.datetime64(clock.now().astimezone(datetime.UTC).replace(tzinfo=None))
+    moment: np.datetime64 = times_of_texts([text], None, clock).utc[0]
+    if np.isnat(moment):
+        raise UsageError(
+            f"`{parameter}` {text}: write YYYY-MM-DD, or a time such as "
+            "2026-03-10T06:00",
+            parameters=[parameter],
+        )
+    return moment

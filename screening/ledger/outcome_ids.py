@@ -7,17 +7,23 @@ patients nobody scored is compared with the tables before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import sqlalchemy as sa
 from scipy.stats import hypergeom
 
 from screening.errors import CohortError
 from screening.identity.hashes import keyed_hashes, series_key
 from screening.identity.reduced import find_exponents, reduced_forms
 from screening.identity.table import BUT_FOR, colliding
-from screening.ledger.entries import patient_name
+from screening.ledger import trail
+from screening.ledger.database import TRAIL
+from screening.ledger.entries import Outcomes, facts_in, patient_name
+from screening.ledger.outcome_entries import outcome_numbers
+from screening.ledger.trail import Part
 from screening.schemas.history import PatientsOfTable
 from screening.schemas.reasons import ACCEPT_OUTCOMES
 from screening.spelling import first_of
@@ -143,3 +149,65 @@ def compared_with_earlier(
         usual_unknown=largest.unknown,
         grown=bool(chance < ALPHA),
     )
+
+
+class EarlierTables(NamedTuple):
+    """Tables of outcomes that were entered before.
+
+    Parameters
+    ----------
+    accepted : set of str
+        Names by hashes of ids that are others but for the writing.
+    counted : list of PatientsOfTable
+    """
+
+    accepted: set[str]
+    counted: list[PatientsOfTable]
+
+    def checked(
+        self, ids: TableIds, patients: Set[str], series: str, accepted: str | None
+    ) -> list[str]:
+        """Return names of ids that are others but for the writing, if accepted.
+
+        CohortError for such ids, for digits with an exponent, and if no patient of the
+        table was scored.
+        """
+        ids.refuse_exponents()
+        rewritten = ids.rewritten(patients, self.accepted, series)
+        if accepted is None:
+            ids.refuse_rewritten([*rewritten])
+            names = set(ids.names)
+            if names and patients.isdisjoint(names):
+                ids.refuse_strangers(len(names))
+        return [*dict.fromkeys(rewritten.values())]
+
+    def compared(
+        self, patients: int, unknown: int, accepted: str | None
+    ) -> PatientsOfTable:
+        """Return the unknown patients of a table beside those of earlier ones."""
+        table = compared_with_earlier(patients, unknown, self.counted)
+        if accepted is None:
+            return table
+        return table.replace(grown=False, accepted=True)
+
+
+def earlier_tables(connection: sa.Connection, series: str) -> EarlierTables:
+    """Return what the tables of outcomes entered before tell of the next one."""
+    accepted: set[str] = set()
+    counted = []
+    numbers = sa.select(outcome_numbers(series).c.number)
+    for entry in trail.entries(connection, TRAIL.c.number.in_(numbers)):
+        facts, parts = facts_in(entry)
+        assert isinstance(facts, Outcomes), "they were chosen by their kind"
+        if facts.figures.table is not None:
+            counted.append(facts.figures.table)
+        for part in parts:
+            if part.what == "patients":
+                accepted.update(part.names)
+    return EarlierTables(accepted, counted)
+
+
+def accepted_parts(names: Iterable[str], reason: str | None) -> Iterator[Part]:
+    """Yield the ids of a table that were accepted, as hashes."""
+    if reason is not None:
+        yield Part("patients", names=[*names])

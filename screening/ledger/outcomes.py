@@ -6,53 +6,52 @@ outcomes are complete, and the figures of all nights in force by everything know
 
 from __future__ import annotations
 
-import datetime
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.clock.instants import ONE_DAY, times_of_texts
+from screening.clock.instants import ONE_DAY, read_moment, times_of_texts
 from screening.clock.reach import Reach, reach_of_events, reach_of_table
-from screening.clock.windows import HOUR, Known, Window, with_truth
-from screening.clock.zone import Clock, clock_of
+from screening.clock.windows import HOUR, Known, with_truth
+from screening.clock.zone import Clock
 from screening.data.outcome_table import (
-    OutcomeColumns,
     OutcomeTable,
     fault_of_rows,
     read_outcomes,
 )
-from screening.errors import CohortError, ModelError, UsageError
-from screening.io.arrow_files import parquet_file
+from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
-from screening.ledger import register, trail
-from screening.ledger.current_runs import current_runs
-from screening.ledger.database import ARTEFACTS, REVIEWS, TRAIL, Ledger
+from screening.ledger.database import REVIEWS, Ledger
 from screening.ledger.entries import (
     Outcomes,
     append,
-    facts_in,
-    nights_at,
 )
 from screening.ledger.merging import Merges, merges_of
-from screening.ledger.model_registry import Judged, LastWord, find_series, judged
+from screening.ledger.model_registry import find_series
 from screening.ledger.outcome_entries import (
     last_figures,
-    outcome_entries,
-    outcome_numbers,
+)
+from screening.ledger.outcome_facts import (
+    facts_of_units,
+    known_by_facts,
+    outcome_parts,
+    recorded_outcomes,
+    states_event,
 )
 from screening.ledger.outcome_ids import (
     TableIds,
-    compared_with_earlier,
+    accepted_parts,
+    earlier_tables,
 )
-from screening.ledger.trail import Part
+from screening.ledger.scored_nights import (
+    GivenOutcome,
+    OutcomesAsked,
+    ScoredNights,
+    read_scored_nights,
+)
 from screening.ledger.verdicts import ordered_verdicts
 from screening.metrics.outcomes import (
     figures_of_class,
@@ -63,24 +62,10 @@ from screening.metrics.outcomes import (
 from screening.schemas.base import Estimate
 from screening.schemas.history import (
     OutcomeFigures,
-    PatientsOfTable,
-    SensitivityAndPpv,
 )
-from screening.schemas.model import CohortDeclaration
-from screening.schemas.run import RunDocument
-from screening.store.model import SUBGROUP
-from screening.store.serialization import read_run
 
 # A table may take so many cases away, however few there are.
 FEWEST_WITHDRAWN = 2
-# What the trail states for a case without a time, and before the end of a stay.
-WITHOUT_TIME = "yes"
-UNTIL = "until:"
-# Names in a part of an entry.
-PORTION = 1000
-COLUMNS = ("id", "group", "score", "flagged", "chance", "predicted")
-# Of subgroups and of classes.
-MORE_COLUMNS = (SUBGROUP, "score_")
 
 
 class Entered(NamedTuple):
@@ -113,21 +98,6 @@ class Entered(NamedTuple):
     other: int
     missed: pd.DataFrame
     rows: pd.DataFrame
-
-
-class GivenOutcome(TypedDict, total=False):
-    """Arguments that override `[outcome]` of the contract; hours are numbers."""
-
-    id: str | None
-    time: str | None
-    event: str | None
-    until: str | None
-    within: float | None
-    after: float | None
-    by: str | None
-    again: float | None
-    events: str | None
-    known_without_time: str | None
 
 
 def enter_outcomes(
@@ -185,11 +155,11 @@ def enter_outcomes(
     with ledger.reading() as connection:
         key = find_series(connection, series)
         merges = merges_of(connection)
-        nights = _read_nights(connection, key).merged(merges)
-        recorded = _known_outcomes(connection, key, merges)
-        verdicts = _verdicts(connection, key, merges)
+        nights = read_scored_nights(connection, key).merged(merges)
+        recorded = recorded_outcomes(connection, key, merges)
+        verdicts = _current_verdicts(connection, key, merges)
         last = last_figures(connection, key)
-        tables = _earlier_tables(connection, key)
+        tables = earlier_tables(connection, key)
     asked = nights.asked(given, time_zone, date_order)
     clock = asked.clock
     until = read_moment("as_of", as_of, clock)
@@ -204,7 +174,7 @@ def enter_outcomes(
     )
     rows = nights.rows_by(asked.by, clock)
     _refuse_before_nights(rows, until)
-    stated_now = _by_unit(lines, clock)
+    stated_now = facts_of_units(lines, clock)
     units = set(rows["unit"])
     ids = TableIds(
         asked.columns.unit, lines["unit"].tolist(), nights.compared_whole[asked.by]
@@ -217,7 +187,7 @@ def enter_outcomes(
         if recorded.get(name) != events
     }
     n_withdrawn = _count_withdrawn(recorded, changed, accept_delivery)
-    known = _known(recorded | changed, clock, asked.by)
+    known = known_by_facts(recorded | changed, clock, asked.by)
     before = None if last is None else last.complete
     table_reach = _reach_of(table, rows, known, asked, before, until, reach)
     complete = pd.Timestamp(table_reach.until)
@@ -256,8 +226,8 @@ def enter_outcomes(
             connection,
             ledger.clock(),
             facts,
-            _parts(changed),
-            _accepted_parts(rewritten, accept_delivery),
+            outcome_parts(changed),
+            accepted_parts(rewritten, accept_delivery),
         )
     n_new = sum(name not in recorded for name in changed)
     return Entered(
@@ -270,26 +240,6 @@ def enter_outcomes(
         missed=_missed_lines(truths, clock),
         rows=_lines_of_rows(truths, clock),
     )
-
-
-def read_moment(parameter: str, text: str | None, clock: Clock) -> np.datetime64:
-    """Return an instant that a person typed, now by default; a date is its beginning.
-
-    Raises
-    ------
-    UsageError
-        The text is not a time.
-    """
-    if text is None:
-        return np.datetime64(clock.now().astimezone(datetime.UTC).replace(tzinfo=None))
-    moment: np.datetime64 = times_of_texts([text], None, clock).utc[0]
-    if np.isnat(moment):
-        raise UsageError(
-            f"`{parameter}` {text}: write YYYY-MM-DD, or a time such as "
-            "2026-03-10T06:00",
-            parameters=[parameter],
-        )
-    return moment
 
 
 def _refuse_before_nights(rows: pd.DataFrame, until: np.datetime64) -> None:
@@ -339,8 +289,10 @@ def _count_withdrawn(
 
     CohortError if these are more than half of all cases, unless that was accepted.
     """
-    cases = {name for name, events in recorded.items() if _is_case(events)}
-    withdrawn = [name for name in cases & set(changed) if not _is_case(changed[name])]
+    cases = {name for name, events in recorded.items() if states_event(events)}
+    withdrawn = [
+        name for name in cases & set(changed) if not states_event(changed[name])
+    ]
     n_withdrawn = len(withdrawn)
     is_most = n_withdrawn >= FEWEST_WITHDRAWN and 2 * n_withdrawn > len(cases)
     if is_most and accepted is None:
@@ -352,16 +304,11 @@ def _count_withdrawn(
     return n_withdrawn
 
 
-def _is_case(events: Sequence[str]) -> bool:
-    """Return True if facts of the trail state an event, and not an end alone."""
-    return any(not event.startswith(UNTIL) for event in events)
-
-
 def _reach_of(
     table: OutcomeTable,
     rows: pd.DataFrame,
     known: Known,
-    asked: _Asked,
+    asked: OutcomesAsked,
     before: str | None,
     until: np.datetime64,
     reach: str | None,
@@ -413,10 +360,10 @@ def _lines_of_rows(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
 
 def _with_classes(
     figures: OutcomeFigures,
-    nights: _Nights,
+    nights: ScoredNights,
     rows: pd.DataFrame,
     known: Known,
-    asked: _Asked,
+    asked: OutcomesAsked,
     complete: pd.Timestamp,
 ) -> OutcomeFigures:
     """Return the figures with those of each class, of a model of several."""
@@ -430,7 +377,7 @@ def _with_classes(
 
 
 def _is_other_event(
-    lines: pd.DataFrame, nights: _Nights, asked: _Asked
+    lines: pd.DataFrame, nights: ScoredNights, asked: OutcomesAsked
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
     events = set(asked.cases)
@@ -442,467 +389,7 @@ def _is_other_event(
     return is_event & ~lines["name"].isin(events)
 
 
-def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
-    """Return for every case what became of it or, where that is open, its last verdict.
-
-    Of a patient the last night counts whose window is over, flagged or not; without
-    outcomes it is as `model_registry.judged` returns it. UsageError unless `model` is
-    the digest of the champion.
-    """
-    by_verdict = judged(ledger, series, model)
-    key = by_verdict.series
-    with ledger.reading() as connection:
-        figures = last_figures(connection, key)
-        if figures is None:
-            return by_verdict
-        merges = merges_of(connection)
-        nights = _read_nights(connection, key).merged(merges)
-        recorded = _known_outcomes(connection, key, merges)
-        runs = connection.execute(current_runs(key)).all()
-        stated_at = nights_at(connection, [run.entry for run in runs])
-    table_of = {run.night: stated_at[run.entry].table or "" for run in runs}
-    window = Window(
-        figures.within_hours,
-        figures.after_hours,
-        again=figures.again_hours,
-        case_without_time=figures.known_without_time == "case",
-        only_first=figures.events == "first",
-    )
-    clock = clock_of(figures.time_zone or nights.stated.time_zone)
-    complete = read_moment("complete", figures.complete or figures.as_of, clock)
-    rows = with_truth(
-        nights.rows_by(figures.by, clock),
-        _known(recorded, clock, figures.by),
-        window,
-        pd.Timestamp(complete),
-    )
-    is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
-    last = rows[is_known].groupby("patient").tail(1)
-    verdicts = {merges.patient(word.case_id): word for word in by_verdict.words}
-    last_words = []
-    for patient, case_id, night, truth, was_flagged in zip(
-        last["patient"],
-        last["case_id"],
-        last["night"].dt.strftime("%Y-%m-%d"),
-        last["truth"],
-        last["flagged"],
-        strict=True,
-    ):
-        word = "confirmed" if truth == "case" else "ruled out"
-        verdict = verdicts.pop(patient, None)
-        is_contradicted = (
-            verdict is not None
-            and verdict.verdict in ("confirmed", "ruled out")
-            and verdict.verdict != word
-        )
-        last_words.append(
-            LastWord(
-                case_id,
-                night,
-                word,
-                table_of[night],
-                by_outcome=True,
-                was_flagged=bool(was_flagged),
-                is_contradicted=is_contradicted,
-            )
-        )
-    last_words += verdicts.values()
-    in_order = sorted(last_words, key=lambda word: (word.night, word.case_id))
-    return Judged(key, tuple(in_order), merges)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What counts as an outcome, how the table is read, and by which clock.
-
-    Parameters
-    ----------
-    columns : OutcomeColumns
-    cases : sequence of str
-        Names of the events that count; empty for all.
-    window : Window
-    by : {"patient", "stay"}
-    clock : Clock
-    date_order : {"dmy", "mdy"} or None
-    """
-
-    columns: OutcomeColumns
-    cases: Sequence[str]
-    window: Window
-    by: Literal["patient", "stay"]
-    clock: Clock
-    date_order: str | None
-
-
-@dataclass(frozen=True)
-class _Nights:
-    """Rows of the nights in force whose run directories are there.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        `night`, `taken_at` (text or None), `id`, `patient`, `score`, `flagged`,
-        `chance`, `model`, the columns of subgroups and, of several classes, `score_`
-        and `flagged_` of each.
-    stated : CohortDeclaration
-        What the contract of the last night's model states.
-    promised : SensitivityAndPpv or None
-        Estimates of validation of the last night's model.
-    n_unread : int
-        Nights whose run directory is gone.
-    classes : list of str
-        Watched classes of the last night's model, if it watches several.
-    hours : dict of str to int
-        Number of nights by what their hour is known from.
-    compared_whole : dict of str to bool
-        By "patient" and "stay", whether reduced forms say nothing of the ids.
-    """
-
-    rows: pd.DataFrame
-    stated: CohortDeclaration
-    promised: SensitivityAndPpv | None
-    n_unread: int
-    classes: list[str]
-    hours: dict[str, int] = field(default_factory=dict)
-    compared_whole: dict[str, bool] = field(
-        default_factory=lambda: {"patient": False, "stay": False}
-    )
-
-    def merged(self, merges: Merges) -> _Nights:
-        """Return them with patients by the numbers by which they are known now."""
-        if not merges:
-            return self
-        patient = self.rows["patient"].map(merges.patient)
-        return replace(self, rows=self.rows.assign(patient=patient))
-
-    def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
-        """Return the rows with the instant `at` of their night, and their `unit`.
-
-        A night that does not tell its hour begins at midnight. `by` is "patient" or
-        "stay".
-        """
-        unit = self.rows["id" if by == "stay" else "patient"].astype(str)
-        midnight = clock.instants_of_days(self.rows["night"].to_numpy())
-        taken_at = pd.to_datetime(self.rows["taken_at"], utc=True, format="ISO8601")
-        taken = taken_at.dt.tz_localize(None).to_numpy("datetime64[us]")
-        at = np.where(np.isnat(taken), midnight, taken)
-        return self.rows.assign(at=at, unit=unit)
-
-    @property
-    def subgroups(self) -> dict[str, str]:
-        """Columns of subgroups by their titles, as far as the nights kept them."""
-        columns = {name: SUBGROUP + name for name in self.stated.subgroup}
-        return {name: column for name, column in columns.items() if column in self.rows}
-
-    def asked(
-        self, given: GivenOutcome, time_zone: str | None, date_order: str | None
-    ) -> _Asked:
-        """Return what is given, and otherwise what the contract states.
-
-        UsageError for what neither says.
-        """
-        stated = self.stated.outcome
-        chosen: dict[str, Any] = {} if stated is None else stated.to_dict()
-        chosen |= {key: value for key, value in given.items() if value is not None}
-        by = chosen.get("by", "patient")
-        within = chosen.get("within")
-        if within is None:
-            raise UsageError(
-                "within how many hours of a night does an outcome count? Give `within`,"
-                " or [outcome] in the contract",
-                parameters=["within"],
-            )
-        if by == "stay" and chosen.get("again") is not None:
-            raise UsageError(
-                "`again` is for outcomes by patient: a stay with an event is not at "
-                "risk again",
-                parameters=["again"],
-            )
-        return _Asked(
-            columns=self._columns(chosen, by),
-            cases=chosen.get("cases", ()),
-            window=Window(
-                within,
-                chosen.get("after", 0.0),
-                again=chosen.get("again"),
-                case_without_time=chosen.get("known_without_time") == "case",
-                only_first=chosen.get("events") == "first",
-            ),
-            by=by,
-            clock=clock_of(time_zone or self.stated.time_zone),
-            date_order=date_order or self.stated.date_order,
-        )
-
-    def _columns(self, chosen: Mapping[str, Any], by: str) -> OutcomeColumns:
-        """Return the columns of the table of outcomes; UsageError for unknown ones."""
-        of_patient = self.stated.group or self.stated.id
-        id = chosen.get("id") or (self.stated.id if by == "stay" else of_patient)
-        time = chosen.get("time")
-        event = chosen.get("event")
-        if id is None or time is None:
-            raise UsageError(
-                "which columns of the table hold the id and the time of an event? Give "
-                "`id` and `time`, or [outcome] in the contract",
-                parameters=["id", "time"],
-            )
-        if self.classes and event is None:
-            raise UsageError(
-                f"the model tells {', '.join(self.classes)} apart: which column of the "
-                "table names the event? Give `event`, or [outcome] in the contract",
-                parameters=["event"],
-            )
-        return OutcomeColumns(id, time, event, chosen.get("until"), chosen.get("as_of"))
-
-
-def _read_nights(connection: sa.Connection, series: str) -> _Nights:
-    runs = connection.execute(current_runs(series)).all()
-    artefacts = register.current_artefacts(connection, ARTEFACTS.c.what == "run")
-    place_of = {artefact.key: artefact.place for artefact in artefacts}
-    stated_at = nights_at(connection, [run.entry for run in runs])
-    tables = []
-    hours: Counter[str] = Counter()
-    directory = None
-    last_read = 0
-    for run in runs:
-        place = place_of.get(run.key)
-        table = None if place is None else _read_rows(place)
-        if table is None:
-            continue
-        directory = place
-        night = stated_at[run.entry]
-        # Midnight is that of the clock by which outcomes are read.
-        is_known = night.taken_from not in (None, "midnight")
-        table = table.assign(
-            night=pd.Timestamp(run.night),
-            taken_at=night.taken_at if is_known else None,
-            model=run.model,
-        )
-        tables.append(table)
-        hours[night.taken_from or "midnight"] += 1
-        last_read = run.entry
-    if directory is None:
-        raise UsageError(
-            "no night of this series can be read: its run directories are gone"
-        )
-    run_document = read_run(directory)
-    training = run_document.model.training
-    shapes = {"patient": training.group_ids or training.ids, "stay": training.ids}
-    return _Nights(
-        rows=pd.concat(tables, ignore_index=True),
-        stated=run_document.model.stated,
-        promised=stated_at[last_read].promised,
-        n_unread=len(runs) - len(tables),
-        classes=[*_thresholds_of_classes(run_document)],
-        hours=dict(hours),
-        compared_whole={
-            by: shape is not None and shape.compared_whole
-            for by, shape in shapes.items()
-        },
-    )
-
-
-def _read_rows(directory: Path) -> pd.DataFrame | None:
-    """Return the scored rows of a run; None if its directory is gone."""
-    path = directory / "scores.parquet"
-    if not path.exists():
-        return None
-    try:
-        with parquet_file(path) as table:
-            names = [
-                name
-                for name in table.schema_arrow.names
-                if name in COLUMNS or name.startswith(MORE_COLUMNS)
-            ]
-            rows = table.read(columns=names).to_pandas()
-    except (pa.ArrowException, OSError) as error:
-        raise ModelError(
-            f"{path} cannot be read ({type(error).__name__}): restore it from the "
-            "backup, or score that night again with `replace`",
-            parameters=["replace"],
-        ) from None
-    if "predicted" in rows:
-        run = read_run(directory)
-        for name, threshold in _thresholds_of_classes(run).items():
-            rows[f"flagged_{name}"] = rows[f"score_{name}"] >= threshold
-    if "chance" not in rows:
-        rows["chance"] = np.nan
-    patient = rows["group"] if "group" in rows else rows["id"]
-    rows["patient"] = patient.astype(str)
-    # By its number of that night, whatever it was merged into since.
-    rows["case_id"] = rows["patient"]
-    return rows
-
-
-def _thresholds_of_classes(run: RunDocument) -> dict[str, float]:
-    """Return the threshold of each watched class; empty where one is watched."""
-    points = run.model.operating_points
-    if len(points) == 1:
-        return {}
-    return {point.label: point.threshold for point in points}
-
-
-def _by_unit(lines: pd.DataFrame, clock: Clock) -> dict[str, tuple[str, ...]]:
-    """Return the facts of the trail on each patient, or stay, sorted."""
-    facts: dict[str, set[str]] = {str(unit): set() for unit in lines["unit"]}
-    events = lines.assign(text=_moment_texts(lines["time"], lines["is_day"], clock))
-    events["text"] = events["text"].mask(lines["is_known"], WITHOUT_TIME)
-    for unit, text, name in zip(
-        events["unit"], events["text"], events["name"], strict=True
-    ):
-        if text:
-            facts[str(unit)].add(f"{text}\t{name}".removesuffix("\t"))
-    ends = _moment_texts(lines["end"], lines["end_is_day"], clock)
-    for unit, text in zip(lines["unit"], ends, strict=True):
-        if text:
-            facts[str(unit)].add(UNTIL + text)
-    return {name: tuple(sorted(texts)) for name, texts in facts.items()}
-
-
-def _moment_texts(
-    moments: pd.Series, are_days: pd.Series[bool], clock: Clock
-) -> pd.Series[str]:
-    """Return instants in UTC, or dates alone, as the trail states them; "" for none.
-
-    A date stays the same if another time zone is stated later.
-    """
-    instants = moments.map(lambda moment: f"{moment.isoformat()}Z", na_action="ignore")
-    days = moments.map(lambda moment: clock.text(moment)[:10], na_action="ignore")
-    return instants.astype(object).mask(are_days, days).fillna("")
-
-
-def _known(
-    outcomes: Mapping[str, tuple[str, ...]],
-    clock: Clock,
-    by: Literal["patient", "stay"],
-) -> Known:
-    """Return what the facts of the trail state; those without a zone are local."""
-    events = []
-    without_time = []
-    ends = []
-    for unit, facts in outcomes.items():
-        for fact in facts:
-            time, _, name = fact.removeprefix(UNTIL).partition("\t")
-            if fact.startswith(UNTIL):
-                ends.append((unit, time, name))
-            elif time == WITHOUT_TIME:
-                without_time.append((unit, None, name))
-            else:
-                events.append((unit, time, name))
-    return Known(
-        events=_stated(events, clock),
-        without_time=_stated(without_time, clock),
-        ends=_stated(ends, clock),
-        is_of_stays=by == "stay",
-    )
-
-
-def _stated(facts: Sequence[tuple[str, str | None, str]], clock: Clock) -> pd.DataFrame:
-    """Return facts as lines: `unit`, `time`, `is_day` (a date alone), and `name`."""
-    lines = pd.DataFrame(facts, columns=["unit", "text", "name"], dtype=object)
-    times = times_of_texts(lines["text"].to_list(), None, clock)
-    return lines.assign(time=times.at_noon(clock), is_day=times.is_day)
-
-
-def _parts(outcomes: Mapping[str, tuple[str, ...]]) -> Iterator[Part]:
-    """Yield parts with the patients, and the times of each one's events as facts."""
-    items = iter(outcomes.items())
-    while portion := list(islice(items, PORTION)):
-        yield Part(
-            "outcomes",
-            facts=[list(times) for _, times in portion],
-            names=[name for name, _ in portion],
-        )
-
-
-def _accepted_parts(names: Iterable[str], reason: str | None) -> Iterator[Part]:
-    """Yield the ids of a table that were accepted, as hashes."""
-    if reason is not None:
-        yield Part("patients", names=[*names])
-
-
-class _EarlierTables(NamedTuple):
-    """Tables of outcomes that were entered before.
-
-    Parameters
-    ----------
-    accepted : set of str
-        Names by hashes of ids that are others but for the writing.
-    counted : list of PatientsOfTable
-    """
-
-    accepted: set[str]
-    counted: list[PatientsOfTable]
-
-    def checked(
-        self, ids: TableIds, patients: Set[str], series: str, accepted: str | None
-    ) -> list[str]:
-        """Return names of ids that are others but for the writing, if accepted.
-
-        CohortError for such ids, for digits with an exponent, and if no patient of the
-        table was scored.
-        """
-        ids.refuse_exponents()
-        rewritten = ids.rewritten(patients, self.accepted, series)
-        if accepted is None:
-            ids.refuse_rewritten([*rewritten])
-            names = set(ids.names)
-            if names and patients.isdisjoint(names):
-                ids.refuse_strangers(len(names))
-        return [*dict.fromkeys(rewritten.values())]
-
-    def compared(
-        self, patients: int, unknown: int, accepted: str | None
-    ) -> PatientsOfTable:
-        """Return the unknown patients of a table beside those of earlier ones."""
-        table = compared_with_earlier(patients, unknown, self.counted)
-        if accepted is None:
-            return table
-        return table.replace(grown=False, accepted=True)
-
-
-def _earlier_tables(connection: sa.Connection, series: str) -> _EarlierTables:
-    """Return what the tables of outcomes entered before tell of the next one."""
-    accepted: set[str] = set()
-    counted = []
-    numbers = sa.select(outcome_numbers(series).c.number)
-    for entry in trail.entries(connection, TRAIL.c.number.in_(numbers)):
-        facts, parts = facts_in(entry)
-        assert isinstance(facts, Outcomes), "they were chosen by their kind"
-        if facts.figures.table is not None:
-            counted.append(facts.figures.table)
-        for part in parts:
-            if part.what == "patients":
-                accepted.update(part.names)
-    return _EarlierTables(accepted, counted)
-
-
-def _known_outcomes(
-    connection: sa.Connection, series: str, merges: Merges
-) -> dict[str, tuple[str, ...]]:
-    """Return the times of each patient's events, as the last entry on each has them.
-
-    What was entered on several numbers before they were merged counts together, until
-    a later entry states the patient's events anew.
-    """
-    before: dict[str, tuple[str, ...]] = {}
-    since: dict[str, tuple[str, ...]] = {}
-    numbers = sa.select(outcome_numbers(series).c.number)
-    for number, _, parts in outcome_entries(connection, TRAIL.c.number.in_(numbers)):
-        for part in parts:
-            for name, times in zip(part.names, part.facts, strict=True):
-                if number > merges.entry(name):
-                    since[merges.patient(name)] = tuple(times)
-                else:
-                    before[name] = tuple(times)
-    outcomes: dict[str, tuple[str, ...]] = {}
-    for name, times in before.items():
-        patient = merges.patient(name)
-        together = {*outcomes.get(patient, ()), *times}
-        outcomes[patient] = tuple(sorted(together))
-    return outcomes | since
-
-
-def _verdicts(
+def _current_verdicts(
     connection: sa.Connection, series: str, merges: Merges
 ) -> dict[tuple[str, str], str]:
     """Return the current verdict by night and patient."""
