@@ -498,3 +498,11 @@ def test_deleted_working_directory_is_named(tmp_path):
 
     assert answer.returncode == 2
     assert "the working directory was deleted" in answer.stderr
+
+
+def test_positive_values_with_commas():
+    """Values with commas between them, or of several options, are classes of cases."""
+    columns = options.ColumnOptions(positive=["sepsis, wound", "uti+pneumonia"])
+
+    assert columns.roles["positive"] == ["sepsis", "wound", "uti+pneumonia"]
+    assert options.ColumnOptions().roles["positive"] is None

@@ -53,6 +53,7 @@ DROPPED = {
     "empty": ("crp", pa.array([None, ""], pa.string())),
     "dates": ("seen", ["2024-01-31", "2024-02-01", "soon"]),
     "constant": ("ward", ["icu", "icu"]),
+    "bed": ("bed", ["06", "07", "08"] * 20),
     "row_index": ("value", default_rng(0).permutation(60)),
     "day_numbers": ("admission_date", 44_931 + np.arange(0, 180, 3)),
     "id_number": ("patient_id", np.arange(0, 90, 3)),
@@ -155,6 +156,59 @@ def test_names_of_things_are_categories(name, values):
     assert infer_feature(column(name, values))["type"] == "category"
 
 
+QUANTITIES = (
+    "days_in_hospital,time_in_hospital,Age_at_diagnosis,Number_of_diagnosis"
+    ",Time_since_first_diagnosis,hospital_los,years_in_country,Tage seit Diagnose"
+).split(",")
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_quantity_of_thing_is_number(name):
+    """A word of a quantity beats the thing, and the guess is listed for review."""
+    candidate = column(name, [1, 2, 3] * 30)
+
+    feature = infer_feature(candidate)
+
+    assert feature["type"] == "number"
+    applied = [rule.name for rule in REVIEW_RULES if rule.applies(candidate, feature)]
+    assert applied in ([], ["codes_as_numbers"])
+
+
+@pytest.mark.parametrize("name", ["age_group_code", "time_code_id", "department"])
+def test_stated_code_is_category(name):
+    """A name that ends in a word for codes is one of codes, listed for review."""
+    candidate = column(name, [1, 2, 3] * 30)
+
+    feature = infer_feature(candidate)
+
+    assert feature["type"] == "category"
+    applied = [rule.name for rule in REVIEW_RULES if rule.applies(candidate, feature)]
+    assert applied == ["numbers_as_codes"]
+
+
+@pytest.mark.parametrize("name", ["bed", "Room No", "cubicle", "bed_label", "Zimmer"])
+def test_bed_is_no_feature(name):
+    """A place that one patient leaves to the next is dropped, and said."""
+    assert drop_rule(column(name, [*range(1, 41)] * 3)).name == "bed"
+
+
+@pytest.mark.parametrize("name", ["emergency_room", "bed_rest", "room_air", "ward"])
+def test_name_with_bed_is_feature(name):
+    """A ward, and what only has such a word in its name, is a feature."""
+    assert drop_rule(column(name, [0, 1, 2] * 30)) is None
+    assert drop_rule(column("bed", ["yes", "no"] * 30)) is None
+
+
+@pytest.mark.parametrize("name", ["ANT_CA_S_n", "high_blood_pressure"])
+def test_zero_beside_one_is_an_answer(name):
+    """A 0 among ones says no, whatever is measured by that name."""
+    candidate = column(name, [0, 1] * 30)
+
+    assert candidate.sentinels == {}
+    assert not candidate.often_missing
+    assert infer_feature(candidate)["type"] == "boolean"
+
+
 # By rule, the cells of a column, and the table of the feature in the contract.
 TYPED = {
     "ticked": (["x", None, "x"], {"type": "boolean", "missing": "no"}),
@@ -204,12 +258,21 @@ def test_type_rule(rule):
 
 # By rule, the cells of a column of which a person is to review the feature.
 REVIEWED = {
+    "numbers_as_codes": [310, 101, 450] * 30,
+    "codes_as_numbers": [1, 2, 3] * 30,
     "missing_texts": ["1.5", "2.5", "3.5", "NA"] * 10,
     "missing_numbers": [999.9, 999.9, 999.9, *range(20, 60)],
     "ticked": ["x", None, "x"],
     "flagged": ["1.5", "2.5 H", "3.5*"] * 10,
     "units": ["1.5", "2.5 mg/L", "3.5 mg/l"] * 10,
     "censored": ["1.5", "2.5", "3.5", "<0.5"] * 10,
+}
+
+
+# Names of columns that are reviewed for their name.
+REVIEWED_NAMES = {
+    "numbers_as_codes": "dept",
+    "codes_as_numbers": "days_in_hospital",
 }
 
 
@@ -221,7 +284,8 @@ def test_review_rules_have_examples():
 @pytest.mark.parametrize("rule", REVIEW_RULES, ids=lambda rule: rule.name)
 def test_review_rule(rule):
     """Each rule applies to its column, and none to a plain one."""
-    candidate = column("value", REVIEWED[rule.name])
+    name = REVIEWED_NAMES.get(rule.name, "value")
+    candidate = column(name, REVIEWED[rule.name])
     plain = column("value", np.linspace(0, 1, 60))
 
     assert rule.applies(candidate, infer_feature(candidate))

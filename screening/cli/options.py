@@ -262,10 +262,10 @@ class ColumnOptions:
     positive: Annotated[
         list[str] | None,
         in_data(
-            metavar="VALUE",
+            metavar="A,B",
             help=(
-                "Label value of cases; may be repeated for further classes; A+B is one"
-                " class."
+                "Label values of cases, each a class of its own; A+B is one class. A"
+                " value with a comma is named in the contract."
             ),
         ),
     ] = None
@@ -306,7 +306,10 @@ class ColumnOptions:
     @property
     def roles(self) -> dict[str, Any]:
         """Return them as arguments of `read_cohort` and `starter_contract`."""
-        return vars(self) | {"drop": names_from(self.drop)}
+        positive = self.positive
+        if positive is not None:
+            positive = [name for value in positive for name in names_from(value)]
+        return vars(self) | {"drop": names_from(self.drop), "positive": positive}
 
 
 Independent = Annotated[

@@ -47,6 +47,26 @@ ROLES = {
         r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
         r"|specialty|fachabteilung|kode|codice|código)( \d+)*"
     ),
+    # Words at the end that say so, whatever else the name has.
+    "stated code": (
+        r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|kode|codice|código|id)( \d+)*"
+    ),
+    # A quantity, though the name has a thing in it: days in hospital, age at diagnosis.
+    "quantity": (
+        r"(.* )?(ages?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|time|since"
+        r"|duration|los|counts?|doses?|rates?|levels?"
+        r"|alter|dauer|anzahl|dosis|stunden|tage|wochen|monate|jahre"
+        r"|âge|durée|nombre|heures|jours|semaines|mois|années"
+        r"|edad|duración|horas|días|semanas|meses|años"
+        r"|età|durata|ore|giorni|settimane|mesi|anni)( .*)?"
+        r"|(number|num|nbr|número de|numero di) .*"
+    ),
+    # A place that one patient leaves to the next.
+    "bed": (
+        r"(?!.*\b(emergency|operating|recovery)\b)(.* )?(bed|room|cubicle|bett|zimmer"
+        r"|lit|chambre|cama|habitación|letto|stanza)"
+        r"( (no|nr|nbr|num|number|nummer|id|code|name|label))?"
+    ),
     # Codes of diagnoses, also with a point, as 401.9.
     "diagnosis code": r"(.* )?(icd|diag|diagnosis|dx|diagnose)( .*)?",
     # Things that are numbered: 3 is another department, and not more than 2.
@@ -168,6 +188,14 @@ def is_called(column: str, *roles: str) -> bool:
     """Return True for a name typical of one of these roles, as "CaseID" is of a row."""
     name = in_words(column)
     return any(re.fullmatch(ROLES[role], name) for role in roles)
+
+
+def names_codes(column: str) -> bool:
+    """Return True for a name typical of whole numbers that are no quantity."""
+    if is_called(column, "stated code"):
+        return True
+    is_code = is_called(column, "row", "code", "thing", "diagnosis code")
+    return is_code and not is_called(column, "quantity")
 
 
 def is_after_outcome(column: str, or_any_time: bool = False) -> bool:

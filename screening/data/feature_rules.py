@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from screening.data.column_names import INDEX_NAME, is_called
+from screening.data.column_names import INDEX_NAME, is_called, names_codes
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.sentinels import sentinels_of
 from screening.data.summary import MAX_TEXTS, ColumnSummary
@@ -86,14 +86,30 @@ class Candidate:
             return False
         if is_called(self.name, "patient"):
             return False
-        most = min(summary.present / MIN_ROWS_A_CODE, MAX_TEXTS)
-        has_few = 2 < summary.n_texts <= most
+        has_few = self._has_few_texts
         if _has_lettered_codes(summary.odd_texts):
             may_repeat = has_few or not is_called(self.name, "row")
             return may_repeat and self._repeats_codes
         if summary.whole and has_few:
-            return is_called(self.name, "row", "code", "thing", "diagnosis code")
+            return names_codes(self.name)
         return self._holds_diagnoses
+
+    @property
+    def _has_few_texts(self) -> bool:
+        """True for more than two texts that each stand in many rows."""
+        most = min(self.summary.present / MIN_ROWS_A_CODE, MAX_TEXTS)
+        return 2 < self.summary.n_texts <= most
+
+    @property
+    def holds_numbered_codes(self) -> bool:
+        """True for codes that are all numbers."""
+        return self.holds_codes and self.summary.numbers == self.summary.present
+
+    @property
+    def may_hold_codes(self) -> bool:
+        """True for few whole numbers whose name has both a thing and a quantity."""
+        is_thing = is_called(self.name, "code", "thing", "diagnosis code")
+        return is_thing and self._has_few_texts and self.summary.whole
 
     @property
     def _repeats_codes(self) -> bool:
@@ -109,7 +125,7 @@ class Candidate:
         repeats = 2 < summary.n_texts <= min(summary.present / 2, MAX_TEXTS)
         is_in_range = summary.low >= 0 and summary.high < END_OF_DIAGNOSES
         is_number = summary.numbers == summary.present
-        is_named = is_called(self.name, "diagnosis code")
+        is_named = is_called(self.name, "diagnosis code") and names_codes(self.name)
         return repeats and is_in_range and is_number and is_named
 
     @cached_property
@@ -177,6 +193,11 @@ class DropRule:
 
 def _is_dated(column: Candidate) -> bool:
     return column.summary.dates > column.summary.present / 2
+
+
+def _is_bed(column: Candidate) -> bool:
+    """Return True for beds and rooms, unless they only say whether there is one."""
+    return is_called(column.name, "bed") and column.summary.n_texts > 2
 
 
 def _is_constant(column: Candidate) -> bool:
@@ -316,6 +337,12 @@ DROP_ANY = (
         _is_dated,
     ),
     DropRule("constant", "one value only", _is_constant),
+    DropRule(
+        "bed",
+        "beds or rooms, which say nothing of a patient (name it under [features] to "
+        "learn from it, or in `display` to show it)",
+        _is_bed,
+    ),
 )
 DROP_NUMBERS = (
     DropRule(
@@ -525,6 +552,22 @@ def _remark_on_sentinels(column: Candidate) -> str:
 
 
 REVIEW_RULES = (
+    ReviewRule(
+        "numbers_as_codes",
+        lambda column: (
+            "numbers that were read as codes by their name; of quantities write "
+            'type = "number"'
+        ),
+        lambda column, feature: column.holds_numbered_codes,
+    ),
+    ReviewRule(
+        "codes_as_numbers",
+        lambda column: (
+            "numbers that were read as quantities by their name; of codes write "
+            'type = "category"'
+        ),
+        lambda column, feature: feature["type"] == "number" and column.may_hold_codes,
+    ),
     ReviewRule("missing_texts", _remark_on_texts, _lists_texts),
     ReviewRule(
         "missing_numbers",

@@ -23,7 +23,9 @@ def sentinels_of(name: str, summary: ColumnSummary) -> dict[float, int]:
     counts = sentinel_counts(sample) if sample.size else {}
     usual = sample[~np.isin(sample, [0.0, *counts])]
     n_zeros = int(np.count_nonzero(sample == 0))
-    if n_zeros and usual.size:
+    # Beside 1 alone a 0 is the answer no.
+    answers_no = bool(np.all(usual == 1))
+    if n_zeros and usual.size and not answers_no:
         low, high = np.percentile(usual, [1, 99])
         if excludes_zero(name, None, float(low), float(high)):
             counts[0.0] = n_zeros
