@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
-from workers import die, die_once
+from workers import die, die_once, facts_of, process_of, square, wait
 
 from screening import load_recipe
 from screening.errors import UsageError
@@ -21,30 +21,7 @@ from screening.kernels import kernel_cache
 from screening.model_selection.fold_fits import EncodedRows, tasks_of
 from screening.parallel import in_parallel
 from screening.shared_arrays import SharedArrays
-from screening.threads import available_cores, n_threads
-
-
-def square(number):
-    if number < 0:
-        raise ValueError("no square")
-    return number**2
-
-
-def process_of(*arguments):
-    return os.getpid()
-
-
-def facts_of(array):
-    return type(array), array.flags.writeable, n_threads()
-
-
-def modules_of():
-    return "screening.scoring.scoring_pass" in sys.modules
-
-
-def wait(seconds):
-    time.sleep(seconds)
-
+from screening.threads import available_cores
 
 NUMBERS = [(number,) for number in range(20)]
 
@@ -158,7 +135,7 @@ def test_in_parallel_obeys_dask():
 
 CALLER = """
 import signal
-from test_parallel import wait
+from workers import wait
 from screening.fork_server import prepare_processes
 from screening.parallel import in_parallel
 from screening.shared_arrays import SharedArrays
@@ -175,8 +152,7 @@ PREPARED = """
 import sys
 import numpy as np
 import pandas as pd
-from test_parallel import facts_of, modules_of
-from workers import die_once
+from workers import die_once, facts_of, modules_of
 from screening.fork_server import prepare_processes
 from screening.parallel import in_parallel
 from screening.shared_arrays import SharedArrays

@@ -1,16 +1,23 @@
-"""Stand-ins for the workers of a cluster, and pieces of work that die."""
+"""Stand-ins for the workers of a cluster, and pieces of work, of which some die.
+
+Processes import this module for them, and little with it.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
 import signal
+import sys
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from joblib.parallel import ParallelBackendBase
+
+from screening.threads import n_threads
 
 
 class Stopped(BaseException):
@@ -83,6 +90,29 @@ class _Task:
         result = self.cluster.work_on(self.call)
         self.callback(result)
         return result
+
+
+def square(number: int) -> int:
+    """Return the square of a number; ValueError below 0."""
+    if number < 0:
+        raise ValueError("no square")
+    return number**2
+
+
+def process_of(*arguments: object) -> int:
+    return os.getpid()
+
+
+def facts_of(array: Any) -> tuple[type, bool, int]:
+    return type(array), array.flags.writeable, n_threads()
+
+
+def modules_of() -> bool:
+    return "screening.scoring.scoring_pass" in sys.modules
+
+
+def wait(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def die(mark: str) -> None:
