@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
+from ledger_nights import enter, night
 from written_files import contents_of, page_in, read_json
 
 from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
+from screening.ledger.database import open_ledger
 from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -370,6 +372,40 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     imported = set(answer.stdout.split())
     assert imported & set(HEAVY) == set()
     assert docs == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+
+
+# What monitoring and a clinician's verdicts do not wait for.
+READS = {"status": "status", "review": "verdicts", "history": "history"}
+NOT_FOR_LEDGERS = (
+    "numba",
+    "sklearn",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.stats",
+    "dask",
+    "distributed",
+)
+
+
+@pytest.mark.parametrize("command", ["status", "review", "history"])
+def test_commands_of_a_ledger_wait_for_no_estimators(command, tmp_path):
+    """A command that reads the ledger imports nothing that trains or scores."""
+    ledger = tmp_path / "screening.db"
+    with open_ledger(str(ledger), make=True) as book:
+        enter(book, night(1, "a"))
+    (tmp_path / "verdicts.json").write_text("{}", encoding="utf-8")
+    words = {
+        "status": ["--night", "2026-03-01"],
+        "review": [tmp_path / "run", tmp_path / "verdicts.json"],
+        "history": ["--out", tmp_path / "history.html"],
+    }
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    line = [sys.executable, "-c", code, command, *words[command], "--ledger", ledger]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False)
+    imported = set(ended.stdout.split())
+    assert f"screening.ledger.{READS[command]}" in imported, ended.stderr
+    assert imported & set(NOT_FOR_LEDGERS) == set()
 
 
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
