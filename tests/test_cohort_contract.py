@@ -139,6 +139,20 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(
     assert remedy in str(refused.value)
 
 
+def test_contract_many_unknown_keys(tmp_path):
+    """Twenty faults are named and the others are counted."""
+    path = tmp_path / "contract.toml"
+    lines = [f"k{number} = 1" for number in range(3000)]
+    path.write_text("\n".join(["[cohort]", *lines]))
+
+    with pytest.raises(CohortError) as refused:
+        Contract.load(path)
+
+    *named, last = refused.value.violations
+    assert len(named) == 20
+    assert last == f"{path.name}: and 2,980 more"
+
+
 def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
     """Keys of [cohort] below a feature are one fault, which tells where they belong."""
     path = tmp_path / "contract.toml"

@@ -21,7 +21,9 @@ from screening import Screen, compare, read_cohort, score, train, validate
 from screening.contract.contract import Contract
 from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
+from screening.io import excel_sheets
 from screening.io.arrow_types import to_plain_type, to_texts
+from screening.io.excel_sheets import size_of_sheet
 from screening.io.frames import open_table
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
@@ -536,6 +538,38 @@ def test_a_damaged_workbook_is_refused(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(CohortError, match="the Excel workbook is damaged"):
         read_cohort(path)
+
+
+@pytest.mark.parametrize("far", ["XFD1048576", "ZZ1000000", "XFD9000"])
+def test_workbook_far_cell(far, tmp_path):
+    """A cell far from the table is refused by its place: the library would make all
+    cells up to it, and end the process.
+    """
+    openpyxl = pytest.importorskip("openpyxl")
+    path = saved(tmp_path, ROWS)
+    book = openpyxl.load_workbook(path)
+    book.active[far] = "x"
+    book.save(path)
+
+    with pytest.raises(CohortError, match=f"its last cell is {far}, and only"):
+        read_cohort(path)
+
+
+def test_size_of_sheet(tmp_path):
+    """The last cell and the number of cells are counted, in chunks too."""
+    openpyxl = pytest.importorskip("openpyxl")
+    path = saved(tmp_path, ROWS)
+    sheet = openpyxl.load_workbook(path).active
+    expected = (sheet.max_row, sheet.max_column)
+
+    size = size_of_sheet(path, sheet.title)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(excel_sheets, "CHUNK_BYTES", 7)
+        in_chunks = size_of_sheet(path, sheet.title)
+
+    assert (size.n_rows, size.n_columns) == expected
+    assert size == in_chunks
+    assert not size.is_mostly_blank
 
 
 @pytest.mark.parametrize("seed", range(20))

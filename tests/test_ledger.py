@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger_nights import QUESTION, enter, night, states, verdicts_of
 
 from screening.errors import UsageError
-from screening.ledger.database import open_ledger
+from screening.ledger.database import CHAMPIONS, open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import audit_sample, open_night
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
@@ -307,3 +307,19 @@ def test_audit_sample_varies():
         audits.add(frozenset(audit_sample(40, run, 5)))
     assert len(audits) == 8
     assert {len(each) for each in audits} == {5}
+
+
+def test_ledger_read_only(tmp_path):
+    """A ledger that this user may not write is named by its file, with what to do."""
+    place = tmp_path / "l.db"
+    open_ledger(place, make=True).close()
+    row = CHAMPIONS.insert().values(series="a", entry=1, model="m")
+    with (
+        open_ledger(place, read_only=True) as ledger,
+        pytest.raises(UsageError) as refused,
+        ledger.writing() as connection,
+    ):
+        connection.execute(row)
+
+    assert str(refused.value).startswith(f"the ledger at {place} cannot be used: ")
+    assert "let this user write the file and its folder" in str(refused.value)

@@ -214,7 +214,8 @@ def test_run_again_late_table(again):
     )
     # One that was lost is not begun anew in silence.
     Path("l.db").unlink()
-    assert "l.db is empty" in screen(*run, code=4).stderr
+    assert "l.db is not there" in screen(*run, code=4).stderr
+    assert not Path("l.db").exists()
     screen("ledger", "accept", "l.db", "--runs", "runs", "--reason", "the disk is gone")
     screen(*run)
 
@@ -862,7 +863,10 @@ def test_many_unknown_keys_are_twenty_lines_and_a_count(tmp_path):
 def test_more_than_can_be_reviewed_offers_no_table_and_no_acknowledgement():
     """Neither mends it: the remedy is another threshold."""
     line = SimpleNamespace(night=NIGHT, series="ward")
-    network = SimpleNamespace(file=Path("N.toml"))
+    plan = SimpleNamespace(model=Path("m"))
+    network = SimpleNamespace(
+        file=Path("N.toml"), ledger="l.db", series={"ward": plan, "annex": plan}
+    )
     facts = {
         "reviews": 30,
         "patients": "",
@@ -873,5 +877,8 @@ def test_more_than_can_be_reviewed_offers_no_table_and_no_acknowledgement():
     other = reasons.NO_ROWS()
 
     assert "screen threshold MODEL --max-flag-rate" in over.remedy
-    assert night._remedies(network, line, [over]) == []
+    assert night._remedies(network, line, [over]) == [
+        "screen threshold m --max-flag-rate SHARE --reason WHY --ledger l.db --series "
+        "ward,annex"
+    ]
     assert any("--replace" in each for each in night._remedies(network, line, [other]))

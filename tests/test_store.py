@@ -172,8 +172,11 @@ def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, da
     with pytest.raises(ModelError, match=name.replace(".", r"\.")):
         load_model(folder)
     (folder / name).write_bytes(content)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError) as refused:
         load_model(folder)
+    words = str(refused.value)
+    assert name in words
+    assert "from a backup" in words or "update screening" in words
 
 
 def test_selftest_other_scores(model, saved, tmp_path):

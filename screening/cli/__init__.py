@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
 
-from screening.cli.boundary import Command, Commands, bounded, exits
+from screening.cli.boundary import Command, Commands, bounded, exits, offers
 from screening.cli.data import check_command, demo_command, init_command, schema_command
 from screening.cli.ledger import (
     history_command,
@@ -171,7 +172,12 @@ def screen(
     threshold costs.
     """
     log_to_stderr(log)
-    work = WORK.get(context.invoked_subcommand or "")
+    name = context.invoked_subcommand or ""
+    if name in COMMANDS:
+        (hints,) = [each for each in app.registered_commands if each.name == name]
+        assert hints.callback is not None
+        offers(inspect.signature(hints.callback).parameters)
+    work = WORK.get(name)
     if work is not None and log is LogFormat.text:
         context.with_resource(shown_work(work))
 

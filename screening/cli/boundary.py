@@ -6,11 +6,12 @@ import gc
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -204,9 +205,25 @@ def report_error(error: BaseException) -> int:
 OPTION_OF_PARAMETER = {"watched": "--class", "pattern": "--nights"}
 
 
+# Where no command was named.
+_ANY_OUT = frozenset({"out"})
+# What a command that has no --out does not offer.
+WITHOUT_OUT = re.compile("give another `out`, or |(,? or |; )give another `out`")
+
+
+_parameters: ContextVar[frozenset[str]] = ContextVar("parameters", default=_ANY_OUT)
+
+
+def offers(parameters: Iterable[str | None]) -> None:
+    """Say which parameters the command has that runs now."""
+    _parameters.set(frozenset(filter(None, parameters)))
+
+
 def with_options(message: str, error: BaseException) -> str:
     """Write the options of the command line in place of the parameters of an error."""
     parameters = error.parameters if isinstance(error, ScreenError) else ()
+    if "out" in parameters and "out" not in _parameters.get():
+        message = WITHOUT_OUT.sub("", message)
     for name in parameters:
         default = "--" + name.replace("_", "-")
         message = message.replace(f"`{name}`", OPTION_OF_PARAMETER.get(name, default))

@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -33,8 +33,9 @@ from screening.cli.options import (
     series_from,
 )
 from screening.cli.users import act_as_owner, open_as_owner
-from screening.errors import UsageError
+from screening.errors import ModelError, UsageError
 from screening.spelling import (
+    DIGITS,
     EACH,
     SERVER_LEDGER,
     command_line,
@@ -108,6 +109,8 @@ def history_command(
             verify=trail.verify or trail.head is not None,
             printed=trail.head,
         )
+        if trail.verify:
+            _refuse_altered_runs(book)
         if rates is not None:
             document = _with_rates(document, rates)
         answer = dict(document) if as_json else _lines(document)
@@ -463,12 +466,54 @@ def _read_statuses(
             if runs is not None:
                 refuse_older(book, runs)
             statuses = states.series_statuses(book, due, names)
+            statuses = _with_altered_lists(book, statuses)
             published = register.shown_to_readers(book) if artefacts else []
             with book.reading() as connection:
                 last = last_site_night(connection)
     except UsageError as error:
         return [SeriesStatus(False, str(error))], [], None
     return statuses, published, last
+
+
+def _with_altered_lists(
+    book: Ledger, statuses: list[SeriesStatus]
+) -> list[SeriesStatus]:
+    """Return the statuses; one whose list of flagged cases was altered is not fine."""
+    from screening.ledger.register import run_artefacts
+    from screening.scoring.rows import LIST, is_list_altered
+    from screening.store.serialization import read_run
+
+    place_of = {
+        (shown_series(run.series), run.night): run.place
+        for run in run_artefacts(book)
+        if run.series is not None
+    }
+    checked = []
+    for status in statuses:
+        place = place_of.get((status.series or "", status.night))
+        with suppress(ModelError, UsageError, OSError):
+            if place is not None and is_list_altered(place, read_run(place)):
+                said = f"{status.said}; {place / LIST} is not as it was written"
+                status = replace(status, fine=False, said=said)
+        checked.append(status)
+    return checked
+
+
+def _refuse_altered_runs(book: Ledger) -> None:
+    """Raise ModelError for a file of a run directory that is not as it was written."""
+    from screening.ledger.register import run_artefacts
+    from screening.scoring.rows import altered_outputs
+    from screening.store.serialization import read_run
+
+    for artefact in run_artefacts(book):
+        if not (artefact.place / "run.json").is_file():
+            continue
+        altered = altered_outputs(artefact.place, read_run(artefact.place))
+        if altered:
+            raise ModelError(
+                f"{altered[0]} is not as it was written: move it away, then run the "
+                "night again, which writes it anew"
+            )
 
 
 def _print_as_json(
@@ -495,6 +540,9 @@ def _print_lines(
         is_quiet = status.fine and not new_reasons(status.attention)
         heading = "ok" if is_quiet else "ATTENTION"
         name = "" if status.series is None else f"{status.series}  "
+        if DIGITS.fullmatch(status.series or ""):
+            # Else they would be taken for the id of a run.
+            name = f"series {status.series} (without a name)  "
         print_answer({heading: f"{name}{' '.join(words.split())}"}, False)
     for artefact in published:
         line = "  ".join(str(artefact[key]) for key in ("mode", "state", "place"))
@@ -694,11 +742,13 @@ class _Promotion:
         """Compare a model with the champion; UsageError if it cannot be promoted."""
         from screening.ledger.history import compare_nights
         from screening.ledger.model_registry import is_revision
+        from screening.schemas.model import drafts_of
 
         try:
-            evidence = compare_nights(book, series, model.digest, _drafts_of(model))
+            drafts = drafts_of(model.facts)
+            evidence = compare_nights(book, series, model.digest, drafts)
         except UsageError:
-            if not is_revision(book, series, model.digest):
+            if not is_revision(book, series, model.digest, drafts_of(model.facts)):
                 raise
             return cls(series, None)
         return cls(series, evidence)
@@ -706,18 +756,14 @@ class _Promotion:
     def enter(self, book: Ledger, model: Model, reason: str) -> int:
         """Enter the promotion; return the number of its entry."""
         from screening.ledger.model_registry import follow_revisions, promote
+        from screening.schemas.model import drafts_of
 
-        if self.evidence is None:
-            return follow_revisions(book, self.series, model.digest, reason).number
-        drafts = _drafts_of(model)
         chosen = (self.series, model.digest, reason)
+        if self.evidence is None:
+            approval = model.facts.approval
+            return follow_revisions(book, *chosen, approval).number
+        drafts = drafts_of(model.facts)
         return promote(book, *chosen, self.evidence, drafts).number
-
-
-def _drafts_of(model: Model) -> list[str]:
-    """Return the digests that an approved model had before its approval."""
-    approval = model.facts.approval
-    return [] if approval is None else list(approval.drafts)
 
 
 def _line_to_write(model: Path, series: str) -> str:
@@ -873,12 +919,15 @@ def _merge(table: str, ledger: str) -> dict[str, object]:
 
 
 def _accept(place: str, runs: Path | None, reason: str) -> dict[str, object]:
-    """Accept an older copy of the trail; return the answer."""
+    """Accept an older copy of the trail, or a new one; return the answer."""
+    from screening.ledger.database import open_ledger
     from screening.ledger.verifying import accept
 
-    with open_as_owner(place) as book:
-        if runs is None:
-            raise UsageError("accept looks at run directories; give --runs")
+    if runs is None:
+        raise UsageError("accept looks at run directories; give --runs")
+    act_as_owner(place)
+    # Of a ledger that was lost without a backup, one is begun anew.
+    with open_ledger(place, make=True) as book:
         return {"accepted": accept(book, runs, reason)}
 
 

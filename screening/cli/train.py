@@ -564,7 +564,7 @@ def _revised(
         options.say_unsigned(model, signer)
         _write(after, folder, revision.templates, signer)
         if after.facts.approval is None and before.facts.approval is not None:
-            _note_lost_approval(model, before, revision)
+            _note_lost_approval(model, before, after, revision)
         if revision.ledger:
             series = _series_of_revision(before, revision)
             with open_ledger(revision.ledger, make=True) as book:
@@ -611,10 +611,12 @@ def _note_other_series(
 
 
 def _note_lost_approval(
-    model: Path, before: Model, revision: options.RevisionOptions
+    model: Path, before: Model, after: Model, revision: options.RevisionOptions
 ) -> None:
     """Say that a revised model is a draft again, and how it is approved."""
-    words: list[object] = ["approve", model, "--by", "NAME"]
+    from screening.report.verdict import approval_words
+
+    words: list[object] = ["approve", model, *approval_words(after.facts)]
     if revision.ledger:
         is_on_server = "://" in revision.ledger
         words += ["--ledger", SERVER_LEDGER if is_on_server else revision.ledger]

@@ -34,6 +34,8 @@ FORMAT = 1
 # Columns of a voxel's position, as images have them.
 AXES = ("x", "y", "z")
 MAX_BYTES = 16 << 20
+# Of the faults of a file; the others are counted.
+MAX_FAULTS_SHOWN = 20
 TOML_HEADER = (
     "Review every line. To set a key behind a #, take the # away. "
     "All keys: docs/contract.md."
@@ -432,7 +434,8 @@ class Contract(BaseModel):
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Possible reviews per night; the page reports if more are flagged."""
+    """Possible reviews per night; more are a line of the page, and a reason for
+    attention if chance does not explain them."""
     review_sample: NonNegativeInt = 5
     """Number of cases without a verdict in each night's random audit (needs a
     ledger)."""
@@ -747,20 +750,25 @@ class _Nested(BaseModel):
 
 def _faults(source: str, error: ValidationError) -> list[str]:
     """Describe what a contract breaks; misplaced keys of one table are one fault."""
-    faults = []
+    faults: list[str] = []
     misplaced: dict[str, list[str]] = {}
+    n_more = 0
     for item in error.errors():
         if _is_misplaced(item):
             feature = str(item["loc"][1])
             misplaced.setdefault(feature, []).append(f"`{item['loc'][2]}`")
-        else:
+        elif len(faults) < MAX_FAULTS_SHOWN:
             faults.append(_fault(source, error.title, item))
+        else:
+            n_more += 1
     for feature, keys in misplaced.items():
         faults.append(
             f"{source}: under [features.{feature}] stand {', '.join(keys)}, which "
             "belong under [cohort]; move these lines above the first [features...] "
             "table"
         )
+    if n_more:
+        faults.append(f"{source}: and {n_more:,} more")
     return faults
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.io.csv_files import SAMPLE_ROWS
-from screening.io.excel_sheets import SheetMarks, marks_of_sheet
+from screening.io.excel_sheets import SheetMarks, marks_of_sheet, size_of_sheet
 from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
 from screening.spelling import first_of
@@ -21,6 +22,15 @@ from screening.spelling import first_of
 # Names of sheets in a message.
 MAX_SHEETS_NAMED = 3
 MIN_WIDTH_BELOW_TITLE = 2
+UNREADABLE_PARTS = (
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    ElementTree.ParseError,
+)
 
 
 class ExcelFile(TableFile):
@@ -95,6 +105,24 @@ class ExcelFile(TableFile):
             )
         return marks
 
+    def _refuse_far_cell(self, sheet: str) -> None:
+        """Raise CohortError if a cell far from the others makes the sheet too large.
+
+        The library makes every cell up to the last one, and ends the process where
+        memory does not suffice.
+        """
+        try:
+            size = size_of_sheet(self.path, sheet)
+        except UNREADABLE_PARTS:
+            # Calamine reads more workbooks than this does, or says that it is damaged.
+            return
+        if size.is_mostly_blank:
+            raise CohortError(
+                f"{self.name}, sheet '{sheet}': its last cell is {size.last_cell}, and "
+                f"only {size.n_cells:,} of {size.n_rows * size.n_columns:,} cells have "
+                "content; delete the rows and columns beyond the table, and save it"
+            )
+
     def _refuse_title(self, sheet: str, rows_below: list[list[str]]) -> None:
         """Raise CohortError if the first row is a title: one cell above wide rows."""
         widths = [sum(map(bool, cells)) for cells in rows_below]
@@ -141,6 +169,7 @@ class ExcelFile(TableFile):
                     for sheet in workbook.sheets_metadata
                     if sheet.typ == SheetTypeEnum.WorkSheet
                 ]
+                self._refuse_far_cell(sheets[0])
                 rows = workbook.get_sheet_by_name(sheets[0]).iter_rows()
         except (OSError, IndexError, zipfile.BadZipFile, CalamineError):
             raise CohortError(

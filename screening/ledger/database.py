@@ -296,7 +296,19 @@ class Ledger(AbstractContextManager["Ledger"]):
             # that PostgreSQL adds.
             lines = str(error.orig).strip().splitlines()
             first = lines[0] if lines else type(error.orig).__name__
-            raise UsageError(f"the ledger cannot be used: {first}") from None
+            raise UsageError(self._unusable(first)) from None
+
+    def _unusable(self, fault: str) -> str:
+        """Return why the ledger cannot be used, with its file and what to do."""
+        if self.file is None:
+            return f"the ledger cannot be used: {fault}"
+        message = f"the ledger at {self.file} cannot be used: {fault}"
+        if "readonly" in fault:
+            message += (
+                "; let this user write the file and its folder, or run the command as "
+                "their owner"
+            )
+        return message
 
     def close(self) -> None:
         """Close every connection."""

@@ -26,7 +26,7 @@ from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
-from screening.schemas.model import TrainedOn
+from screening.schemas.model import Approval, TrainedOn
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -175,28 +175,59 @@ def revisions_to(
     return revisions if model is not None else []
 
 
-def is_revision(ledger: Ledger, series: str, model: str) -> bool:
+def is_revision(
+    ledger: Ledger, series: str, model: str, drafts: Sequence[str] = ()
+) -> bool:
     """Return True if a model is a series' champion, or a revision in the trail."""
     with ledger.reading() as connection:
         before = champions(connection).get(series)
-        return before == model or bool(revisions_to(connection, before, model))
+        if before == model or before in drafts:
+            return True
+        return bool(revisions_to(connection, before, model))
 
 
-def follow_revisions(ledger: Ledger, series: str, model: str, reason: str) -> Head:
+def follow_revisions(
+    ledger: Ledger,
+    series: str,
+    model: str,
+    reason: str,
+    approval: Approval | None = None,
+) -> Head:
     """Make a revision of its champion the champion of a series too.
 
     The thresholds and approvals that lead to it were entered for other series; they are
-    entered for this one. UsageError if the trail has none.
+    entered for this one.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    series, model, reason : str
+    approval : Approval, optional
+        Of the model, by its document: it is entered if the ledger was not told of it.
+
+    Raises
+    ------
+    UsageError
+        If the model is no revision of the champion.
     """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         before = champions(connection).get(series)
-        revisions = revisions_to(connection, before, model)
+        revisions = [each.facts for each in revisions_to(connection, before, model)]
+        if not revisions and approval is not None and before in approval.drafts:
+            untold = Approved(
+                model_before=before,
+                model_after=model,
+                champion_of=(),
+                by=approval.by,
+                date=approval.date,
+            )
+            revisions = [untold]
         if before != model and not revisions:
             raise UsageError(NO_SHADOW.format(model, shown_series(series)))
-        for revision in revisions:
-            facts = revision.facts.replace(champion_of=[series], series=series)
-            append(connection, ledger.clock(), facts, why)
+        for facts in revisions:
+            for_series = facts.replace(champion_of=[series], series=series)
+            append(connection, ledger.clock(), for_series, why)
         return trail.head(connection)
 
 

@@ -225,6 +225,13 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
     return listed
 
 
+def run_artefacts(ledger: Ledger) -> list[Artefact]:
+    """Return the run directories of the register, as they were entered."""
+    with ledger.reading() as connection:
+        artefacts = current_artefacts(connection, ARTEFACTS.c.what == "run")
+    return list(artefacts)
+
+
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
     """Return the keys of the runs with a patient among their cases.
 

@@ -28,6 +28,7 @@ from screening.ledger.database import (
     TRAIL,
     Ledger,
     Unchained,
+    file_of,
 )
 from screening.ledger.entries import (
     Accepted,
@@ -462,18 +463,43 @@ def refuse_older(
                 )
             place = ledger_word(connection)
             if last == 0:
-                restore = command_line("ledger", "restore", place, "--from", "BACKUP")
-                raise ModelError(
-                    f"the ledger at {place} is empty, and {folder} was entered in "
-                    "another: give its path (in NIGHT.toml, or `ledger`), or put a "
-                    "backup back: "
-                    f"{restore}",
-                    parameters=["ledger"],
-                )
+                raise _entered_elsewhere(place, folder, "is empty")
             accept_it = ("ledger", "accept", place, "--runs", runs, "--reason", "WHY")
             raise ModelError(
                 f"{reason}, or go on with this one: {command_line(*accept_it)}"
             )
+
+
+def refuse_new(place: str, runs: Path) -> None:
+    """Refuse to begin a ledger beside run directories that were entered in another.
+
+    Nothing is written, so that a slip in the path leaves no empty file.
+
+    Raises
+    ------
+    ModelError
+        If there is no file at the place, and a run directory names a ledger.
+    """
+    file = file_of(place)
+    if file is None or file.exists():
+        return
+    for folder in _run_directories(runs, "**"):
+        try:
+            run = read_run(folder)
+        except (ModelError, UsageError):
+            continue
+        if run.ledger is not None:
+            raise _entered_elsewhere(str(file), folder, "is not there")
+
+
+def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:
+    """Return the error that a run directory was entered in another ledger."""
+    restore = command_line("ledger", "restore", place, "--from", "BACKUP")
+    return ModelError(
+        f"the ledger at {place} {state}, and {folder} was entered in another: give its "
+        f"path (in NIGHT.toml, or `ledger`), or put a backup back: {restore}",
+        parameters=["ledger"],
+    )
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:

@@ -21,7 +21,7 @@ from screening.model_selection.without_cases import (
     refuse_few_rows,
 )
 from screening.report.model_attention import attention_of_model
-from screening.report.verdict import usefulness_of
+from screening.report.verdict import approval_words, usefulness_of
 from screening.schemas.figures import Rule
 from screening.schemas.history import ChangedClass
 from screening.schemas.model import (
@@ -311,7 +311,7 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
 def refuse_draft(model: Model, name: object) -> None:
     """Raise UsageError if nobody has approved the model."""
     if model.facts.approval is None:
-        approve_it = command_line("approve", name, "--by", "NAME")
+        approve_it = command_line("approve", name, *approval_words(model.facts))
         raise UsageError(f"{name} is a draft: approve it first with {approve_it}")
 
 

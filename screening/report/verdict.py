@@ -212,6 +212,17 @@ def measure_name(measure: str) -> str:
     return measure.upper() if measure == "auroc" else measure.replace("_", " ")
 
 
+def approval_words(model: ModelDocument) -> list[str]:
+    """Return the options that an approval of a model needs, with words in capitals."""
+    words = ["--by", "NAME"]
+    if model.unanswered:
+        words += ["--known-before", "COLUMNS"]
+    draft = model.replace(approval=None)
+    if usefulness_of(draft).verdict == "no":
+        words += ["--reason", "WHY"]
+    return words
+
+
 def unfit_for_use(attention: Iterable[Reason]) -> list[Reason]:
     """Return the reason that the verdict is "no", if one of these reasons makes it."""
     decisive = UNUSABLE | {reasons.ANOTHER_IS_BETTER.code}

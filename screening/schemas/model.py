@@ -674,3 +674,8 @@ class ModelDocument(Document):
     def unit_of_review(self) -> str:
         """Return what the page calls a row."""
         return "voxel" if self.stated.coordinates else "row"
+
+
+def drafts_of(model: ModelDocument) -> list[str]:
+    """Return the digests that a model had before its approvals; none for a draft."""
+    return [] if model.approval is None else list(model.approval.drafts)

@@ -25,6 +25,8 @@ CHECK_DATE = f"See whether the table and --date are tonight's; {ACCEPT_DELIVERY}
 REPORT_COUNTS = "Do not use this page; report it with its run.json."
 CHECK_NIGHT = "Check the table and the threshold."
 
+OTHER_THRESHOLD = ("threshold", "--max-flag-rate", "SHARE", "--reason", "WHY")
+
 # Where a reason is given.
 MODEL = "model"
 MODEL_AND_NIGHTS = "model, every night"
@@ -61,8 +63,12 @@ class ReasonKind:
         Given on several nights in a row it is standing, and no longer alerts. False
         for reasons about other patients, or another table, each night.
     settled_by_table : bool
-        Another table, or an acknowledgement, may settle it. False where only the model
-        can, such as by another threshold.
+        Another table of the night may settle it. False where only the model can, such
+        as by another threshold.
+    is_acknowledged : bool
+        A person may say that it is meant.
+    model_command : tuple of str
+        Command and options that settle it by the model; empty if none does.
     grows : bool
         Standing or acknowledged, it alerts again once its figure has grown by half.
     """
@@ -76,6 +82,8 @@ class ReasonKind:
     stands: bool = True
     grows: bool = False
     settled_by_table: bool = True
+    is_acknowledged: bool = True
+    model_command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.code in REASONS:
@@ -85,12 +93,17 @@ class ReasonKind:
     @property
     def is_of_table(self) -> bool:
         """Return True if another table of the night may end it."""
-        return self.settled_by_table and self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
+        return self.settled_by_table and self._is_of_night
 
     @property
     def can_be_acknowledged(self) -> bool:
         """Return True for a reason about data that stands until somebody answers it."""
-        return self.stands and (self.is_of_table or self.grows)
+        is_of_data = self._is_of_night or self.grows
+        return self.stands and self.is_acknowledged and is_of_data
+
+    @property
+    def _is_of_night(self) -> bool:
+        return self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
 
     def __call__(
         self,
@@ -162,6 +175,7 @@ FLAGS_EVERYTHING = ReasonKind(
     remedy="Relax the rule with screen threshold, or train with {more}.",
     when="no threshold satisfies the rule, or under 5 % of non-cases are not flagged",
     arises_in=MODEL_AND_NIGHTS,
+    model_command=OTHER_THRESHOLD,
 )
 OWN_CASES_NOT_FLAGGED = ReasonKind(
     code="own_cases_not_flagged",
@@ -169,6 +183,7 @@ OWN_CASES_NOT_FLAGGED = ReasonKind(
     remedy="Choose another with screen threshold.",
     when="the threshold finds no past case",
     arises_in=MODEL_AND_NIGHTS,
+    model_command=OTHER_THRESHOLD,
 )
 TO_BE_TRAINED_AGAIN = ReasonKind(
     code="to_be_trained_again",
@@ -187,6 +202,7 @@ NOT_FIT_FOR_USE = ReasonKind(
     when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
     "nobody approved the model with a reason",
     arises_in=MODEL_AND_NIGHTS,
+    model_command=("approve",),
 )
 FLAGS_LIKE_CHANCE = ReasonKind(
     code="flags_like_chance",
@@ -223,6 +239,7 @@ ANSWER_FIRST = ReasonKind(
     "of days or seconds that is later than the row's own time; until "
     "[somebody answers](page.md#what-the-ranking-rests-on)",
     arises_in=MODEL_AND_NIGHTS,
+    model_command=("approve",),
 )
 GUESSED = ReasonKind(
     code="guessed",
@@ -447,6 +464,7 @@ PAST_REVIEW_DATE = ReasonKind(
     when="after `review_by`; without it, two years after the last training row, or "
     "after training",
     arises_in=NIGHT,
+    settled_by_table=False,
 )
 TRAINED_ON_THESE_ROWS = ReasonKind(
     code="trained_on_these_rows",
@@ -464,6 +482,7 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     "their states",
     arises_in=NIGHT,
     stands=False,
+    settled_by_table=False,
 )
 ROWS_REFUSED = ReasonKind(
     code="rows_refused",
@@ -511,12 +530,14 @@ OVER_CAPACITY = ReasonKind(
     code="over_capacity",
     words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",
     remedy="Review from the top of the list; if it happens again, choose another "
-    "threshold: screen threshold MODEL --max-flag-rate SHARE.",
+    "threshold: screen threshold MODEL --max-flag-rate SHARE --reason WHY.",
     when="so many more cases wait for a review than `capacity` that chance brings it "
     "on 1 night of 1,000 at most where `capacity` is the mean (Poisson); fewer are a "
     "line of the page",
     arises_in=NIGHT,
     settled_by_table=False,
+    is_acknowledged=False,
+    model_command=OTHER_THRESHOLD,
 )
 FLAGS_UNEXPECTED = ReasonKind(
     code="flags_unexpected",
@@ -535,6 +556,7 @@ EVERYBODY_FLAGGED = ReasonKind(
     "a patient.",
     when="with several rows a patient: all of 20 or more patients have a flagged one",
     arises_in=NIGHT,
+    model_command=OTHER_THRESHOLD,
 )
 NO_ROWS = ReasonKind(
     code="no_rows",
@@ -564,6 +586,7 @@ NOT_RECOGNISABLE = ReasonKind(
     remedy="Give the contract an id or a group.",
     when="the contract has neither `id` nor `group`",
     arises_in=NIGHT_WITH_LEDGER,
+    settled_by_table=False,
 )
 OVER_MEMORY = ReasonKind(
     code="over_memory",

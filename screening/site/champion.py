@@ -14,9 +14,11 @@ from screening.errors import ScreenError, UsageError
 from screening.files import read_bounded
 from screening.ledger.database import Ledger
 from screening.ledger.model_registry import champions, revisions_to
+from screening.report.verdict import approval_words
 from screening.schemas.history import SeriesNight
+from screening.schemas.model import ModelDocument, drafts_of
 from screening.site.site import MAX_BYTES, Network
-from screening.spelling import command_line, series_name
+from screening.spelling import SERVER_LEDGER, command_line, series_name
 from screening.store.publishing import write_whole
 from screening.store.serialization import read_model
 
@@ -88,13 +90,15 @@ def with_promotions(
         revised: dict[Path, list[str]] = {}
         for series, plan in network.series.items():
             champion = by_series.get(series)
-            model = _digest_of(plan.model)
-            if champion is None or model in (None, champion):
+            model = _document_of(plan.model)
+            if champion is None or model is None or model.sha256 == champion:
                 continue
-            if revisions_to(connection, champion, str(model)):
+            is_draft = champion in drafts_of(model)
+            if is_draft or revisions_to(connection, champion, model.sha256):
                 revised.setdefault(plan.model, []).append(series)
             for shadow in plan.shadow:
-                if _digest_of(shadow) == champion:
+                document = _document_of(shadow)
+                if document is not None and document.sha256 == champion:
                     commands[series] = _command(network, shadow, [series])
     for folder, names in revised.items():
         commands |= dict.fromkeys(names, _command(network, folder, names))
@@ -107,16 +111,37 @@ def with_promotions(
     return told
 
 
+def model_command(network: Network, series: str, words: Sequence[str]) -> str:
+    """Return a command that changes the model of a series, for all that read it.
+
+    Parameters
+    ----------
+    network : Network
+    series : str
+    words : sequence of str
+        The command and its options.
+    """
+    model = network.series[series].model
+    names = [name for name, plan in network.series.items() if plan.model == model]
+    place = SERVER_LEDGER if "://" in network.ledger else network.ledger
+    where = ("--ledger", place, "--series", ",".join(names))
+    options = list(words[1:])
+    document = _document_of(model)
+    if words[0] == "approve" and document is not None:
+        options = approval_words(document)
+    return command_line(words[0], model, *options, *where)
+
+
 def _command(network: Network, model: Path, names: Sequence[str]) -> str:
     """Return the command that makes a model the champion of series of a site."""
     words = ("promote", model, "--site", network.file, "--series", ",".join(names))
     return command_line(*words, "--reason", "WHY")
 
 
-def _digest_of(model: Path) -> str | None:
-    """Return the digest of a model; None if it cannot be read."""
+def _document_of(model: Path) -> ModelDocument | None:
+    """Return the document of a model; None if it cannot be read."""
     try:
-        return read_model(model).sha256
+        return read_model(model)
     except ScreenError:
         return None
 

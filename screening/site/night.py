@@ -33,7 +33,7 @@ from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
 from screening.ledger.site_entries import enter_site_night
 from screening.ledger.status import Suppressions, suppressions_of
-from screening.ledger.verifying import refuse_older
+from screening.ledger.verifying import refuse_new, refuse_older
 from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.base import Reason, new_reasons
@@ -52,7 +52,8 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
-from screening.site.champion import with_promotions
+from screening.scoring.rows import LIST, is_list_altered
+from screening.site.champion import model_command, with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
 from screening.site.missing import (
@@ -83,6 +84,10 @@ PAUSE_SECONDS = 2
 DAY = datetime.timedelta(days=1)
 # For how long the command that is printed acknowledges a reason.
 ACKNOWLEDGED_FOR = datetime.timedelta(days=14)
+ALTERED = (
+    "{path} is not as it was written: move it away, then run the night again, which "
+    "writes it anew"
+)
 NOT_ASKED_FOR = "not scored yet: this run was for other series"
 
 Relay = Callable[[Mapping[str, object]], None]
@@ -130,6 +135,8 @@ class SeriesTask:
         Why the night is not scored: what it left cannot be read or restored.
     slip : SlipFault, optional
         Why a new series is not scored: its name may be a slip of a missing one's.
+    is_entered : bool
+        The ledger has a published run of the night.
     """
 
     network: Network
@@ -145,6 +152,7 @@ class SeriesTask:
     has_other_table: bool = False
     fault: str | None = None
     slip: SlipFault | None = None
+    is_entered: bool = False
 
     @property
     def out(self) -> Path:
@@ -203,9 +211,13 @@ class SeriesTask:
         if self.has_other_table:
             remedies = [command_line(*again, "--replace", "WHY")]
         give_up = ("--give-up", self.night, "--reason", "WHY")
-        if not self.has_other_table and not self.shadow:
+        # What was published is not given up.
+        if not (self.has_other_table or self.shadow or self.is_entered):
             status = ("status", "--site", file, "--series", self.series)
             remedies.append(command_line(*status, *give_up))
+        if said is not None:
+            # `run` has no option for the place of a run: NIGHT.toml has a key.
+            said = said.replace("--out", f"`out` under [series.{self.series}]")
         return self.line("failed", exit_code=code, said=said, remedies=remedies)
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
@@ -334,6 +346,7 @@ def run_night(
     began = time.monotonic()
     # Before any folder is touched: those of NIGHT.toml may be the original's.
     refuse_copy_at(network.ledger)
+    refuse_new(network.ledger, network.site.runs)
     with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
             folders = [network.folder, network.site.runs]
@@ -511,6 +524,9 @@ def _remedies(
             status = ("status", "--site", file, "--series", line.series)
             acknowledge = ("--acknowledge", kind.code, "--until", until)
             commands.append(command_line(*status, *acknowledge, "--reason", "WHY"))
+    for words in dict.fromkeys(kind.model_command for kind in kinds):
+        if words:
+            commands.append(model_command(network, line.series, words))
     return commands
 
 
@@ -787,6 +803,7 @@ class _Series:
             replaced=replaced,
             has_other_table=has_other_table,
             fault=fault,
+            is_entered=night in self.in_force,
         )
 
     def _missed(self, night: str) -> list[str]:
@@ -827,7 +844,10 @@ class _Series:
         out = self.network.out(self.name, night, shadow)
         if shadow is not None:
             return _read_run(out, self.shadows)
-        return _read_run(out, {self.in_force.get(night)})
+        run = _read_run(out, {self.in_force.get(night)})
+        if run is not None and is_list_altered(out, run):
+            raise UsageError(ALTERED.format(path=out / LIST))
+        return run
 
     def _is_over(self, night: str) -> bool:
         """Return True if a database no longer has the rows of a night."""
@@ -859,8 +879,9 @@ def _read_run(out: Path, keys: Collection[str | None]) -> RunDocument | None:
         return None
     if run.ledger is None or run.ledger.key not in keys:
         return None
-    has_page = run.ledger.shadow or (out / "report.html").is_file()
-    return run if has_page else None
+    names = () if run.ledger.shadow else ("report.html", "flagged.csv")
+    is_whole = all((out / name).is_file() for name in names)
+    return run if is_whole else None
 
 
 class _Runner:
@@ -995,6 +1016,8 @@ def _restore_pages(network: Network, name: str, night: str) -> dict[str, str]:
 
 def _unreadable(error: UsageError) -> str:
     """Return what to do about a run directory that cannot be read."""
+    if "is not as it was written" in str(error):
+        return str(error)
     return (
         f"{error}; give the run directory to the user of the night (chown -R), then "
         "run the night again"

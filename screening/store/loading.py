@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SELF_TEST_TOLERANCE = 1e-4
 # Largest size of each file on disk; no model comes near.
 _MAX_BYTES = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
+RESTORE = "restore the model's directory from a backup, or train it again"
 # Errors of rebuilding a model from damaged arrays or documents.
 _DAMAGE = (
     LookupError,
@@ -91,19 +92,21 @@ def load_model(
         stored = arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
         raise ModelError(
-            f"{folder}: the model cannot be rebuilt ({error}); train it again"
+            f"{folder / 'model.json'}: the model cannot be rebuilt ({error}); {RESTORE}"
         ) from error
     except _DAMAGE as error:
         # Without the error's own message, which might hold a patient's value.
         raise ModelError(
-            f"{folder}: the model is damaged ({type(error).__name__}); train it again"
+            f"{folder / 'arrays.npz'} does not fit model.json "
+            f"({type(error).__name__}): the model is damaged; {RESTORE}"
         ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
     tolerance = _SELF_TEST_TOLERANCE * scale
     same_shape = scores.shape == stored.shape
     if not same_shape or not np.all(np.abs(scores - stored) <= tolerance):
         raise ModelError(
-            f"{folder}: its self-test rows no longer score as they did; train it again"
+            f"{folder}: its self-test rows no longer score as they did; run it on the "
+            f"host and with the versions that it was trained with, or {RESTORE}"
         )
     return model
 
@@ -144,7 +147,9 @@ def _read_checked(path: Path, digest: object) -> bytes:
     """Read a file; ModelError unless it has this digest."""
     content = read_bounded(path, _MAX_BYTES[path.name], ModelError)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelError(f"{path} is damaged: its digest does not match model.json")
+        raise ModelError(
+            f"{path} is damaged: its digest does not match model.json; {RESTORE}"
+        )
     return content
 
 

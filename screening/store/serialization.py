@@ -24,6 +24,7 @@ from screening.schemas.run import RunDocument
 # Key of the format number before the first release, when the number was higher.
 _OLD_FORMAT_KEY = "format"
 # What to do about a document that cannot be read, by kind.
+_RESTORE = "restore it from a backup, or make it again"
 _REMEDY = {
     "model": "train again",
     "run": "score the night again",
@@ -120,9 +121,7 @@ def _read(directory: str | Path, kind: str) -> tuple[dict[str, Any], Document]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        raise ModelError(
-            f"{path} is damaged; restore it from a copy or make it again"
-        ) from None
+        raise ModelError(f"{path} is damaged; {_RESTORE}") from None
     _check_format(document, path, kind)
     digest = document.get("sha256")
     # The digest is of the bytes: a change in white space, or a repeated key, would not
@@ -131,24 +130,21 @@ def _read(directory: str | Path, kind: str) -> tuple[dict[str, Any], Document]:
     text = content.removesuffix(seal) + _END
     is_sealed = content.endswith(seal)
     if not is_sealed or hashlib.sha256(text).hexdigest() != digest:
-        raise ModelError(
-            f"{path} is damaged: its digest does not match; restore it from a copy or "
-            "make it again"
-        )
+        raise ModelError(f"{path} is damaged: its digest does not match; {_RESTORE}")
     return document, _DOCUMENTS[kind].from_dict(document, str(path))
 
 
 def _check_format(document: object, path: Path, kind: str) -> None:
     """Raise ModelError unless a document has a format number that is known."""
     if not isinstance(document, dict):
-        raise ModelError(f"{path} is damaged: it has no format number")
+        raise ModelError(f"{path} is damaged: it has no format number; {_RESTORE}")
     number = document.get("format_version")
     if number is None and _OLD_FORMAT_KEY in document:
         raise ModelError(
             f"{path} was made by a version before the first release; {_REMEDY[kind]}"
         )
     if type(number) is not int or number < 1:
-        raise ModelError(f"{path} is damaged: it has no format number")
+        raise ModelError(f"{path} is damaged: it has no format number; {_RESTORE}")
     if number > FORMAT_VERSION:
         raise ModelError(
             f"{path} has format {number}, newer than {FORMAT_VERSION}; update screening"

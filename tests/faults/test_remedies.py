@@ -1,6 +1,10 @@
 """What is printed is typed: printed commands go through a shell as they stand."""
 
+import ast
+import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +12,25 @@ from pathlib import Path
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from typer.testing import CliRunner
 
+import screening
+from faults.amounts import LONG
+from faults.remedies import (
+    ACKNOWLEDGE,
+    AGAIN,
+    BY_MODEL,
+    GIVE_UP,
+    NIGHT,
+    NO_COMMAND,
+    PROVOKED,
+    REPLACE,
+    lay_models,
+    lay_site,
+    wards,
+)
+from screening.cli import app
+from screening.schemas.reasons import REASONS
 from screening.spelling import SERVER_LEDGER, command_line
 
 PROGRAM = Path(sys.executable).with_name("screen")
@@ -28,7 +50,7 @@ catch_up = 0
 
 
 def in_shell(
-    command: str, folder: Path, code: int = 0, **words: str
+    command: str, folder: Path, code: int | None = 0, **words: str
 ) -> subprocess.CompletedProcess:
     """Type a printed command in bash, with words in place of those in capitals."""
     for placeholder, word in words.items():
@@ -41,7 +63,7 @@ def in_shell(
         capture_output=True,
         text=True,
     )
-    assert ended.returncode == code, ended.stderr
+    assert code in (None, ended.returncode), ended.stderr
     return ended
 
 
@@ -109,7 +131,7 @@ def test_missing_table_came(site):
     again, _ = line_of(site, 8, code=2)["remedies"]
     written(night_of_patients(60, seed=8), site.parent / "in/2026-03-08.csv")
 
-    in_shell(again, site.parent)
+    typed(again, site.parent, (0,))
 
     assert line_of(site, 8)["status"] == "unchanged"
 
@@ -120,7 +142,7 @@ def test_changed_table_replaced(site):
     written(night_of_patients(60, seed=9), site.parent / "in/2026-03-01.csv")
     (replace,) = line_of(site, 1, code=2)["remedies"]
 
-    in_shell(replace, site.parent, WHY="a corrected table")
+    typed(replace, site.parent, (0,), WHY="a corrected table")
 
     assert line_of(site, 1)["status"] == "unchanged"
 
@@ -132,7 +154,7 @@ def test_table_of_another_night_accepted(site):
     (site.parent / "in/2026-03-02.csv").write_bytes(table.read_bytes())
     _, accept, _ = line_of(site, 2, code=3)["remedies"]
 
-    in_shell(accept, site.parent, WHY="nothing has changed")
+    typed(accept, site.parent, (0,), WHY="nothing has changed")
 
     assert line_of(site, 2)["status"] == "unchanged"
 
@@ -149,14 +171,13 @@ def test_threshold_takes_approval_away(site):
     told = screen("threshold", folder / "m", "--max-flag-rate", "0.1", *why)
 
     approve = told.stderr.partition("somebody approves it: ")[2].splitlines()[0]
-    more = " --known-before fever,crp,ward --reason 'it is known'"
-    in_shell(approve + more, folder, NAME="Dr. Weber")
+    typed(approve, folder, (0,), NAME="Dr. Weber", WHY="it is known")
     line_of(site, 1)
     assert line_of(site, 1)["approval"]["by"] == "Dr. Weber"
 
 
 @pytest.fixture
-def wards(site) -> Path:
+def three_wards(site) -> Path:
     """The site with two more wards that share the model, each with two nights."""
     second = SITE.partition("[series.icu]")[2]
     more = [f"\n[series.{name}]{second.replace('in/', f'{name}/')}" for name in "bc"]
@@ -176,23 +197,23 @@ def statuses(site: Path, day: int, code: int = 0) -> list[str]:
     return [line["status"] for line in overview["series"]]
 
 
-def test_threshold_for_all_series(wards):
+def test_threshold_for_all_series(three_wards):
     """With all series named, no night is refused."""
-    folder = wards.parent
+    folder = three_wards.parent
     change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
     where = ("--ledger", folder / "l.db", "--series", "icu,b,c")
 
     told = screen("threshold", folder / "m", *change, *where)
 
     assert "stays with the model" not in told.stderr
-    assert statuses(wards, 2) == ["published"] * 3
+    assert statuses(three_wards, 2) == ["published"] * 3
 
 
-def test_threshold_for_one_series_mended(wards):
+def test_threshold_for_one_series_mended(three_wards):
     """Who else uses the model is said, and the printed command gives them the change
     too; history says that their threshold changed.
     """
-    folder = wards.parent
+    folder = three_wards.parent
     change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
     where = ("--ledger", folder / "l.db", "--series", "icu")
     told = screen("threshold", folder / "m", *change, *where)
@@ -201,32 +222,32 @@ def test_threshold_for_one_series_mended(wards):
     in_shell(command, folder, WHY="of all wards")
 
     assert "series b, c stays with the model as it was" in told.stderr
-    assert statuses(wards, 2) == ["published"] * 3
+    assert statuses(three_wards, 2) == ["published"] * 3
     history = as_json("history", "--ledger", folder / "l.db", "--verify")
     changed = {each["series"] for each in history["threshold_changes"]}
     assert changed >= {"b", "c"}
     assert history["promotions"] == []
 
 
-def test_series_stopped_by_a_threshold(wards):
+def test_series_stopped_by_a_threshold(three_wards):
     """A refused night prints the one command that mends every ward it stopped, and no
     other night is lost.
     """
-    folder = wards.parent
+    folder = three_wards.parent
     change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
     where = ("--ledger", folder / "l.db", "--series", "icu")
     screen("threshold", folder / "m", *change, *where)
-    overview = as_json("run", wards, "--date", "2026-03-02", code=2)
+    overview = as_json("run", three_wards, "--date", "2026-03-02", code=2)
     first, second, third = overview["series"]
 
-    in_shell(second["remedies"][0], folder, WHY="of all wards")
+    typed(second["remedies"][0], folder, (0,), WHY="of all wards")
 
     assert first["status"] == "published"
     assert "entered for other series" in second["said"]
     assert second["remedies"][0] == third["remedies"][0]
-    assert statuses(wards, 2) == ["unchanged", "published", "published"]
+    assert statuses(three_wards, 2) == ["unchanged", "published", "published"]
     # The same command again changes nothing.
-    in_shell(second["remedies"][0], folder, WHY="of all wards")
+    typed(second["remedies"][0], folder, (0,), WHY="of all wards")
     assert not list(folder.rglob("pwned"))
 
 
@@ -281,7 +302,7 @@ def test_promotion_without_the_site(challenged):
     command, again, _ = line_of(challenged, 2, code=2)["remedies"]
 
     in_shell(command, folder, WHY="fewer flags")
-    in_shell(again, folder)
+    typed(again, folder, (0,))
 
     assert line_of(challenged, 2)["status"] == "unchanged"
     assert not list(folder.rglob("pwned"))
@@ -299,3 +320,276 @@ def test_promotion_line_is_read(challenged):
     challenged.write_text(text.replace('shadow = ["next"]', ""))
 
     assert line_of(challenged, 2)["status"] == "published"
+
+
+# What a person writes for the words in capitals.
+WORDS = {"WHY": "it is meant", "NAME": "Dr. Weber", "COLUMNS": "fever,crp,ward"}
+
+
+def typed(command: str, folder: Path, codes: tuple[int, ...], **words: str) -> None:
+    """Type a printed command: in a shell in the long run, else in this process."""
+    if LONG:
+        ended = in_shell(command, folder, None, **WORDS | words)
+        assert ended.returncode in codes, ended.stderr
+        return
+    told = [(WORDS | words).get(word, word) for word in shlex.split(command)[1:]]
+    result = CliRunner().invoke(app, told)
+    assert result.exit_code in codes, result.stderr
+
+
+def lines_by_series(file: Path, night: str) -> dict[str, dict]:
+    """Return the lines of the overview of a night by series."""
+    result = CliRunner().invoke(app, ["run", str(file), "--date", night, "--json"])
+    return {line["series"]: line for line in json.loads(result.stdout)["series"]}
+
+
+def codes_of(reasons: list[dict]) -> set[str]:
+    """Return the codes of reasons."""
+    return {reason["code"] for reason in reasons}
+
+
+def test_reasons_listed():
+    """Each reason has its case, or says why no command is printed for it."""
+    cases = [*PROVOKED, *BY_MODEL, *NO_COMMAND]
+
+    assert len(cases) == len(set(cases))
+    assert set(cases) == set(REASONS)
+    for code in NO_COMMAND:
+        assert len(NO_COMMAND[code]) > 10
+
+
+# By module and function that prints commands, the tests that type them.
+TYPED = {
+    # Types what the first day prints.
+    "cli/data.py:_whole_job": "test_first_day.py",
+    "cli/ledger.py:_restore": "test_backup.py",
+    "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
+    "cli/train.py:_note_other_series": "test_threshold_for_one_series_mended",
+    "ledger/location.py:refuse_copy": "test_copy_moved",
+    "ledger/verifying.py:_entered_elsewhere": "test_ledger_restored",
+    "ledger/verifying.py:refuse_older": "test_older_ledger_accepted",
+    "model_selection/revising.py:refuse_draft": "test_draft_approved",
+    "site/champion.py:_command": "test_series_stopped_by_a_threshold",
+    "site/champion.py:model_command": "test_reasons_mended_by_model",
+    "site/findings.py:_options": "test_network.py",
+    "site/missing.py:retire_command": "test_missing_series.py",
+    "site/night.py:_faults_of_slips": "test_missing_series.py",
+    "site/night.py:_remedies": "test_reasons_mended",
+    "site/night.py:failed": "test_missing_table_given_up",
+}
+
+
+def printing_functions() -> set[str]:
+    """Return module and function of each call that makes a printed command."""
+    top = Path(screening.__file__).parent
+    found = set()
+    for path in sorted(top.rglob("*.py")):
+        tree = ast.parse(path.read_bytes())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                calls = {
+                    call.func.id
+                    for call in ast.walk(node)
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                }
+                if "command_line" in calls:
+                    found.add(f"{path.relative_to(top)}:{node.name}")
+    return found
+
+
+def test_printed_commands_listed():
+    """Whatever prints a command has a test that types it."""
+    here = Path(__file__)
+    tests = {path.name for path in here.parents[1].glob("test_*.py")}
+    tests |= set(re.findall(r"^def (test_\w+)", here.read_text(), re.MULTILINE))
+
+    assert printing_functions() == set(TYPED)
+    assert set(TYPED.values()) <= tests
+
+
+def test_reasons_mended(tmp_path):
+    """Each reason for attention is provoked in a ward of its own; the command that its
+    night prints is typed, and does what it promises.
+    """
+    listed = wards(every=LONG)
+    file = lay_site(tmp_path, listed)
+    before = lines_by_series(file, NIGHT)
+
+    for ward in listed:
+        line = before[ward.name]
+        is_stopped = REASONS[ward.code].stops and line["exit_code"] == 3
+        assert is_stopped or ward.code in codes_of(line["attention"]), line
+        command = ward.command(line["remedies"])
+        if ward.promise in (REPLACE, AGAIN):
+            ward.mend(tmp_path)
+        # A night of the past is never due: status says so, and has entered it.
+        asks_status = ward.promise in (ACKNOWLEDGE, GIVE_UP)
+        typed(command, tmp_path, (5,) if asks_status else (0,))
+
+    after = lines_by_series(file, NIGHT)
+    for ward in listed:
+        line = after[ward.name]
+        status = "given up" if ward.promise == GIVE_UP else "unchanged"
+        assert line["status"] == status, line
+        assert ward.code not in codes_of(line["attention"]), line
+        silenced = ward.code in codes_of(line["acknowledged"])
+        assert silenced == (ward.promise == ACKNOWLEDGE), line
+
+
+def test_reasons_mended_by_model(tmp_path):
+    """What only the model settles is gone on the next night, once the printed command
+    was typed.
+    """
+    file = lay_models(tmp_path)
+    before = lines_by_series(file, "2026-01-01")
+
+    for code, (command, words) in BY_MODEL.items():
+        line = before[code]
+        assert code in codes_of(line["attention"]), line
+        (printed,) = [each for each in line["remedies"] if f" {command} " in each]
+        typed(printed, tmp_path, (0,), **words)
+
+    after = lines_by_series(file, "2026-01-02")
+    for code in BY_MODEL:
+        assert after[code]["status"] == "published", after[code]
+        assert code not in codes_of(after[code]["attention"]), after[code]
+
+
+def test_altered_list_noticed(site):
+    """A list of flagged cases that somebody changed is named by run, status and
+    history; moved away, it is written again by the printed command.
+    """
+    line_of(site, 1)
+    flagged = site.parent / "runs/icu/2026-03-01/flagged.csv"
+    before = flagged.read_bytes()
+    flagged.write_bytes(before + b"7,my note\n")
+    said = f"{flagged} is not as it was written"
+    ledger = ("--ledger", site.parent / "l.db")
+
+    line = line_of(site, 1, code=2)
+    status = as_json("status", "--site", site, "--night", "2026-03-01", code=5)
+    verified = screen("history", *ledger, "--verify", code=4)
+
+    assert line["said"].startswith(said)
+    assert said in status["series"][0]["said"]
+    assert verified.stderr.startswith(f"screen: {said}")
+    (again,) = line["remedies"]
+    flagged.rename(site.parent / "mine.csv")
+    typed(again, site.parent, (0,))
+    assert flagged.read_bytes() == before
+    assert line_of(site, 1)["status"] == "unchanged"
+    screen("history", *ledger, "--verify")
+
+
+def test_ledger_elsewhere_leaves_nothing(site):
+    """A slip in the ledger's path begins no empty ledger beside the nights' runs."""
+    line_of(site, 1)
+    text = site.read_text()
+    site.write_text(text.replace('"l.db"', '"elsewhere/l.db"'))
+
+    refused = screen("run", site, "--date", "2026-03-02", code=4)
+
+    assert "elsewhere/l.db is not there" in refused.stderr
+    assert not (site.parent / "elsewhere").exists()
+    site.write_text(text)
+    assert line_of(site, 2)["status"] == "published"
+
+
+def test_place_of_run_by_its_key(site):
+    """A refused night names the key of NIGHT.toml, and no option that run lacks."""
+    out = site.parent / "runs/icu/2026-03-01"
+    out.mkdir(parents=True)
+    (out / "notes.txt").write_text("mine")
+
+    line = line_of(site, 1, code=2)
+
+    assert "give another `out` under [series.icu]" in line["said"]
+    assert "--out" not in line["said"]
+
+
+def test_command_without_out(model, tmp_path):
+    """A command that has no --out does not offer one."""
+    subprocess.run(["cp", "-a", model, tmp_path / "m"], check=True)
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+
+    refused = screen("approve", tmp_path / "m", "--by", "A. Weber", code=2)
+
+    assert "notes.txt" in refused.stderr
+    assert "--out" not in refused.stderr
+
+
+def test_approval_without_the_ledger(site):
+    """A series whose model was approved without the ledger goes on by the printed
+    command.
+    """
+    line_of(site, 1)
+    approve(site.parent / "m")
+    promote, *_ = line_of(site, 2, code=2)["remedies"]
+
+    typed(promote, site.parent, (0,))
+
+    assert line_of(site, 2)["approval"]["by"] == "Dr. Weber"
+
+
+def test_copy_moved(site):
+    """A copy of a site takes no nights, until the printed command says it has moved."""
+    line_of(site, 1)
+    moved = site.parent.with_name("moved")
+    site.parent.rename(moved)
+    refused = screen("run", moved / site.name, "--date", "2026-03-02", code=4)
+    command = re.search(r"screen ledger moved .* --reason WHY", refused.stderr)[0]
+
+    typed(command, moved, (0,))
+
+    assert line_of(moved / site.name, 2)["status"] == "published"
+
+
+def test_ledger_restored(site):
+    """A ledger that was lost is put back from its backup by the printed command."""
+    folder = site.parent
+    line_of(site, 1)
+    screen("ledger", "backup", folder / "l.db", "--to", folder / "kept")
+    (backup,) = (folder / "kept").iterdir()
+    (folder / "l.db").unlink()
+    refused = screen("run", site, "--date", "2026-03-02", code=4)
+    command = re.search(r"screen ledger restore .* BACKUP", refused.stderr)[0]
+
+    typed(command, folder, (0,), BACKUP=str(backup))
+
+    assert line_of(site, 2)["status"] == "published"
+
+
+def test_older_ledger_accepted(site):
+    """A ledger older than the runs beside it goes on by the printed command."""
+    folder = site.parent
+    line_of(site, 1)
+    older = (folder / "l.db").read_bytes()
+    line_of(site, 2)
+    (folder / "l.db").write_bytes(older)
+    refused = screen("run", site, "--date", "2026-03-03", code=4)
+    command = re.search(r"screen ledger accept .* --reason WHY", refused.stderr)[0]
+
+    typed(command, folder, (0,))
+
+    assert line_of(site, 3)["status"] == "published"
+
+
+def test_draft_approved(site):
+    """A draft is not promoted; the printed command approves it."""
+    line_of(site, 1)
+    folder = site.parent
+    promote = ("promote", folder / "m", "--reason", "fewer flags", "--series", "icu")
+    subprocess.run(["cp", "-a", folder / "m", folder / "next"], check=True)
+    change = ("--max-flag-rate", "0.1", "--reason", "fewer")
+    screen("threshold", folder / "next", *change)
+    night = (folder / "in/2026-03-01.csv", "--date", "2026-03-01", "--series", "icu")
+    ledger = ("--ledger", folder / "l.db")
+    out = ("--out", folder / "shadow", "--shadow")
+    screen("score", folder / "next", *night, *ledger, *out)
+    promote = ("promote", folder / "next", *promote[2:], *ledger)
+    refused = screen(*promote, code=2)
+    command = refused.stderr.partition("approve it first with ")[2].splitlines()[0]
+
+    typed(command, folder, (0,))
+
+    screen(*promote)

@@ -1,0 +1,399 @@
+"""Every reason for attention, how it is provoked, and what its commands promise.
+
+A site has a ward for each reason and each command that its night prints. One run
+scores them all, the printed commands are typed, and one more run says whether the night
+is what the command promised.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from flow_cohorts import patients, written
+
+from screening import (
+    MaxFlagRate,
+    Threshold,
+    load_model,
+    read_cohort,
+    save_model,
+    score,
+    train,
+)
+from screening.ledger.database import open_ledger
+from screening.report import render_model
+from screening.schemas.reasons import ACCEPT_DELIVERY, REASONS
+from screening.store.model import Model
+
+FIRST = "2026-01-0{}"
+NIGHT = "2026-01-07"
+SITE = """
+[site]
+ledger = "l.db"
+runs = "runs"
+jobs = 2
+catch_up = 0
+"""
+SECTION = """
+[series."{name}"]
+model = "{model}"
+cohort = "in/{name}/{{date}}*.csv"
+minutes = 5
+"""
+
+REPLACE = "replace"
+ACCEPT = "accept-delivery"
+ACKNOWLEDGE = "acknowledge"
+GIVE_UP = "give-up"
+AGAIN = "again"
+
+
+@dataclass(frozen=True)
+class Provoked:
+    """How a night comes to have a reason.
+
+    Parameters
+    ----------
+    tonight : callable
+        Makes tonight's table of one that is as expected and of the nights before.
+    model : str
+        Folder of the model.
+    n_past : int
+        Nights of the ward before tonight.
+    ends_cut : bool
+        The last line of the file has no line end.
+    """
+
+    tonight: Callable[[pd.DataFrame, list[pd.DataFrame]], pd.DataFrame]
+    model: str = "plain"
+    n_past: int = 0
+    ends_cut: bool = False
+
+
+def column(name: str, values: Callable[[pd.Series], object]) -> Callable:
+    """Return what changes a column of tonight's table."""
+    return lambda table, past: table.assign(**{name: values(table[name])})
+
+
+def first_rows(n_rows: int, values: pd.Series, value: object) -> pd.Series:
+    """Return values of which the first are another one."""
+    changed = values.astype(object)
+    changed.iloc[:n_rows] = value
+    return changed
+
+
+def as_it_is(table: pd.DataFrame, past: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return tonight's table: the model is what gives the reason."""
+    return table
+
+
+def one_id_reduced(table: pd.DataFrame, past: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the table with an id twice, once without its zeros."""
+    twin = table.iloc[[0]].assign(patient=table["patient"].iloc[0].lstrip("0"))
+    return pd.concat([table, twin.assign(fever=36.6)])
+
+
+PROVOKED: dict[str, Provoked] = {
+    "unit_changed": Provoked(
+        column("fever", lambda fever: fever * 1.8 + 32), model="lenient"
+    ),
+    "number_for_unknown": Provoked(column("crp", lambda crp: first_rows(20, crp, 999))),
+    "missing_more": Provoked(column("crp", lambda crp: first_rows(45, crp, np.nan))),
+    "unseen_category": Provoked(
+        column("ward", lambda ward: first_rows(30, ward, "annex"))
+    ),
+    "outside_range": Provoked(column("fever", lambda fever: fever + 2.2)),
+    "values_differ": Provoked(column("fever", lambda fever: fever + 0.8)),
+    "scores_differ": Provoked(column("fever", lambda fever: fever + 1.2)),
+    "table_of_another_night": Provoked(lambda table, past: past[-1], n_past=1),
+    "patients_gone": Provoked(
+        lambda table, past: table.assign(
+            patient=[f"9{name[1:]}" for name in table["patient"]]
+        ),
+        n_past=6,
+    ),
+    "ids_of_another_shape": Provoked(
+        column("patient", lambda names: [f"K-{name}" for name in names])
+    ),
+    "ids_rewritten": Provoked(
+        column(
+            "patient", lambda names: first_rows(1, names, names.iloc[0].lstrip("0"))
+        ),
+        n_past=1,
+    ),
+    "ids_collide": Provoked(one_id_reduced),
+    "not_whole": Provoked(lambda table, past: table.iloc[:30], n_past=1),
+    "line_end_missing": Provoked(as_it_is, ends_cut=True),
+    "rows_too_many": Provoked(
+        lambda table, past: pd.concat(
+            [table, table.assign(patient=[f"8{name[1:]}" for name in table["patient"]])]
+        ),
+        n_past=6,
+    ),
+    "patients_unchanged": Provoked(
+        lambda table, past: past[-1].assign(fever=past[-1]["fever"] + 0.01), n_past=6
+    ),
+    "files_unexpected": Provoked(as_it_is, model="stated"),
+    "rows_unexpected": Provoked(as_it_is, model="stated"),
+    "past_review_date": Provoked(as_it_is, model="stated"),
+    "rows_too_old": Provoked(
+        column("admitted", lambda days: ["2025-10-01"] * len(days)), model="dated"
+    ),
+    "rows_of_days_to_come": Provoked(
+        column("admitted", lambda days: first_rows(2, days, "2026-01-20")),
+        model="dated",
+    ),
+    "rows_refused": Provoked(
+        column("patient", lambda ids: first_rows(2, ids, "")), model="lenient"
+    ),
+    "trained_on_these_rows": Provoked(lambda table, past: patients(240)),
+    "values_out_of_bounds": Provoked(
+        column("crp", lambda crp: first_rows(1, crp, 1e7))
+    ),
+    "flags_unexpected": Provoked(column("fever", lambda fever: fever + 1.5)),
+    "nobody_flagged": Provoked(lambda table, past: table.assign(fever=36.0, crp=1.0)),
+}
+
+
+def promises_of(code: str) -> list[str]:
+    """Return what the commands promise that a night with a reason prints."""
+    kind = REASONS[code]
+    if kind.stops:
+        return [AGAIN, ACCEPT, GIVE_UP]
+    promises = []
+    if kind.is_of_table:
+        promises.append(REPLACE)
+    if ACCEPT_DELIVERY in kind.remedy:
+        promises.append(ACCEPT)
+    if kind.can_be_acknowledged:
+        promises.append(ACKNOWLEDGE)
+    return promises
+
+
+@dataclass(frozen=True)
+class Ward:
+    """A series whose night has a reason, of which one printed command is typed.
+
+    Parameters
+    ----------
+    code, promise : str
+    number : int
+        Of its patients, whom no other ward has.
+    """
+
+    code: str
+    promise: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Name of the series."""
+        return f"{self.code}.{self.promise}"
+
+    def expected(self, night: int) -> pd.DataFrame:
+        """Return the table of a night as it is expected: some stay, some are new."""
+        pool = patients(180, seed=1 + self.number).drop(columns="ill")
+        table = pool.iloc[6 * night : 6 * night + 60]
+        return table.assign(admitted=f"2026-01-0{max(night, 1)}")
+
+    def lay(self, folder: Path) -> None:
+        """Score the nights before, and write tonight's table."""
+        how = PROVOKED[self.code]
+        past = [self.expected(night) for night in range(7 - how.n_past, 7)]
+        with open_ledger(folder / "l.db", make=True) as ledger:
+            for night, table in enumerate(past, 7 - how.n_past):
+                day = FIRST.format(night)
+                place = self.table(folder, day)
+                run = folder / "runs" / self.name / day
+                score(
+                    load_model(folder / how.model),
+                    written(table, place),
+                    run,
+                    date=day,
+                    ledger=ledger,
+                    series=self.name,
+                )
+        place = self.table(folder, NIGHT)
+        written(how.tonight(self.expected(7), past), place)
+        if how.ends_cut:
+            place.write_bytes(place.read_bytes()[:-1])
+
+    def mend(self, folder: Path) -> None:
+        """Put the table as it is expected in tonight's place."""
+        place = written(self.expected(7), self.table(folder, NIGHT))
+        if PROVOKED[self.code].model == "stated":
+            # Two files and 120 rows are expected.
+            other = self.expected(18)
+            written(other, place.with_name(f"{NIGHT}-b.csv"))
+
+    def table(self, folder: Path, day: str) -> Path:
+        """Return the place of a night's table, in a folder that is made."""
+        place = folder / f"in/{self.name}/{day}.csv"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def command(self, remedies: Sequence[str]) -> str:
+        """Return the printed command with the promise."""
+        option = f"--{self.promise}"
+        if self.promise == ACKNOWLEDGE:
+            option += f" {self.code} "
+        if self.promise == AGAIN:
+            return remedies[0]
+        (command,) = [each for each in remedies if option in each]
+        return command
+
+
+def wards(every: bool) -> list[Ward]:
+    """Return a ward for each reason and promise; of each reason one unless `every`."""
+    listed: list[Ward] = []
+    for number, code in enumerate(PROVOKED):
+        promises = promises_of(code)
+        if not every:
+            promises = [promises[number % len(promises)]]
+        for promise in promises:
+            listed.append(Ward(code, promise, len(listed)))
+    return listed
+
+
+WHO = {"label": "ill", "positive": "yes", "id": "patient"}
+QUICK = {"search": 1, "folds": 3, "repeats": 1, "jobs": 1, "beside": ()}
+RULE = MaxFlagRate(0.3)
+OTHER_THRESHOLD = ("threshold", {"SHARE": "0.03"})
+# By reason that only the model settles, the printed command, and the words to type.
+BY_MODEL: dict[str, tuple[str, dict[str, str]]] = {
+    "over_capacity": OTHER_THRESHOLD,
+    "flags_everything": OTHER_THRESHOLD,
+    "own_cases_not_flagged": OTHER_THRESHOLD,
+    "everybody_flagged": OTHER_THRESHOLD,
+    "not_fit_for_use": ("approve", {}),
+    "answer_first": ("approve", {"COLUMNS": "fever_at_discharge,crp,ward"}),
+}
+
+
+def restated(base: Model, table: pd.DataFrame, **keys: object) -> Model:
+    """Return a model like another one, by a contract with other keys."""
+    contract = base.contract.model_copy(update=keys)
+    cohort = read_cohort(table, contract=contract, need_label=True)
+    return train(cohort, "logistic", rule=RULE, **QUICK)
+
+
+def lay_site(folder: Path, listed: Sequence[Ward]) -> Path:
+    """Write models, tables, earlier nights and NIGHT.toml; return that file."""
+    table = patients(240)
+    past = written(table, folder / "past.csv")
+    plain = train(past, "logistic", rule=RULE, **WHO, **QUICK)
+    with_days = table.assign(admitted="2025-06-01")
+    models = {
+        "plain": plain,
+        "dated": train(
+            with_days, "logistic", rule=RULE, time="admitted", **WHO, **QUICK
+        ),
+        "stated": restated(
+            plain,
+            table,
+            files_per_night=2,
+            rows_per_night=(100, 200),
+            review_by=datetime.date(2025, 12, 31),
+        ),
+        "lenient": restated(
+            plain, table, on_violation="refuse_rows", on_unit_change="attention"
+        ),
+    }
+    for name, model in models.items():
+        save_model(model, folder / name, render_model)
+    sections = []
+    for ward in listed:
+        ward.lay(folder)
+        sections.append(SECTION.format(name=ward.name, model=PROVOKED[ward.code].model))
+    file = folder / "NIGHT.toml"
+    file.write_text("".join([SITE, *sections]))
+    return file
+
+
+def lay_models(folder: Path) -> Path:
+    """Write a site with a series for each reason of `BY_MODEL`, and two nights."""
+    table = patients(240)
+    base = train(table, "logistic", rule=RULE, **WHO, **QUICK)
+    shuffled = table["ill"].sample(frac=1, random_state=4).to_numpy()
+    twice = pd.concat([table, table.assign(fever=table["fever"] + 0.1)])
+    who = {"label": "ill", "positive": "yes"}
+    at_discharge = table.rename(columns={"fever": "fever_at_discharge"})
+    all_rows = {"rule": Threshold(-50.0)}
+    models = {
+        "over_capacity": restated(base, table, capacity=3),
+        "flags_everything": train(
+            patients(600), "logistic", **all_rows, **WHO, **QUICK
+        ),
+        "own_cases_not_flagged": train(
+            table, "logistic", rule=Threshold(50.0), **WHO, **QUICK
+        ),
+        "everybody_flagged": train(
+            twice, "logistic", group="patient", **all_rows, **who, **QUICK
+        ),
+        "not_fit_for_use": train(
+            table.assign(ill=shuffled), "logistic", rule=RULE, **WHO, **QUICK
+        ),
+        "answer_first": train(at_discharge, "logistic", rule=RULE, **WHO, **QUICK),
+    }
+    sections = []
+    for number, (code, model) in enumerate(models.items()):
+        save_model(model, folder / code, render_model)
+        place = folder / "in" / code
+        place.mkdir(parents=True)
+        for night in (1, 2):
+            rows = patients(60, seed=2 * number + night).drop(columns="ill")
+            rows["fever_at_discharge"] = rows["fever"]
+            written(rows, place / f"2026-01-0{night}.csv")
+        sections.append(SECTION.format(name=code, model=code))
+    file = folder / "NIGHT.toml"
+    file.write_text("".join([SITE, *sections]))
+    return file
+
+
+MODEL_ITSELF = "it asks for another training, or for the model's page to be read"
+MANY_NIGHTS = (
+    "it takes a hundred nights; what is printed is the acknowledgement, typed "
+)
+HISTORY = "it asks somebody to look at the nights; history prints no command"
+# No command is printed for these, or none that a case here could provoke: and why.
+NO_COMMAND: dict[str, str] = {
+    "not_better_than_chance": MODEL_ITSELF,
+    "score_inverted": MODEL_ITSELF,
+    "too_few_cases": MODEL_ITSELF,
+    "no_case_seen": MODEL_ITSELF,
+    "intervals_too_wide": MODEL_ITSELF,
+    "to_be_trained_again": MODEL_ITSELF,
+    "flags_like_chance": MODEL_ITSELF,
+    "another_is_better": MODEL_ITSELF,
+    "not_compared": MODEL_ITSELF,
+    "guessed": MODEL_ITSELF,
+    "rows_of_one_patient": MODEL_ITSELF,
+    "ids_are_row_numbers": MODEL_ITSELF,
+    "table_of_another_series": "two wards' tables, tests/test_delivery.py",
+    "score_not_taken": "a table with one row of each unit, tests/test_one_per_unit.py",
+    "channels_unusable": "images, tests/test_images.py",
+    "counts_do_not_add_up": "a bug: the page is reported and not used",
+    "quiet_nights": "as nobody_flagged, after three nights",
+    "not_recognisable": "the contract needs an id or a group: another training",
+    "no_rows": "a table without a valid row is refused before it is scored",
+    "over_memory": "the key of NIGHT.toml to write is in the sentence",
+    "merges_refused": "the table of merged numbers is to be corrected",
+    "drift_over_nights": HISTORY,
+    "column_drifts": MANY_NIGHTS + "in tests/test_network.py",
+    "scores_drift": MANY_NIGHTS + "in tests/test_network.py",
+    "flags_drift": MANY_NIGHTS + "in tests/test_network.py",
+    "outbreak": MANY_NIGHTS + "in tests/test_network.py",
+    "workload_out_of_control": HISTORY,
+    "yield_out_of_control": HISTORY,
+    "refused_out_of_control": HISTORY,
+    "missing_out_of_control": HISTORY,
+    "outcomes_below": HISTORY,
+    "outcomes_of_unknown": "outcomes --accept-delivery, tests/test_outcome_ids.py",
+    "promise_not_kept": "validate prints no command",
+    "chance_misfit": "validate prints no command",
+}
