@@ -2,19 +2,23 @@
 
     python benchmarks/made_hospital.py --nights 90
 
-Three wards share a model and a ledger. Patients are readmitted, move between wards, and
-are merged where they have two numbers; summer time begins half-way. Events are entered
-days late, some by their date alone, some with a zone; some are corrected or taken back.
-Thrice the ids are written otherwise: that must be refused, and then the right table
-enters. The books are dictionaries of plain Python in `Books`, which knows of the tool
-only who was flagged. Printed are the counts of `status`, `history` and `outcomes` that
-were compared; the script fails if one differs.
+Four wards share a ledger; in one outcomes are judged by stay. Patients are readmitted,
+move between wards, and are merged where they have two numbers; some merges are mistakes
+and are undone. The clock goes back on one night and forward on another. Events are
+entered days late, some by their date alone, some with a zone; some are corrected or
+taken back, and one table of outcomes ended days ago. Tables of some nights are
+corrected; reviewers change their minds and contradict each other. Thrice the ids are
+written otherwise: that must be refused, and then the right table enters. The books are
+dictionaries of plain Python in `Books`, which knows of the tool only who was flagged,
+and who else was drawn for review. Printed are the counts of `status`, `history` and
+`outcomes` that were compared; the script fails if one differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
 import tempfile
@@ -34,15 +38,19 @@ from screening import MaxFlagRate, save_model, train
 from screening.cli import app
 from screening.contract.contract import Contract, OutcomeDefinition
 
-ZONE = "Europe/Berlin"
-SUMMER_TIME = date(2026, 3, 29)
-WARDS = {"ward-a": 24, "ward-b": 20, "ward-c": 16}
+# Both changes of the clock within ninety nights, because of Ramadan.
+ZONE = "Africa/Casablanca"
+CLOCK_BACK, CLOCK_FORWARD = date(2026, 2, 15), date(2026, 3, 22)
+WARDS = {"ward-a": 24, "ward-b": 20, "ward-c": 16, "ward-d": 14}
+BY_STAY = ("ward-d",)
 WITHIN, AGAIN, KNOWN_DAYS = timedelta(hours=72), timedelta(days=7), 30
 LEAVES, MOVES, RETURNS, RENUMBERED = 0.18, 0.05, 0.3, 0.02
 GETS_EVENT, REVIEWED = 0.3, 0.4
+MIND_CHANGED, CONTRADICTED, MERGED_BY_MISTAKE = 0.1, 0.15, 0.1
 TRUTHS = ("past", "unknown", "censored", "open")
 STATES = ("new", "pending", "ruled_out", "known")
 WORDS = ("confirmed", "ruled out", "unsure", "known")
+FOUND = ("confirmed", "known")
 WRITINGS = ("local",) * 6 + ("zone",) * 3 + ("date",) * 3 + ("yes",)
 """How an event is written: on the hospital's clock, in UTC, by its date alone, or as
 known without a time."""
@@ -71,6 +79,7 @@ class Stay:
     """A stay of a person under a number, with its events."""
 
     number: str
+    visit: str
     ward: str | None
     events: list[Event] = field(default_factory=list)
     end: datetime | None = None
@@ -82,9 +91,13 @@ class Stay:
 
 @dataclass
 class Person:
-    """A person, whose last stay is the present one."""
+    """A person, whose last stay is the present one.
+
+    The number of one who was merged by mistake stays until that is undone.
+    """
 
     stays: list[Stay]
+    is_mistaken: bool = False
 
     @property
     def number(self) -> str:
@@ -104,13 +117,34 @@ class Night:
     flagged: set[str]
     streak: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    words: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
+    replaced: Night | None = None
+    run: Path = Path()
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The verdict on each case: the last one, or that reviewers disagree."""
+        return {number: current(of) for number, of in self.verdicts.items()}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document of the run."""
+        content: dict[str, Any] = json.loads((self.run / "run.json").read_text())
+        return content
 
     @property
     def hour(self) -> datetime:
         """The instant at which the table was taken."""
         at_six = datetime(self.day.year, self.day.month, self.day.day, 6)
         return instant(at_six)
+
+
+def current(by_reviewer: dict[str, str]) -> str:
+    """Return the verdict on a case by what each reviewer said last, in order."""
+    words = list(by_reviewer.values())
+    if "ruled out" in words and set(words) & set(FOUND):
+        return "disputed"
+    return words[-1]
 
 
 def instant(local: datetime) -> datetime:
@@ -124,19 +158,60 @@ class Books:
     def __init__(self) -> None:
         self.nights: dict[str, list[Night]] = {ward: [] for ward in WARDS}
         self.merges: dict[str, tuple[str, date]] = {}
-        self.recorded: dict[str, dict[str, frozenset]] = {ward: {} for ward in WARDS}
+        # What was entered on each name, and the entry; merges have an entry too.
+        self.entered: dict[str, dict[str, tuple[int, frozenset]]] = {
+            ward: {} for ward in WARDS
+        }
+        self.n_entries = 0
+        self.merged_at: dict[str, int] = {}
 
     def merge(self, old: str, new: str, since: date) -> None:
-        """Take two numbers as one patient from a day on."""
-        self.merges[old] = (new, since)
-        for facts in self.recorded.values():
-            if old in facts:
-                facts[new] = facts.pop(old) | facts.get(new, frozenset())
+        """Take two numbers as one patient from a day on; none to undo that."""
+        self.n_entries += 1
+        if new:
+            self.merges[old] = (new, since)
+            self.merged_at[old] = self.n_entries
+        else:
+            del self.merges[old]
+
+    def unit(self, ward: str, stay: Stay) -> str:
+        """Return what a ward's outcomes are of: the stay or the patient."""
+        return stay.visit if ward in BY_STAY else self.patient(stay.number)
+
+    def recorded(self, ward: str) -> dict[str, frozenset]:
+        """Return what is known of each patient, or stay.
+
+        What was entered on several numbers before they were merged counts together.
+        """
+        of_patient: dict[str, list[tuple[int, frozenset]]] = {}
+        for name, entry in self.entered[ward].items():
+            of_patient.setdefault(self.patient(name), []).append(entry)
+        known = {}
+        for patient, entries in of_patient.items():
+            merged = max(
+                (
+                    self.merged_at[old]
+                    for old, (new, _) in self.merges.items()
+                    if new == patient
+                ),
+                default=0,
+            )
+            since = [entry for entry in entries if entry[0] > merged]
+            if since:
+                known[patient] = max(since, key=lambda entry: entry[0])[1]
+            else:
+                known[patient] = frozenset().union(*(facts for _, facts in entries))
+        return known
 
     def patient(self, number: str, day: date | None = None) -> str:
         """Return the number of a patient, on a night or by all that is known now."""
         new, since = self.merges.get(number, (number, None))
         return number if day and since and since > day else new
+
+    def replace(self, ward: str, night: Night) -> None:
+        """Enter a night again, whose table was corrected."""
+        night.replaced = self.nights[ward].pop()
+        self.enter(ward, night)
 
     def enter(self, ward: str, night: Night) -> None:
         """Enter a night, and count its cases by state."""
@@ -147,39 +222,47 @@ class Books:
             last[patient] = max(length, last.get(patient, 0))
         judged = {}
         for earlier in before:
-            for number, word in earlier.words.items():
-                judged[self.patient(number, night.day)] = (earlier.day, word)
+            for run in filter(None, (earlier.replaced, earlier)):
+                for number, word in run.words.items():
+                    judged[self.patient(number, night.day)] = (run.day, word)
         counts = Counter(read=len(night.stay_of), flagged=len(night.flagged))
         for number in night.flagged:
             patient = self.patient(number, night.day)
-            n_before = last.pop(patient, 0)
+            n_before = last.get(patient, 0)
             night.streak[number] = n_before + 1
             begins = before[-n_before].day if n_before else night.day
             given, word = judged.get(patient, (date.min, ""))
             in_row = n_before > 0 and given >= begins
             is_recent = given >= night.day - timedelta(days=KNOWN_DAYS)
-            if word in ("confirmed", "known") and (in_row or is_recent):
+            if word in FOUND and (in_row or is_recent):
                 counts["known"] += 1
             elif word == "ruled out" and in_row:
                 counts["ruled_out"] += 1
             else:
                 counts["pending" if n_before else "new"] += 1
-        counts["no_longer_flagged"] = len(last)
+        now = {self.patient(number, night.day) for number in night.flagged}
+        counts["no_longer_flagged"] = sum(
+            self.patient(number, night.day) not in now
+            for number in (before[-1].flagged if before else ())
+        )
         counts["cases"] = sum(counts[state] for state in STATES)
         keys = ("read", "flagged", "cases", *STATES, "no_longer_flagged")
         night.counts = {key: counts[key] for key in keys}
         before.append(night)
 
     def outcomes(
-        self, ward: str, people: list[Person], as_of: datetime
+        self,
+        ward: str,
+        people: list[Person],
+        day: date,
+        as_of: datetime,
+        is_reach_stated: bool,
     ) -> dict[str, Any]:
         """Return the counts of a ward by what a day's table of outcomes states."""
-        day = as_of.date()
         facts: dict[str, set] = {}
-        events: dict[str, set[datetime]] = {}
-        without_time: set[str] = set()
+        times: set[tuple[str, datetime]] = set()
         for stay in (stay for person in people for stay in person.stays):
-            unit = self.patient(stay.number)
+            unit = self.unit(ward, stay)
             of_unit = facts.setdefault(unit, set())
             if end := stay.stated_end(day):
                 of_unit.add(("until", end))
@@ -189,21 +272,53 @@ class Books:
                     continue
                 if event.writing == "yes":
                     of_unit.add(("yes", None))
-                    without_time.add(unit)
                     continue
                 if event.writing == "date":
                     time = time.replace(hour=12, minute=0)
-                of_unit.add((event.writing == "date", time))
-                events.setdefault(unit, set()).add(instant(time))
+                of_unit.add((event.writing == "date", instant(time)))
+                times.add((unit, instant(time)))
         counts = self._entered(ward, {name: frozenset(facts[name]) for name in facts})
-        judged = self._judged(ward, events, without_time, as_of)
+        # What an earlier table says of a patient whom this one omits still holds.
+        events: dict[str, set[datetime]] = {}
+        ends: dict[str, list[datetime]] = {}
+        without_time: set[str] = set()
+        for unit, known in self.recorded(ward).items():
+            for kind, time in known:
+                if kind == "until":
+                    ends.setdefault(unit, []).append(instant(time))
+                elif kind == "yes":
+                    without_time.add(unit)
+                else:
+                    events.setdefault(unit, set()).add(time)
+                    times.add((unit, time))
+        complete = instant(as_of)
+        if not is_reach_stated:
+            complete = self._reach(ward, [time for _, time in times], complete)
+        judged = self._judged(ward, events, ends, without_time, complete)
         return counts | judged
+
+    def _reach(self, ward: str, events: list[datetime], as_of: datetime) -> datetime:
+        """Return the last event, if the gap after it has a chance below a hundredth."""
+        first = self.nights[ward][0].hour
+        times = sorted(time for time in events if first <= time <= as_of)
+        if len({time.date() for time in times}) < 5:
+            return as_of
+        a_day = (len(times) - 1) / ((times[-1] - times[0]) / timedelta(days=1))
+        last_window = self.nights[ward][-1].hour + WITHIN
+        gap = (min(as_of, last_window) - times[-1]) / timedelta(days=1)
+        is_over = gap > 0 and math.exp(-a_day * gap) < 0.01
+        return times[-1] if is_over else as_of
 
     def _entered(self, ward: str, facts: dict[str, frozenset]) -> dict[str, int]:
         """Return the patients whose outcomes are new, corrected or of nobody."""
         nights = self.nights[ward]
-        scored = {self.patient(one) for night in nights for one in night.stay_of}
-        recorded = self.recorded[ward]
+        scored = {
+            self.unit(ward, stay) if ward in BY_STAY else self.patient(number)
+            for night in nights
+            for number, stay in night.stay_of.items()
+        }
+        recorded = self.recorded(ward)
+        self.n_entries += 1
         counts = Counter(new=0, corrected=0, withdrawn=0, unknown=0)
         for name, of_unit in facts.items():
             if name not in scored:
@@ -217,60 +332,68 @@ class Books:
                     for of in (recorded[name], of_unit)
                 )
                 counts["withdrawn"] += had and not has
-        recorded |= {name: facts[name] for name in facts if name in scored}
+        changed = {
+            name: (self.n_entries, facts[name])
+            for name in facts
+            if name in scored and recorded.get(name) != facts[name]
+        }
+        self.entered[ward] |= changed
         return {**counts, "table.patients": len(facts)}
 
     def _judged(
         self,
         ward: str,
         events: dict[str, set[datetime]],
+        ends: dict[str, list[datetime]],
         without_time: set[str],
-        as_of: datetime,
+        complete: datetime,
     ) -> dict[str, Any]:
         """Return the counts of rows by their truth, and the lead times."""
         counts: Counter[str] = Counter()
         patients = set()
-        followed: dict[tuple[str, datetime], list[tuple[int, bool]]] = {}
+        followed: dict[tuple[str, datetime], dict[int, bool]] = {}
         flags: dict[str, set[int]] = {}
         nights = self.nights[ward]
         for place, night in enumerate(nights):
             start, end = night.hour, night.hour + WITHIN
             for number, stay in night.stay_of.items():
-                unit = self.patient(number)
+                patient = self.patient(number)
+                unit = stay.visit if ward in BY_STAY else patient
                 is_flagged = number in night.flagged
                 times = sorted(events.get(unit, ()))
                 before = [time for time in times if time < start]
                 inside = [time for time in times if start <= time <= end]
-                left = stay.stated_end(as_of.date())
-                if before and start < before[-1] + AGAIN:
+                left = [end for end in sorted(ends.get(unit, ())) if end >= start]
+                is_again = ward not in BY_STAY and before[-1:] < [start - AGAIN]
+                if before and not is_again:
                     counts["past"] += 1
                     continue
                 if is_flagged:
                     flags.setdefault(unit, set()).add(place)
                 if inside:
-                    line = (place, is_flagged)
-                    followed.setdefault((unit, inside[0]), []).append(line)
+                    lines = followed.setdefault((unit, inside[0]), {})
+                    lines[place] = lines.get(place, False) or is_flagged
                 elif unit in without_time:
                     counts["unknown"] += 1
                     continue
-                elif left and instant(left) < end:
+                elif left and left[0] < end:
                     counts["censored"] += 1
                     continue
-                if end > instant(as_of):
+                if end > complete:
                     counts["open"] += 1
                     continue
-                patients.add(unit)
+                patients.add(patient)
                 counts["rows"] += 1
                 counts["cases"] += bool(inside)
                 counts["flagged"] += is_flagged
                 counts["true_positive"] += is_flagged and bool(inside)
         unbroken, first = [], []
         for (unit, event), lines in followed.items():
-            flagged = [place for place, is_flagged in lines if is_flagged]
+            flagged = [place for place, is_flagged in lines.items() if is_flagged]
             if flagged:
                 first.append(event - nights[flagged[0]].hour)
-            if lines[-1][1]:
-                place = lines[-1][0]
+            place, is_flagged = list(lines.items())[-1]
+            if is_flagged:
                 while place - 1 in flags[unit]:
                     place -= 1
                 unbroken.append(event - nights[place].hour)
@@ -303,10 +426,14 @@ class Hospital:
         self.random = random.Random(seed)
         self.day = first
         self.n_numbers = 0
+        self.n_visits = 0
+        self.n_mistakes = 0
         # Some patients of the table of outcomes lie where nothing is screened.
         self.people = [Person([self.stay(None)]) for _ in range(10)]
         self.present: list[Person] = []
         self.merges: list[tuple[str, str, date]] = []
+        # Merges that are mistakes, with the day on which they are undone.
+        self.mistakes: list[tuple[Person, str, date]] = []
         self.move_in()
 
     def stay(self, ward: str | None, number: str | None = None) -> Stay:
@@ -314,7 +441,8 @@ class Hospital:
         if number is None:
             self.n_numbers += 1
             number = f"00{10000 + 13 * self.n_numbers}"
-        stay = Stay(number, ward)
+        self.n_visits += 1
+        stay = Stay(number, f"V{70000 + 7 * self.n_visits}", ward)
         if self.random.random() < GETS_EVENT:
             stay.events.append(self.event())
         return stay
@@ -324,16 +452,20 @@ class Hospital:
         hours = self.random.randint(-12 * 60, 9 * 24 * 60)
         midnight = datetime(self.day.year, self.day.month, self.day.day)
         time = midnight + timedelta(minutes=hours)
-        if time.date() == SUMMER_TIME and time.hour == 2:
-            time += timedelta(hours=1)
         writing = self.random.choice(WRITINGS)
+        if time.date() == CLOCK_FORWARD and time.hour == 2:
+            time += timedelta(hours=1)
+        if time.date() == CLOCK_BACK and self.random.random() < 0.7:
+            # The hour that exists twice. A time without a zone is the first of both.
+            is_second = writing == "zone" and self.random.random() < 0.5
+            time = time.replace(hour=2, fold=int(is_second))
         entered = time.date() + timedelta(days=self.random.randint(2, 6))
         event = Event(time, entered, writing)
         if self.random.random() < 0.3:
             event.corrected = entered + timedelta(days=self.random.randint(1, 5))
             is_moved = self.random.random() < 0.6
             event.right = time - timedelta(hours=24) if is_moved else None
-            if event.right and event.right.date() == SUMMER_TIME:
+            if event.right and event.right.date() == CLOCK_FORWARD:
                 event.right -= timedelta(hours=24)
         return event
 
@@ -346,7 +478,7 @@ class Hospital:
                 if gone and self.random.random() < RETURNS:
                     person = self.random.choice(gone)
                     # One of four who return is given a second number by mistake.
-                    is_known = self.random.random() < 0.75
+                    is_known = self.random.random() < 0.75 or person.is_mistaken
                     old = person.number
                     person.stays.append(self.stay(ward, old if is_known else None))
                     if not is_known:
@@ -365,6 +497,31 @@ class Hospital:
         since = self.day + timedelta(days=self.random.randint(0, 2))
         self.merges.append((old, new, since))
 
+    def mistake(self) -> None:
+        """Merge two persons, which is found out some days later."""
+        numbers = {number for merge in self.merges for number in merge[:2]}
+        free = [one for one in self.present if one.number not in numbers]
+        if len(free) < 2 or self.random.random() > MERGED_BY_MISTAKE:
+            return
+        one, other = self.random.sample(free, 2)
+        one.is_mistaken = other.is_mistaken = True
+        self.merges.append((one.number, other.number, self.day))
+        undone = self.day + timedelta(days=self.random.randint(2, 9))
+        self.mistakes.append((one, other.number, undone))
+        self.n_mistakes += 1
+
+    def undone(self) -> list[str]:
+        """Return the old numbers of mistakes that are found out today."""
+        found = [one for one in self.mistakes if one[2] <= self.day]
+        self.mistakes = [one for one in self.mistakes if one[2] > self.day]
+        numbers = [person.number for person, _, _ in found]
+        into = [number for _, number, _ in found]
+        for person in self.people:
+            if person.number in (*numbers, *into):
+                person.is_mistaken = False
+        self.merges = [one for one in self.merges if one[0] not in numbers]
+        return numbers
+
     def go_on(self) -> None:
         """Let a day pass: people leave, move, get another number, and come."""
         self.day += timedelta(days=1)
@@ -375,15 +532,15 @@ class Hospital:
                 self.present.remove(person)
             elif self.random.random() < MOVES:
                 stay.ward = self.random.choice(list(WARDS))
-            elif self.random.random() < RENUMBERED:
+            elif self.random.random() < RENUMBERED and not person.is_mistaken:
                 old = person.number
                 self.n_numbers += 1
                 stay.number = f"00{10000 + 13 * self.n_numbers}"
                 self.note_merge(old, person.number)
         self.move_in()
 
-    def lines(self, day: date) -> list[tuple[str, str, str]]:
-        """Return the table of outcomes of a day: patient, time, end of the stay."""
+    def lines(self, day: date) -> list[tuple[str, str, str, str]]:
+        """Return the table of outcomes of a day: patient, visit, time, end."""
         lines = []
         for stay in (stay for person in self.people for stay in person.stays):
             end = stay.stated_end(day)
@@ -392,7 +549,8 @@ class Hospital:
             for event in stay.events:
                 if time := event.stated(day):
                     texts.append(as_written(time, event.writing))
-            lines += [(stay.number, text, until) for text in texts or [""]]
+            names = stay.number, stay.visit
+            lines += [(*names, text, until) for text in texts or [""]]
         return lines
 
 
@@ -426,23 +584,28 @@ def values(rng: np.random.Generator, is_ill: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"crp": crp, "temperature": fever})
 
 
-def make_model(folder: Path) -> Path:
-    """Train the model of all wards on past patients."""
+def make_model(folder: Path, *, by_stay: bool = False) -> Path:
+    """Train the model of all wards, or of those by stay, on past patients."""
     rng = np.random.default_rng(1)
     is_ill = rng.random(600) < 0.2
     past = values(rng, is_ill)
     past.insert(0, "patient", [f"00{90000 + number}" for number in range(600)])
     past["septic"] = np.where(is_ill, "yes", "no")
-    outcome = OutcomeDefinition(
-        within="72h", time="infected_at", until="discharged_at", again="7d"
-    )
+    columns = {"within": "72h", "time": "infected_at", "until": "discharged_at"}
+    outcome = OutcomeDefinition(again="7d", **columns)
+    roles = {"id": "patient"}
+    if by_stay:
+        past.insert(0, "visit", [f"V{60000 + number}" for number in range(600)])
+        outcome = OutcomeDefinition(by="stay", id="visit", **columns)
+        roles = {"id": "visit", "group": "patient"}
     contract = Contract(
-        label="septic", id="patient", time_zone=ZONE, hour="06:00", outcome=outcome
+        label="septic", time_zone=ZONE, hour="06:00", outcome=outcome, **roles
     )
     how = {"search": 1, "beside": (), "jobs": 1}
     model = train(past, "logistic", contract=contract, rule=MaxFlagRate(0.25), **how)
-    save_model(model, folder / "model")
-    return folder / "model"
+    place = folder / ("model by stay" if by_stay else "model")
+    save_model(model, place)
+    return place
 
 
 @dataclass
@@ -451,6 +614,7 @@ class Trial:
 
     folder: Path
     model: Path
+    model_by_stay: Path
     hospital: Hospital
     rng: np.random.Generator
     books: Books = field(default_factory=Books)
@@ -458,6 +622,8 @@ class Trial:
     different: Counter[str] = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
     n_refused: int = 0
+    n_corrected: int = 0
+    n_undone: int = 0
 
     @property
     def ledger(self) -> tuple[str, str]:
@@ -474,8 +640,8 @@ class Trial:
             self.different[what] += 1
             self.told.append(f"{where} {what}: {ours}, by the books {own}")
 
-    def score(self, ward: str, spoilt: str | None) -> None:
-        """Deliver and score tonight's table, and review some of its cases."""
+    def score(self, ward: str, spoilt: str | None = None, how: str = "") -> Night:
+        """Deliver and score tonight's table, or a corrected one, as `how` says."""
         day = self.hospital.day
         stay_of = {
             person.number: person.stays[-1]
@@ -489,42 +655,99 @@ class Trial:
         ]
         table = values(self.rng, np.array(is_ill))
         table.insert(0, "patient", list(stay_of))
+        model = self.model
+        if ward in BY_STAY:
+            table.insert(0, "visit", [stay.visit for stay in stay_of.values()])
+            model = self.model_by_stay
         path = self.folder / f"{ward}.csv"
-        run = self.folder / f"{ward} {day}"
-        words = ("score", self.model, path, "--out", run, "--date", day, *self.ledger)
+        run = self.folder / f"{ward} {day}{how}"
+        words = ("score", model, path, "--out", run, "--date", day, *self.ledger)
         words += ("--series", ward, "--jobs", "1")
+        if how:
+            words += ("--replace", how)
         if spoilt is not None:
             rewritten(table["patient"], spoilt, table).to_csv(path, index=False)
             screen(*words, codes=[3])
             self.n_refused += 1
         table.to_csv(path, index=False)
         screen(*words)
-        scored = pd.read_parquet(run / "scores.parquet", columns=["id", "flagged"])
-        flagged = set(scored.loc[scored["flagged"], "id"])
-        night = Night(day, dict(stay_of), flagged)
-        self.books.enter(ward, night)
+        scored = pd.read_parquet(run / "scores.parquet")
+        named = "group" if ward in BY_STAY else "id"
+        flagged = set(scored.loc[scored["flagged"], named])
+        night = Night(day, dict(stay_of), flagged, run=run)
+        if how:
+            self.books.replace(ward, night)
+        else:
+            self.books.enter(ward, night)
+        return night
 
-    def review(self, ward: str, night: Night) -> None:
-        """Enter verdicts on some cases of a night, perhaps days later."""
-        words = {
-            number: self.hospital.random.choice(WORDS)
-            for number in sorted(night.flagged)
-            if self.hospital.random.random() < REVIEWED
+    def correct(self, ward: str) -> None:
+        """Deliver tonight's table again; an old page is reviewed before and after."""
+        before = self.books.nights[ward][-1]
+        self.review(before)
+        night = self.score(ward, how=" corrected")
+        self.n_corrected += 1
+        drawn = {one["id"] for one in night.document["sample"]}
+        words = self.words_on(before.flagged - (drawn - night.flagged))
+        self.enter_verdicts(night.run, before.document["run_id"], "ab", words)
+        for number, word in words.items():
+            run = night if number in night.flagged else before
+            say(run, number, "ab", word)
+
+    def words_on(self, numbers: Iterable[str]) -> dict[str, str]:
+        """Return verdicts on some of the cases."""
+        chance = self.hospital.random
+        return {
+            number: chance.choice(WORDS)
+            for number in sorted(numbers)
+            if chance.random() < REVIEWED
         }
-        run = self.folder / f"{ward} {night.day}"
-        run_id = json.loads((run / "run.json").read_text(encoding="utf-8"))["run_id"]
+
+    def enter_verdicts(
+        self, run: Path, run_id: str, initials: str, words: dict[str, str]
+    ) -> None:
+        """Save verdicts as the page of a run does, and enter them."""
         verdicts = [{"id": name, "verdict": word} for name, word in words.items()]
-        content = {"format": 1, "run_id": run_id, "initials": "ab"}
+        content = {"format": 1, "run_id": run_id, "initials": initials}
         path = self.folder / "verdicts.json"
         path.write_text(json.dumps(content | {"verdicts": verdicts}))
         screen("review", run, path, *self.ledger)
-        night.words |= words
+
+    def review(self, night: Night) -> None:
+        """Enter verdicts on some cases of a night, perhaps days later.
+
+        One who changes their mind may write their initials otherwise; another reviewer
+        says the contrary of some.
+        """
+        chance = self.hospital.random
+        words = self.words_on(night.flagged)
+        changed = {
+            name: chance.choice(WORDS)
+            for name in words
+            if chance.random() < MIND_CHANGED
+        }
+        contrary = {
+            name: "confirmed" if word == "ruled out" else "ruled out"
+            for name, word in (words | changed).items()
+            if chance.random() < CONTRADICTED
+        }
+        run_id = night.document["run_id"]
+        for initials, given in (("ab", words), ("A.B.", changed), ("cd", contrary)):
+            self.enter_verdicts(night.run, run_id, initials, given)
+            for number, word in given.items():
+                say(night, number, "cd" if initials == "cd" else "ab", word)
 
     def merge(self) -> None:
-        """Enter the merges that are old enough to be known."""
+        """Enter the merges that are old enough to be known, and undo mistakes."""
+        day = self.hospital.day
+        undone = [(old, "", day) for old in self.hospital.undone()]
+        undone = [one for one in undone if one[0] in self.books.merges]
+        self.n_undone += len(undone)
+        self.hospital.mistake()
         due = [one for one in self.hospital.merges if one[2] <= self.hospital.day]
         is_entered = self.books.merges.get
         due = [one for one in due if is_entered(one[0]) != (one[1], one[2])]
+        due = [*undone, *due]
         if not due:
             return
         path = self.folder / "merged.csv"
@@ -534,19 +757,25 @@ class Trial:
         for one in due:
             self.books.merge(*one)
 
-    def outcomes(self, spoilt: str | None) -> None:
-        """Enter the table of outcomes of noon in every ward, and compare."""
+    def outcomes(
+        self, spoilt: str | None, *, is_reach_stated: bool, days_short: int
+    ) -> None:
+        """Enter the table of outcomes of noon in every ward, and compare.
+
+        `days_short`: so long ago the export ended.
+        """
         day = self.hospital.day
         as_of = datetime(day.year, day.month, day.day, 12)
-        lines = self.hospital.lines(day)
-        table = pd.DataFrame(
-            lines, columns=["patient", "infected_at", "discharged_at"], dtype=str
-        )
+        ended = day - timedelta(days=days_short)
+        columns = ["patient", "visit", "infected_at", "discharged_at"]
+        table = pd.DataFrame(self.hospital.lines(ended), columns=columns, dtype=str)
         path = self.folder / "events.csv"
         until = f"{as_of:%Y-%m-%dT%H:%M}"
         for ward in WARDS:
             words = ("outcomes", path, "--series", ward, *self.ledger, "--json")
-            words += ("--as-of", until, "--reach", until)
+            words += ("--as-of", until)
+            if is_reach_stated:
+                words += ("--reach", until)
             if spoilt is not None:
                 lying = list(self.books.nights[ward][-1].stay_of)
                 ids = table["patient"].where(table["patient"].isin(lying))
@@ -556,7 +785,9 @@ class Trial:
                 spoilt = None
             table.to_csv(path, index=False)
             answer = screen(*words)
-            own = self.books.outcomes(ward, self.hospital.people, as_of)
+            own = self.books.outcomes(
+                ward, self.hospital.people, ended, as_of, is_reach_stated
+            )
             history = screen("history", *self.ledger, "--series", ward, "--json")
             of_history = history["series"][0]["outcomes"]
             for key, value in own.items():
@@ -580,16 +811,25 @@ class Trial:
         for run in history["runs"]:
             nights = self.books.nights[run["series"]]
             night = next(one for one in nights if str(one.day) == run["night"])
+            if not run["in_force"]:
+                night = night.replaced
             where = f"{day} {run['series']} {run['night']}"
             for key, value in night.counts.items():
                 self.compare(f"history {key}", where, run[key], value)
             words = Counter(night.words.values())
-            for word in WORDS:
+            for word in (*WORDS, "disputed"):
                 found = run["verdicts"][word.replace(" ", "_")]
                 self.compare(f"history verdicts {word}", where, found, words[word])
         for series in history["series"]:
             n_nights = len(self.books.nights[series["series"]])
             self.compare("history nights", str(day), series["nights"], n_nights)
+
+
+def say(night: Night, number: str, reviewer: str, word: str) -> None:
+    """Write a verdict into the books, as the last one of its case."""
+    of_case = night.verdicts.setdefault(number, {})
+    of_case.pop(reviewer, None)
+    of_case[reviewer] = word
 
 
 def looked_up(figures: dict[str, Any], key: str) -> Any:
@@ -622,23 +862,30 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        first = SUMMER_TIME - timedelta(days=options.nights // 2)
+        first = CLOCK_BACK - timedelta(days=min(options.nights // 2, 20))
         hospital = Hospital(options.seed, first)
         rng = np.random.default_rng(options.seed)
-        trial = Trial(folder, make_model(folder), hospital, rng)
+        models = make_model(folder), make_model(folder, by_stay=True)
+        trial = Trial(folder, *models, hospital, rng)
         spoilt = {(4, "ward-a"): "zeros lost", (6, "ward-b"): "hyphen"}
         for number in range(options.nights):
             trial.merge()
             for ward in WARDS:
                 trial.score(ward, spoilt.get((number, ward)))
                 nights = trial.books.nights[ward]
+                if number % 10 == 7 and ward in ("ward-b", "ward-d"):
+                    trial.correct(ward)
                 # Verdicts of one ward come two nights later.
                 late = 2 if ward == "ward-c" else 0
                 if number >= late:
-                    trial.review(ward, nights[-1 - late])
+                    trial.review(nights[-1 - late])
             is_last = number == options.nights - 1
             if number % 9 == 8 or is_last:
-                trial.outcomes("blank" if number == 8 else None)
+                trial.outcomes(
+                    "blank" if number == 8 else None,
+                    is_reach_stated=number % 2 == 0,
+                    days_short=6 if number == 53 else 0,
+                )
                 trial.look()
             if not is_last:
                 hospital.go_on()
@@ -652,7 +899,8 @@ def report(trial: Trial, n_readmitted: int) -> None:
     """Print what was compared, and what differs."""
     print(
         f"{len(trial.hospital.people)} patients, {n_readmitted} readmitted; "
-        f"{len(trial.books.merges)} merged numbers; {trial.n_refused} tables with other "
+        f"{len(trial.books.merges)} merged numbers and {trial.n_undone} merges undone; "
+        f"{trial.n_corrected} tables corrected; {trial.n_refused} tables with other "
         "writings of ids refused, then delivered rightly\n\n"
         "| count | compared | different |\n|---|---|---|"
     )
