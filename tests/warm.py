@@ -11,6 +11,7 @@ from machines_cohort import problem_of, rows_and_labels, three_clouds, two_cloud
 
 from screening import TwoClassSVM, build
 from screening.kernels import Gaussian
+from screening.kernels.pairwise import gram_from_distances
 from screening.recipes.building import list_recipes
 from screening.solvers import KernelRows, smo
 
@@ -47,7 +48,24 @@ def forms() -> None:
             smo.solve(problem, 1e-3)
 
 
+def forests() -> None:
+    """Walk trees of as many leaves as words of each size have bits, and larger ones."""
+    x, y = two_clouds(2000)
+    for least in (300, 120, 60, 30, 1):
+        forest = build("random_forest", n_estimators=2, min_samples_leaf=least)
+        forest.fit(x, y).decision_function(x)
+
+
+def grams() -> None:
+    """Make kernels from distances that fits share, and leave rows out of a machine."""
+    distances = np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))
+    for precision in (np.float64, np.float32):
+        gram_from_distances(Gaussian(0.3), distances.astype(precision))
+    build("sv_pruning", n_remove=4).fit(*two_clouds(80))
+
+
 if __name__ == "__main__":
     with ProcessPoolExecutor(2) as pool:
-        for done in (pool.submit(recipes), pool.submit(forms)):
+        started = [pool.submit(task) for task in (recipes, forms, forests, grams)]
+        for done in started:
             done.result()
