@@ -480,7 +480,7 @@ def _with_altered_lists(
 ) -> list[SeriesStatus]:
     """Return the statuses; one whose list of flagged cases was altered is not fine."""
     from screening.ledger.register import run_artefacts
-    from screening.scoring.rows import LIST, is_list_altered
+    from screening.store.outputs import LIST, is_list_altered
     from screening.store.serialization import read_run
 
     place_of = {
@@ -502,7 +502,7 @@ def _with_altered_lists(
 def _refuse_altered_runs(book: Ledger) -> None:
     """Raise ModelError for a file of a run directory that is not as it was written."""
     from screening.ledger.register import run_artefacts
-    from screening.scoring.rows import altered_outputs
+    from screening.store.outputs import altered_outputs
     from screening.store.serialization import read_run
 
     for artefact in run_artefacts(book):

@@ -550,10 +550,6 @@ def _refuse_options(fault: str, names: set[str]) -> None:
         raise UsageError(f"{fault} {', '.join(options)}", parameters=["to", *names])
 
 
-LIST = "flagged.csv"
-"""Name of the list of flagged cases in a run directory."""
-
-
 def read_flagged(directory: str | Path) -> FlaggedRows:
     """Read the flagged rows of a run directory.
 
@@ -594,22 +590,6 @@ def _without_nulls(rows: pa.Table) -> pa.Table:
             cells = pc.fill_null(cells, empty[cells.type])
         columns.append(cells)
     return pa.table(columns, names=rows.column_names)
-
-
-def altered_outputs(directory: Path, run: RunDocument) -> list[Path]:
-    """Return the tables of a run directory that are there, but not as written."""
-    altered = []
-    for name, digest in (run.outputs or {}).items():
-        path = directory / name
-        if path.is_file() and digest_of(path) != digest:
-            altered.append(path)
-    return altered
-
-
-def is_list_altered(directory: Path, run: RunDocument) -> bool:
-    """Return True if the list of flagged cases is there, but not as it was written."""
-    lists = {name: one for name, one in (run.outputs or {}).items() if name == LIST}
-    return bool(altered_outputs(directory, run.replace(outputs=lists)))
 
 
 def refuse_altered(path: Path, digest: str) -> None:

@@ -52,7 +52,6 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
-from screening.scoring.rows import LIST, is_list_altered
 from screening.site.champion import model_command, with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
@@ -67,6 +66,7 @@ from screening.site.outcomes import outcomes_of_night
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
 from screening.spelling import command_line
+from screening.store.outputs import LIST, is_list_altered
 from screening.store.pages import PageFolder
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_model, read_run
