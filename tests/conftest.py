@@ -44,6 +44,11 @@ settings.load_profile("shared")
 _numbers = count()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests: no worker then ends minutes after the others."""
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the packages without which tests were skipped."""
     if missing := missing_packages():

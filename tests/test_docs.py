@@ -184,6 +184,7 @@ def paste_tutorial(shell: Shell, browser) -> None:
         answer = shell.paste_block(block, answer)
 
 
+@pytest.mark.first
 def test_tutorial_and_howto_pasted(tmp_path, home, browser):
     """The second night knows the patients of the first; each how-to works after it.
 

@@ -7,7 +7,7 @@ from ledger_nights import enter, of_ward
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import ALL_SERIES, SiteNight
 from screening.ledger.history import history
-from screening.ledger.site_nights import (
+from screening.ledger.site_entries import (
     enter_site_night,
     last_site_night,
     recent_site_nights,

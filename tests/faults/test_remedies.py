@@ -407,6 +407,7 @@ def test_printed_commands_listed():
     assert set(TYPED.values()) <= tests
 
 
+@pytest.mark.first
 def test_reasons_mended(tmp_path):
     """Each reason for attention is provoked in a ward of its own; the command that its
     night prints is typed, and does what it promises.
