@@ -39,9 +39,9 @@ from faults.following import (
 from screening.cli import COMMANDS
 from screening.store.serialization import read_document
 
-# Cases of a test, so that processes can share them.
+# Cases of a test, so that processes can share them. `make faults` tries every case.
 CHUNK = 10
-N_QUICK = 100
+N_QUICK = 30
 
 
 @cache
