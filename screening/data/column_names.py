@@ -11,6 +11,8 @@ IDENTIFIED = (
     "|séjour"
 )
 NUMBER = "nr|nbr|no|num|number|nummer|id"
+# Words at the end of a name that say that digits are a code.
+CODE = "codes?|icd|atc|ops|drg|cpt|loinc|snomed|kode|codice|código"
 KEY = "id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer"
 # Patterns of a whole name, in lower-case words.
 ROLES = {
@@ -43,14 +45,9 @@ ROLES = {
         r"( (utc|unix|s|sec|seconds))?|(.* )?(at|ts|epoch|unix)"
     ),
     # The digits of a code are no quantity.
-    "code": (
-        r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
-        r"|specialty|fachabteilung|kode|codice|código)( \d+)*"
-    ),
-    # Words at the end that say so, whatever else the name has.
-    "stated code": (
-        r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|kode|codice|código|id)( \d+)*"
-    ),
+    "code": rf"(.* )?({CODE}|diag|diagnosis|dx|specialty|fachabteilung)( \d+)*",
+    # A word that says so, whatever else the name has.
+    "stated code": rf"(.* )?({CODE}|id)( \d+)*",
     # A quantity, though the name has a thing in it: days in hospital, age at diagnosis.
     "quantity": (
         r"(.* )?(ages?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|time|since"

@@ -13,15 +13,20 @@ LIST = "flagged.csv"
 
 def altered_outputs(directory: Path, run: RunDocument) -> list[Path]:
     """Return the tables of a run directory that are there, but not as written."""
-    altered = []
-    for name, digest in (run.outputs or {}).items():
-        path = directory / name
-        if path.is_file() and digest_of(path) != digest:
-            altered.append(path)
-    return altered
+    outputs = run.outputs or {}
+    return [
+        directory / name
+        for name, digest in outputs.items()
+        if _is_altered(directory / name, digest)
+    ]
 
 
 def is_list_altered(directory: Path, run: RunDocument) -> bool:
     """Return True if the list of flagged cases is there, but not as it was written."""
-    lists = {name: one for name, one in (run.outputs or {}).items() if name == LIST}
-    return bool(altered_outputs(directory, run.replace(outputs=lists)))
+    digest = (run.outputs or {}).get(LIST)
+    return digest is not None and _is_altered(directory / LIST, digest)
+
+
+def _is_altered(path: Path, digest: str) -> bool:
+    """Return True if a file is there, but with another digest."""
+    return path.is_file() and digest_of(path) != digest
