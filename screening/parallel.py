@@ -16,13 +16,13 @@ from typing import Any
 
 from joblib import Parallel, effective_n_jobs
 from joblib.parallel import LokyBackend, get_active_backend
-from threadpoolctl import threadpool_limits
 
 from screening.cluster import Cluster
 from screening.errors import UsageError
 from screening.fork_server import is_prepared
 from screening.shared_arrays import SharedArrays
 from screening.task_queue import Arguments, Call, TaskQueue
+from screening.threads import limit_libraries
 
 
 def shares_files() -> bool:
@@ -115,7 +115,7 @@ def _results(
     try:
         # Limited once, here: threads that limited BLAS would undo each other's limits.
         with (
-            threadpool_limits(1, user_api="blas"),
+            limit_libraries({"blas": 1}),
             nullcontext() if arrays is None else arrays,
         ):
             yield None

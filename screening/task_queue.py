@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from joblib import delayed
-from threadpoolctl import threadpool_limits
 
 from screening.fork_server import end_with, is_worker
 from screening.shared_arrays import SharedArrays
-from screening.threads import limit_threads
+from screening.threads import limit_libraries, limit_threads
 
 Arguments = tuple[Any, ...]
 Call = tuple[Callable[..., Any], Arguments, dict[str, Any]]
@@ -102,5 +101,5 @@ def _run(
     if is_worker() and caller != os.getpid():
         end_with(caller)
         limits["openmp"] = n_threads
-    with limit_threads(n_threads), threadpool_limits(limits):
+    with limit_threads(n_threads), limit_libraries(limits):
         return function(*arguments)

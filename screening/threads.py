@@ -1,13 +1,16 @@
-"""Number of threads of the compiled loops, and running a task in them."""
+"""Number of threads of the compiled loops, of BLAS and of OpenMP."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 
 from joblib import cpu_count
+from threadpoolctl import ThreadpoolController
 
 from screening.errors import UsageError
 
@@ -47,6 +50,27 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
         yield
     finally:
         _limit.reset(token)
+
+
+def limit_libraries(limits: dict[str, int]) -> AbstractContextManager[object]:
+    """Limit the threads of BLAS or OpenMP inside a ``with`` block.
+
+    Parameters
+    ----------
+    limits : dict of str to int
+        Number of threads of ``"blas"``, ``"openmp"`` or both.
+    """
+    return _loaded_libraries(len(sys.modules)).limit(limits=limits)
+
+
+@lru_cache(maxsize=1)
+def _loaded_libraries(n_modules: int) -> ThreadpoolController:
+    """Return the loaded libraries that have threads.
+
+    To find them takes 5 ms, and a training limits them for every task. Only an import
+    loads another library.
+    """
+    return ThreadpoolController()
 
 
 def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from screening.errors import ModelError, RecipeError
 from screening.estimators.base import (
@@ -24,7 +23,7 @@ from screening.estimators.base import (
     weight_of_rows,
 )
 from screening.estimators.forests import Trees, TreesClassifier, rounded_down
-from screening.threads import n_threads
+from screening.threads import limit_libraries, n_threads
 
 _LIGHTGBM = 'LightGBM: pip install "screening[boosting]"'
 # Rows on which the trees that were read are compared with scikit-learn's decisions.
@@ -154,7 +153,7 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         sample_weight = None if (row_weights == 1).all() else row_weights
         # One thread, so that a training gives the same bytes on any number of cores;
         # folds are fitted concurrently.
-        with threadpool_limits(1, user_api="openmp"):
+        with limit_libraries({"openmp": 1}):
             model.fit(x, codes, sample_weight=sample_weight)
         self.trees_ = _boosted_trees(model)
         # Boosting starts from one value for all rows, unless trees were read wrongly.
