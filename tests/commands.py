@@ -35,11 +35,16 @@ LOGISTIC = (
 typer.testing._get_command = cache(typer.testing._get_command)
 
 
+def invoked(*words: object):
+    """Run a command in this process; its result, however it ended."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
 def screen(*words: object, code: int = 0):
     """Run a command in this process; insist on its exit code, and on the schema of what
     --json prints.
     """
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = invoked(*words)
     assert result.exit_code == code, result.stderr + result.stdout
     if "--json" in words and code in (0, 2, 5):
         answer = json.loads(result.stdout)

@@ -12,10 +12,10 @@ from numpy.random import default_rng
 from screening.io.opening import READERS
 from screening.recipes.building import list_recipes
 
-N_ROWS = 240
-N_NIGHT = 60
+N_ROWS = 160
+N_NIGHT = 30
 NIGHT = "2026-03-01"
-TRAINING = ("--jobs", "1", "--search", "1", "--folds", "3", "--repeats", "1")
+TRAINING = ("--jobs", "1", "--search", "1", "--folds", "2", "--repeats", "1")
 POINTS = """
 name = "ours"
 title = "Ours"
@@ -60,7 +60,7 @@ def recipes() -> list[str]:
 def mixed(seed: int, n_rows: int = N_ROWS) -> pd.DataFrame:
     """A table of two numbers, a category and a yes/no, with a score and a label."""
     rng = default_rng(seed)
-    ill = rng.random(n_rows) < 0.2
+    ill = rng.random(n_rows) < 0.3
     age = rng.normal(50 + 12 * ill, 10).round(1)
     tube = rng.random(n_rows) < 0.2 + 0.4 * ill
     return pd.DataFrame(
@@ -141,8 +141,9 @@ def forty_rows(seed: int) -> pd.DataFrame:
 
 def wide(seed: int) -> pd.DataFrame:
     """Half as many columns as rows."""
-    noise = default_rng(seed).normal(size=(N_ROWS, 120)).round(2)
-    names = [f"x{number}" for number in range(120)]
+    n_columns = N_ROWS // 2
+    noise = default_rng(seed).normal(size=(N_ROWS, n_columns)).round(2)
+    names = [f"x{number}" for number in range(n_columns)]
     return mixed(seed).join(pd.DataFrame(noise, columns=names))
 
 

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from typer.testing import CliRunner
+from commands import invoked
 
 from faults.combined import NIGHT, OPTIONS, TRAINING, written
-from screening.cli import app
 from screening.cli.ledger import Action
 from screening.scoring.exports import FORMS
 from screening.store.serialization import read_document
@@ -36,7 +35,7 @@ cohort = "{table}"
 
 def run(*words: object, allowed: set[int] = DOCUMENTED) -> int:
     """Run a command; its exit code is a documented one, and it ends in no traceback."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = invoked(*words)
     cause = result.exception
     is_exit = cause is None or isinstance(cause, SystemExit)
     assert is_exit, f"{' '.join(map(str, words))}: {cause!r}"
