@@ -126,6 +126,7 @@ def spoiled(
         "three quarters": some[: 3 * len(some) // 4],
         "the last night's, other bytes": last,
         "another ward's": other,
+        "another ward's, one has moved there": [*last[:1], *other],
         "half of it another ward's": mixed,
         "twice the rows": [*tonight, *other[: len(tonight)]],
     }
@@ -158,6 +159,10 @@ def simulated(
                 some = [patients[i] for i in half]
                 found = series.examined(night, some, night)
                 count(named["half of it, nights 2 to 5"], found[1], ward.beds)
+                if place > 1 and night in elsewhere:
+                    other_table = [*last[:1], *elsewhere[night]]
+                    found = series.examined(night, other_table, night)
+                    count(named["another ward's, nights 3 to 5"], found[1], ward.beds)
             if place in spoil and night in elsewhere:
                 of = list(series.past)[-1]
                 for what, wrong in spoiled(

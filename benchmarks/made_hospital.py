@@ -155,12 +155,12 @@ def instant(local: datetime) -> datetime:
 class Books:
     """Independent bookkeeping of all wards."""
 
-    def __init__(self) -> None:
-        self.nights: dict[str, list[Night]] = {ward: [] for ward in WARDS}
+    def __init__(self, wards: Iterable[str] = WARDS) -> None:
+        self.nights: dict[str, list[Night]] = {ward: [] for ward in wards}
         self.merges: dict[str, tuple[str, date]] = {}
         # What was entered on each name, and the entry; merges have an entry too.
         self.entered: dict[str, dict[str, tuple[int, frozenset]]] = {
-            ward: {} for ward in WARDS
+            ward: {} for ward in self.nights
         }
         self.n_entries = 0
         self.merged_at: dict[str, int] = {}
@@ -420,10 +420,11 @@ def median_hours(times: list[timedelta]) -> float | None:
 
 
 class Hospital:
-    """Beds of three wards, and everybody who was ever in them."""
+    """Beds of some wards, and everybody who was ever in them."""
 
-    def __init__(self, seed: int, first: date):
+    def __init__(self, seed: int, first: date, wards: dict[str, int] = WARDS):
         self.random = random.Random(seed)
+        self.wards = wards
         self.day = first
         self.n_numbers = 0
         self.n_visits = 0
@@ -471,7 +472,7 @@ class Hospital:
 
     def move_in(self) -> None:
         """Fill the beds, with people who were here before and with new ones."""
-        for ward, n_beds in WARDS.items():
+        for ward, n_beds in self.wards.items():
             n_free = n_beds - sum(one.stays[-1].ward == ward for one in self.present)
             for _ in range(n_free):
                 gone = [one for one in self.people if one.stays[-1].end is not None]
@@ -531,7 +532,7 @@ class Hospital:
                 stay.end = datetime(self.day.year, self.day.month, self.day.day, 4, 30)
                 self.present.remove(person)
             elif self.random.random() < MOVES:
-                stay.ward = self.random.choice(list(WARDS))
+                stay.ward = self.random.choice(list(self.wards))
             elif self.random.random() < RENUMBERED and not person.is_mistaken:
                 old = person.number
                 self.n_numbers += 1

@@ -93,8 +93,15 @@ HELD = [
     (came(12, 4, 10), ward(4), ["not_whole"]),
     (came(20, 1, 17), ward(1), ["not_whole"]),
     (came(36, 1, 30), ward(1), []),
-    # Few patients who all leave are no half of a ward.
-    (came(12, 4, 0), ward(4), []),
+    # Another ward's table has a patient who moved; after few nights, too.
+    (came(56, 7, 1), ward(7), ["not_whole"]),
+    (came(40, 10, 4), ward(), ["not_whole"]),
+    (came(12, 4, 0), ward(4), ["not_whole"]),
+    (came(56, 4, 1), ward(4), ["not_whole"]),
+    # Three of five go home before a holiday.
+    (came(36, 4, 16), ward(4), []),
+    # Nobody stays here, or nobody is recognised.
+    (came(12, 4, 0), ward(4, still=0), []),
     (came(12, 4, None, None), ward(4), []),
     # Of a large night, a sample of the patients is recognised.
     (came(1000, 1, 210, 500), {night(0): came(1000, 0)}, []),

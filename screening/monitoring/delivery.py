@@ -35,6 +35,9 @@ ALPHA = {
 }
 # Chance below which another reason explains that nobody of the last night is left.
 ALPHA_NOBODY_LEFT = 1e-3
+# Chance below which so many left, by the ward's own nights, that another ward's table is
+# thought of: few nights alone never make it less likely than `patients_missing`.
+ALPHA_SO_MANY_LEFT = 0.05
 # Chance below which another reason explains that nobody came or went.
 ALPHA_UNCHANGED = 1e-4
 # A night with a finding less likely than this is no measure for later ones; a dip is.
@@ -374,9 +377,13 @@ class _History:
                 return
             leavers = self._leavers_expected(n_before, stay)
             chances.append(leavers.sf(np.sqrt(n_before - n_still + ANSCOMBE)))
+            if chances[-1] < ALPHA_SO_MANY_LEFT:
+                chances[-1] = min(chances[-1], _chance_of_few(n_still, n_before, stay))
             yield from self._unchanged(n_before, n_still, stay)
         chance = _joint_chance(chances)
-        if chance < ALPHA["not_whole"] or chances[-1] < ALPHA["patients_missing"]:
+        if chances[-1] < ALPHA["patients_missing"]:
+            chance = min(chance, chances[-1])
+        if chance < ALPHA["not_whole"]:
             reason = reasons.NOT_WHOLE(figure=n_rows, threshold=low, description=text)
             yield Finding(reason, chance)
 
@@ -384,13 +391,17 @@ class _History:
         """Yield that far more patients left than came, before a spread is known.
 
         Where the size of a ward does not change, as many leave as come: given how many
-        did either, those who came are binomial with probability 1/2. Yields nothing if
-        few of tonight's patients were there before: then patients do not stay.
+        did either, those who came are binomial with probability 1/2. Where few of
+        tonight's patients were there before, that is a finding only if the nights
+        before tell that patients stay.
         """
         last = self.nights[-1]
         n_before = self.tonight.before or 0
         n_still = self.tonight.still or 0
-        if not n_before or n_still < MIN_STAY * self.tonight.units:
+        if not n_before:
+            return
+        if n_still < MIN_STAY * self.tonight.units:
+            yield from self._others_came(n_before, n_still)
             return
         # Of a large night, only a sample of the patients is recognised.
         sampled = min(1.0, n_before / last.units)
@@ -406,6 +417,19 @@ class _History:
             "came"
         )
         reason = reasons.NOT_WHOLE(figure=n_rows, threshold=last.rows, description=text)
+        yield Finding(reason, chance)
+
+    def _others_came(self, n_before: int, n_still: int) -> Iterator[Finding]:
+        """Find that hardly anybody of the last night is left where patients stay."""
+        stay = self._stay_since_last_night()
+        chance = _chance_of_few(n_still, n_before, stay)
+        if self.stay < MIN_STAY or chance >= ALPHA["more_left_than_came"]:
+            return
+        text = (
+            f"{n_still} of {n_before} patients of {self.days[-2]} are still there, "
+            f"{stay:.0%} of them on the nights before"
+        )
+        reason = reasons.NOT_WHOLE(figure=n_still, threshold=stay, description=text)
         yield Finding(reason, chance)
 
     def _stay_since_last_night(self) -> float:
@@ -497,6 +521,15 @@ class _History:
 def _age(date: datetime.date, newest: str) -> int:
     """Return how many days before a date the newest row is."""
     return (date - datetime.date.fromisoformat(newest)).days
+
+
+def _chance_of_few(n_still: int, n_before: int, stay: float) -> float:
+    """Return the chance that so few are still there, if half as many stay as usual.
+
+    A weekday or a closed bay may do that; another ward's table, of which a few patients
+    have moved, does more.
+    """
+    return float(stats.binom.cdf(n_still, n_before, WEEKDAY_EFFECT * stay))
 
 
 def _joint_chance(chances: Sequence[float]) -> float:

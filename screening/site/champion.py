@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from screening.site.site import MAX_BYTES, Network
 from screening.spelling import SERVER_LEDGER, command_line, series_name
 from screening.store.publishing import write_whole
 from screening.store.serialization import read_model
+
+# Models beside that of a series, among which a new champion is looked for.
+MAX_BESIDE = 200
 
 
 def model_line(model: Path) -> str:
@@ -96,10 +100,11 @@ def with_promotions(
             is_draft = champion in drafts_of(model)
             if is_draft or revisions_to(connection, champion, model.sha256):
                 revised.setdefault(plan.model, []).append(series)
-            for shadow in plan.shadow:
-                document = _document_of(shadow)
+            for folder in (*plan.shadow, *_beside(plan.model)):
+                document = _document_of(folder)
                 if document is not None and document.sha256 == champion:
-                    commands[series] = _command(network, shadow, [series])
+                    commands[series] = _command(network, folder, [series])
+                    break
     for folder, names in revised.items():
         commands |= dict.fromkeys(names, _command(network, folder, names))
     told = []
@@ -136,6 +141,14 @@ def _command(network: Network, model: Path, names: Sequence[str]) -> str:
     """Return the command that makes a model the champion of series of a site."""
     words = ("promote", model, "--site", network.file, "--series", ",".join(names))
     return command_line(*words, "--reason", "WHY")
+
+
+def _beside(model: Path) -> list[Path]:
+    """Return the other models in the folder of a model, where a challenger may lie."""
+    # Hidden folders are those of a writer that was killed.
+    found = sorted(model.parent.glob("[!.]*/model.json"))
+    folders = [path.parent for path in islice(found, MAX_BESIDE)]
+    return [folder for folder in folders if folder != model]
 
 
 def _document_of(model: Path) -> ModelDocument | None:

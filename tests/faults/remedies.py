@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from flow_cohorts import patients, written
+from flow_cohorts import patients, voxels, written
 
 from screening import (
     MaxFlagRate,
@@ -25,6 +25,7 @@ from screening import (
     score,
     train,
 )
+from screening.contract.contract import Contract, Feature, ScorePerUnit
 from screening.ledger.database import open_ledger
 from screening.report import render_model
 from screening.schemas.reasons import ACCEPT_DELIVERY, REASONS
@@ -67,12 +68,22 @@ class Provoked:
         Nights of the ward before tonight.
     ends_cut : bool
         The last line of the file has no line end.
+    is_quiet : bool
+        Nobody was flagged on the nights before.
+    has_twin : bool
+        Another series has tonight's table too, and had another one last night.
+    rows : callable, optional
+        Makes the table that is expected of the number of a night; by default it is of
+        `patients` of the ward.
     """
 
     tonight: Callable[[pd.DataFrame, list[pd.DataFrame]], pd.DataFrame]
     model: str = "plain"
     n_past: int = 0
     ends_cut: bool = False
+    is_quiet: bool = False
+    has_twin: bool = False
+    rows: Callable[[int], pd.DataFrame] | None = None
 
 
 def column(name: str, values: Callable[[pd.Series], object]) -> Callable:
@@ -85,6 +96,27 @@ def first_rows(n_rows: int, values: pd.Series, value: object) -> pd.Series:
     changed = values.astype(object)
     changed.iloc[:n_rows] = value
     return changed
+
+
+def healthy(table: pd.DataFrame, *_: object) -> pd.DataFrame:
+    """Return a table of patients of whom nobody is flagged."""
+    return table.assign(fever=36.0, crp=1.0)
+
+
+def odd_hour(table: pd.DataFrame, *_: object) -> pd.DataFrame:
+    """Return hourly rows of which one has a score that nobody can have."""
+    return table.assign(ews=first_rows(1, table["ews"], 9999.0))
+
+
+def flat_channel(table: pd.DataFrame, *_: object) -> pd.DataFrame:
+    """Return voxels of which one patient has the same value everywhere."""
+    is_first = table["patient"] == table["patient"].iloc[0]
+    return table.assign(t2=table["t2"].mask(is_first, 0.0))
+
+
+def placed(table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of which a place is known, and not whose they are."""
+    return table.drop(columns="patient").assign(x=range(len(table)), y=0, z=0)
 
 
 def as_it_is(table: pd.DataFrame, past: list[pd.DataFrame]) -> pd.DataFrame:
@@ -156,7 +188,22 @@ PROVOKED: dict[str, Provoked] = {
         column("crp", lambda crp: first_rows(1, crp, 1e7))
     ),
     "flags_unexpected": Provoked(column("fever", lambda fever: fever + 1.5)),
-    "nobody_flagged": Provoked(lambda table, past: table.assign(fever=36.0, crp=1.0)),
+    "nobody_flagged": Provoked(healthy),
+    "quiet_nights": Provoked(healthy, n_past=2, is_quiet=True),
+    "table_of_another_series": Provoked(as_it_is, n_past=1, has_twin=True),
+    "score_not_taken": Provoked(
+        odd_hour, model="hourly", rows=lambda night: hourly(40, seed=night)
+    ),
+    "channels_unusable": Provoked(
+        flat_channel,
+        model="images",
+        rows=lambda night: voxels(4, seed=night).drop(columns="tissue"),
+    ),
+    "not_recognisable": Provoked(
+        as_it_is,
+        model="nameless",
+        rows=lambda night: placed(patients(60, seed=night)).drop(columns="ill"),
+    ),
 }
 
 
@@ -197,6 +244,9 @@ class Ward:
 
     def expected(self, night: int) -> pd.DataFrame:
         """Return the table of a night as it is expected: some stay, some are new."""
+        rows = PROVOKED[self.code].rows
+        if rows is not None:
+            return rows(night)
         pool = patients(180, seed=1 + self.number).drop(columns="ill")
         table = pool.iloc[6 * night : 6 * night + 60]
         return table.assign(admitted=f"2026-01-0{max(night, 1)}")
@@ -205,6 +255,8 @@ class Ward:
         """Score the nights before, and write tonight's table."""
         how = PROVOKED[self.code]
         past = [self.expected(night) for night in range(7 - how.n_past, 7)]
+        if how.is_quiet:
+            past = [healthy(table) for table in past]
         with open_ledger(folder / "l.db", make=True) as ledger:
             for night, table in enumerate(past, 7 - how.n_past):
                 day = FIRST.format(night)
@@ -222,6 +274,19 @@ class Ward:
         written(how.tonight(self.expected(7), past), place)
         if how.ends_cut:
             place.write_bytes(place.read_bytes()[:-1])
+        if how.has_twin:
+            self.lay_twin(folder)
+
+    def lay_twin(self, folder: Path) -> None:
+        """Score tonight's table in another series too, which had its own last night."""
+        twin = f"{self.name}.twin"
+        model = load_model(folder / PROVOKED[self.code].model)
+        tables = (self.expected(20), self.expected(7))
+        with open_ledger(folder / "l.db", make=True) as ledger:
+            for day, table in zip((FIRST.format(6), NIGHT), tables, strict=True):
+                place = written(table, folder / f"{twin}.csv")
+                run = folder / "runs" / twin / day
+                score(model, place, run, date=day, ledger=ledger, series=twin)
 
     def mend(self, folder: Path) -> None:
         """Put the table as it is expected in tonight's place."""
@@ -282,6 +347,48 @@ def restated(base: Model, table: pd.DataFrame, **keys: object) -> Model:
     return train(cohort, "logistic", rule=RULE, **QUICK)
 
 
+def hourly(n_stays: int, seed: int = 0) -> pd.DataFrame:
+    """Return hourly rows of stays, each with a score that was made elsewhere."""
+    rng = np.random.default_rng(seed)
+    stay = np.repeat([f"s{seed:02d}{number:03d}" for number in range(n_stays)], 4)
+    ill = np.repeat(rng.random(n_stays) < 0.25, 4)
+    moments = pd.date_range("2026-01-07", periods=4, freq="h")
+    return pd.DataFrame(
+        {
+            "stay": stay,
+            "at": np.tile(moments, n_stays),
+            "ews": rng.normal(4 + 2 * ill, 2).round(1),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def other_models(table: pd.DataFrame) -> dict[str, Model]:
+    """Return models of hourly scores, of voxels, and of rows that nobody can name."""
+    of_stays = Contract(
+        id="stay",
+        label="ill",
+        time="at",
+        score="ews",
+        higher="worse",
+        features={"ews": Feature(type="number", plausible=(-20, 30))},
+        per_unit=ScorePerUnit(per="stay", take="max"),
+    )
+    of_images = Contract(
+        label="tissue",
+        positive="lesion",
+        group="patient",
+        coordinates=["x", "y", "z"],
+    )
+    how = {"rule": RULE, **QUICK}
+    nameless = Contract(label="ill", positive="yes", coordinates=["x", "y", "z"])
+    return {
+        "hourly": train(hourly(100), "given", contract=of_stays, **how),
+        "images": train(voxels(), "logistic", contract=of_images, **how),
+        "nameless": train(placed(table), "logistic", contract=nameless, **how),
+    }
+
+
 def lay_site(folder: Path, listed: Sequence[Ward]) -> Path:
     """Write models, tables, earlier nights and NIGHT.toml; return that file."""
     table = patients(240)
@@ -304,6 +411,7 @@ def lay_site(folder: Path, listed: Sequence[Ward]) -> Path:
             plain, table, on_violation="refuse_rows", on_unit_change="attention"
         ),
     }
+    models |= other_models(table)
     for name, model in models.items():
         save_model(model, folder / name, render_model)
     sections = []
@@ -374,12 +482,7 @@ NO_COMMAND: dict[str, str] = {
     "guessed": MODEL_ITSELF,
     "rows_of_one_patient": MODEL_ITSELF,
     "ids_are_row_numbers": MODEL_ITSELF,
-    "table_of_another_series": "two wards' tables, tests/test_delivery.py",
-    "score_not_taken": "a table with one row of each unit, tests/test_one_per_unit.py",
-    "channels_unusable": "images, tests/test_images.py",
     "counts_do_not_add_up": "a bug: the page is reported and not used",
-    "quiet_nights": "as nobody_flagged, after three nights",
-    "not_recognisable": "the contract needs an id or a group: another training",
     "no_rows": "a table without a valid row is refused before it is scored",
     "over_memory": "the key of NIGHT.toml to write is in the sentence",
     "merges_refused": "the table of merged numbers is to be corrected",

@@ -290,11 +290,14 @@ def test_promotion_writes_the_site(challenged, is_told):
     assert line["model"] == answer["champion"]
 
 
-def test_promotion_without_the_site(challenged):
-    """Until NIGHT.toml names the new champion, the refused night prints what writes
-    it.
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_promotion_without_the_site(challenged, is_listed):
+    """Until NIGHT.toml names the new champion, the refused night prints what writes it,
+    whether or not the file lists that model in shadow.
     """
     folder = challenged.parent
+    listed = 'shadow = ["next"]' if is_listed else "shadow = []"
+    challenged.write_text(challenged.read_text().replace('shadow = ["next"]', listed))
     approve(folder / "next")
     where = ("--ledger", folder / "l.db", "--series", "icu", "--reason", "fewer")
     answer = as_json("promote", folder / "next", *where)
