@@ -206,8 +206,8 @@ class Site(Trial):
             ward, day = line["series"], date.fromisoformat(line["night"])
             run = self.run_of(ward, day)
             known = {night.day: night for night in self.books.nights[ward]}
-            run_id = json.loads((run / "run.json").read_text())["run_id"]
-            if day in known and self.run_ids[ward, day] == run_id:
+            entry = json.loads((run / "run.json").read_text())["ledger"]["entry"]
+            if day in known and self.entries[ward, day] == entry:
                 continue
             scored = pd.read_parquet(run / "scores.parquet")
             flagged = set(scored.loc[scored["flagged"], "id"])
@@ -218,9 +218,9 @@ class Site(Trial):
                 self.n_corrected += 1
             else:
                 self.books.enter(ward, night)
-            self.run_ids[ward, day] = run_id
+            self.entries[ward, day] = entry
 
-    run_ids: dict[tuple[str, date], str] = field(default_factory=dict)
+    entries: dict[tuple[str, date], int] = field(default_factory=dict)
 
     def run(self, ward: str) -> Said:
         """Run the night in this process; return what is said of a ward."""

@@ -137,6 +137,35 @@ def test_verdicts_on_lost_run_are_read_once_it_is_made_again(site):
     assert tonight["counts"]["known"] == 3
 
 
+def test_verdicts_wait_for_a_lost_section(site):
+    """A slip in NIGHT.toml refuses no verdicts: they are read once it is corrected."""
+    saved(site, flagged(site)[:3], PAGE_FILE)
+    file = site / "NIGHT.toml"
+    text = file.read_text()
+    file.write_text(text.replace("ward-a]", "wrad-a]"))
+    waiting = as_json("review", "--site", "NIGHT.toml", code=5)
+    assert "series ward-a is not in NIGHT.toml" in waiting["files"][0]["refused"]
+    assert waiting["files"][0]["waits"]
+
+    file.write_text(text)
+    answer = as_json("review", "--site", "NIGHT.toml")
+
+    assert answer["files"][0]["new"] == 3
+    assert names_in(site / "inbox" / "done") == {PAGE_FILE}
+
+
+def test_verdicts_on_a_retired_series_are_refused(site):
+    saved(site, flagged(site)[:3], PAGE_FILE)
+    screen("retire", "ward-a", "--ledger", "l.db", "--reason", "closed")
+    file = site / "NIGHT.toml"
+    file.write_text(file.read_text().replace("ward-a]", "other]"))
+
+    answer = as_json("review", "--site", "NIGHT.toml", code=5)
+
+    assert not answer["files"][0]["waits"]
+    assert names_in(site / "inbox" / "refused") >= {PAGE_FILE}
+
+
 def test_verdicts_on_lost_run_of_tonight_are_read_after_it(site):
     saved(site, flagged(site)[:2], PAGE_FILE)
     shutil.rmtree(site / "runs" / "ward-a" / NIGHT)

@@ -203,14 +203,17 @@ def train_command(
 
 def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
     """Raise UsageError if a model that would be replaced is in use, by its ledger."""
-    from screening.ledger.database import open_ledger
+    from screening.ledger.database import NoLedger, open_ledger
     from screening.model_selection.planning import refuse_model_in_use
 
-    # Of a site without a ledger yet nothing is in use.
-    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
+    if ledger is None:
+        refuse_model_in_use(out)
+        return
+    try:
         with open_ledger(ledger, read_only=True) as book:
             refuse_model_in_use(out, book)
-    else:
+    except NoLedger:
+        # Of a site without a ledger yet nothing is in use.
         refuse_model_in_use(out)
 
 

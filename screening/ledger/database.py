@@ -36,6 +36,10 @@ TABLES = sa.MetaData()
 PROJECTED = sa.MetaData()
 
 
+class NoLedger(UsageError):
+    """There is no ledger in its place yet, or it is empty."""
+
+
 class Unchained(ModelError):
     """The audit trail, or a row derived from it, is not as it was written (exit 4)."""
 
@@ -439,7 +443,7 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
 def _refuse_other_file(path: Path) -> None:
     """Raise UsageError if a file is missing or no ledger; an empty one is allowed."""
     if not path.is_file():
-        raise UsageError(
+        raise NoLedger(
             f"there is no ledger at {path}; the first `screen run`, or `screen score` "
             "with --ledger, begins one"
         )
@@ -476,7 +480,7 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
     with ledger._transaction(begin) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
-                raise UsageError(
+                raise NoLedger(
                     "the ledger is empty; the first `screen run`, or "
                     "`screen score --ledger`, begins one"
                 )

@@ -35,8 +35,8 @@ ALPHA = {
 }
 # Chance below which another reason explains that nobody of the last night is left.
 ALPHA_NOBODY_LEFT = 1e-3
-# Chance below which so many left, by the ward's own nights, that another ward's table is
-# thought of: few nights alone never make it less likely than `patients_missing`.
+# Chance below which so many left, by the ward's own nights, that another ward's table
+# is thought of, of which a few patients have moved here.
 ALPHA_SO_MANY_LEFT = 0.05
 # Chance below which another reason explains that nobody came or went.
 ALPHA_UNCHANGED = 1e-4

@@ -649,7 +649,8 @@ class VerdictsRead(Document):
 
     `superseded` verdicts are of cases that a corrected table no longer has. `refused`
     says why the file could not be used. One that `waits` is still in the folder, until
-    the lost run directory of its night is made again.
+    the lost run directory of its night is made again, or the section of its series is
+    back.
     """
 
     file: str

@@ -22,10 +22,11 @@ from screening.errors import (
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
+from screening.ledger.model_registry import retired
 from screening.ledger.verdicts import read_verdict_file, review
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
-from screening.spelling import shown_series
+from screening.spelling import DIGITS, shown_series
 from screening.store.publishing import FILES
 from screening.store.serialization import read_run
 
@@ -44,8 +45,15 @@ _LOST = (
 _MAX_STEM = 100
 
 
-class _LostRun(UsageError):
-    """The run directory that a file of verdicts is about is lost."""
+_LOST_SECTION = (
+    "series {series} is not in {file}, and was not retired, so this file stays in the "
+    "folder: the next night reads it once the section is back; or read it with screen "
+    "review RUN FILE"
+)
+
+
+class _Waits(UsageError):
+    """What a file of verdicts is about is lost, and may come back."""
 
 
 def read_inbox(
@@ -55,7 +63,8 @@ def read_inbox(
 
     A file that was read is moved to `done` below the folder, one that cannot be used to
     `refused`, with the reason beside it. A file that is still being written is left,
-    and so is one whose run directory is lost: a night may make that again.
+    and so is one whose run directory is lost, which a night may make again, or whose
+    series has lost its section of NIGHT.toml.
 
     Parameters
     ----------
@@ -69,7 +78,7 @@ def read_inbox(
     -------
     list of VerdictsRead
         One for each file that was moved or should have been, in the order of names.
-        One that is left until its run directory is made again is marked as `waits`.
+        One that is left until what it is about is back is marked as `waits`.
 
     Raises
     ------
@@ -119,7 +128,7 @@ def _read_each(
             line = _read_one(network, ledger, file, name, token)
         except FileNotFoundError:
             continue  # whoever sent it has taken it away
-        except _LostRun as error:
+        except _Waits as error:
             line = VerdictsRead(file=name, refused=str(error), waits=True)
         except ScreenError as error:
             # Without its path: a file may be called after a patient.
@@ -158,18 +167,26 @@ def _read_one(
     run_id = read_verdict_file(file).get("run_id")
     series, night = _run_of(ledger, run_id)
     if series not in network.series:
+        if not DIGITS.fullmatch(series) and not _is_retired(ledger, series):
+            raise _Waits(_LOST_SECTION.format(series=series, file=network.file.name))
         raise UsageError(
             f"series {shown_series(series)} is not in {network.file.name}; read it with"
             " screen review RUN FILE"
         )
     out = network.out(series, night)
     if not _is_whole(out):
-        raise _LostRun(_LOST)
+        raise _Waits(_LOST)
     outcomes = review(out, file, ledger, series, token)
     line: dict[str, object] = {"file": name, "series": series, "night": night}
     for key in ("verdicts", "new", "changed", "disputed", "superseded"):
         line[key] = outcomes.get(key, 0)
     return VerdictsRead.from_dict(line)
+
+
+def _is_retired(ledger: Ledger, series: str) -> bool:
+    """Return True if a series was closed."""
+    with ledger.reading() as connection:
+        return series in retired(connection)
 
 
 def _is_whole(out: Path) -> bool:
