@@ -381,7 +381,7 @@ NOT_WHOLE = ReasonKind(
     remedy=CHECK_TABLE,
     when="too few rows, or too many patients gone, given rows, weekdays and stays of "
     "the last 28 nights (from five nights on); on the second to fifth night, far more "
-    "patients gone than came",
+    "patients gone than came, or from the third on hardly anybody of the last night",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )

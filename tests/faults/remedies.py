@@ -242,6 +242,11 @@ class Ward:
         """Name of the series."""
         return f"{self.code}.{self.promise}"
 
+    @property
+    def twin(self) -> str:
+        """Name of the series that has the same table."""
+        return f"{self.code}.twin"
+
     def expected(self, night: int) -> pd.DataFrame:
         """Return the table of a night as it is expected: some stay, some are new."""
         rows = PROVOKED[self.code].rows
@@ -279,14 +284,15 @@ class Ward:
 
     def lay_twin(self, folder: Path) -> None:
         """Score tonight's table in another series too, which had its own last night."""
-        twin = f"{self.name}.twin"
         model = load_model(folder / PROVOKED[self.code].model)
         tables = (self.expected(20), self.expected(7))
         with open_ledger(folder / "l.db", make=True) as ledger:
             for day, table in zip((FIRST.format(6), NIGHT), tables, strict=True):
-                place = written(table, folder / f"{twin}.csv")
-                run = folder / "runs" / twin / day
-                score(model, place, run, date=day, ledger=ledger, series=twin)
+                place = folder / f"in/{self.twin}/{day}.csv"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                written(table, place)
+                run = folder / "runs" / self.twin / day
+                score(model, place, run, date=day, ledger=ledger, series=self.twin)
 
     def mend(self, folder: Path) -> None:
         """Put the table as it is expected in tonight's place."""
@@ -417,7 +423,9 @@ def lay_site(folder: Path, listed: Sequence[Ward]) -> Path:
     sections = []
     for ward in listed:
         ward.lay(folder)
-        sections.append(SECTION.format(name=ward.name, model=PROVOKED[ward.code].model))
+        how = PROVOKED[ward.code]
+        names = [ward.name, ward.twin] if how.has_twin else [ward.name]
+        sections += [SECTION.format(name=name, model=how.model) for name in names]
     file = folder / "NIGHT.toml"
     file.write_text("".join([SITE, *sections]))
     return file
