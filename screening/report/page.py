@@ -6,6 +6,7 @@ A page loads nothing and sends nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -367,7 +368,11 @@ def _sample_of_document(kind: type[Document], numbers: Iterator[int]) -> Documen
 def _sample_of_dataclass(kind: type, numbers: Iterator[int]) -> Any:
     """Return a dataclass with every field filled; nothing is validated."""
     sample: Any = object.__new__(kind)
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in _type_hints(kind).items():
         if hint is not ClassVar and get_origin(hint) is not ClassVar:
             object.__setattr__(sample, name, sample_of(hint, numbers))
     return sample
+
+
+# Annotations are strings, which are compiled each time they are asked for.
+_type_hints = cache(get_type_hints)
