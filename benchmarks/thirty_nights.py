@@ -534,11 +534,8 @@ def promoted(site: Site, ward: str) -> None:
     place = site.folder / "models" / "challenger"
     shutil.copytree(site.folder / "models" / "sepsis", place)
     change = ("--max-flag-rate", "0.25", "--reason", "more flags")
-    # A copy is changed apart from the ledger: to that it is the model of each ward still.
-    ledger = os.environ.pop("SCREEN_LEDGER", None)
-    screen("threshold", place, *change)
-    if ledger is not None:
-        os.environ["SCREEN_LEDGER"] = ledger
+    # To the ledger the copy is the model of each ward still, which keep theirs.
+    screen("threshold", place, *change, *site.ledger)
     screen("approve", place, *WHO, *KNOWN, *site.ledger, "--series", ward)
     yesterday = site.day - timedelta(days=1)
     table = site.table(ward).with_name(f"{yesterday}.csv")

@@ -109,7 +109,7 @@ def test_threshold_of_one_series(ledger):
     wards = ("ward-1", "ward-2")
     for ward in wards:
         enter(ledger, of_ward(ward, 1, "a"))
-    record_revision(ledger, "threshold", TO_N, "ward-1")
+    record_revision(ledger, "threshold", TO_N, ["ward-1"])
     for ward, model in zip(wards, "nm", strict=True):
         enter(ledger, of_ward(ward, 2, "a", model))
     history(ledger, verify=True)

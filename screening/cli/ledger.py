@@ -30,7 +30,7 @@ from screening.cli.options import (
     PromotedSeries,
     SeriesAsked,
     day_from,
-    series_from,
+    series_keys,
 )
 from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import ModelError, UsageError
@@ -685,12 +685,11 @@ def promote_command(
     from screening.store.loading import load_model
 
     loaded = load_model(model)
-    names = [series_from(name) for name in names_from(series)] or [None]
-    keys = [series_of(loaded, name) for name in names]
     network = None if site is None else read_network(site, ledger)
     if network is not None:
         ledger = network.ledger
     with open_as_owner(ledger) as book:
+        keys = series_keys(book, series) or [series_of(loaded)]
         promotions = [_Promotion.of(book, key, loaded) for key in keys]
         if not all(promotion.is_revision for promotion in promotions):
             refuse_draft(loaded, model)

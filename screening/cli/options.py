@@ -23,7 +23,7 @@ from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
 from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
-from screening.spelling import did_you_mean, names_from, series_name
+from screening.spelling import DIGITS, did_you_mean, names_from, series_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
 
     from screening.io.database import Database
+    from screening.ledger.database import Ledger
 
 
 def recipes_like(incomplete: str) -> list[str]:
@@ -536,6 +537,23 @@ def series_from(text: str | None) -> str | None:
         raise UsageError(f"--series {text}: {error}") from None
 
 
+def series_keys(book: Ledger, text: str | None) -> list[str]:
+    """Return the keys of series by their names, with commas between them.
+
+    One without a name is given by the digits that messages show for it.
+    """
+    from screening.ledger.model_registry import find_series
+
+    keys = []
+    for name in names_from(text):
+        if DIGITS.fullmatch(name):
+            with book.reading() as connection:
+                keys.append(find_series(connection, name))
+        else:
+            keys.append(str(series_from(name)))
+    return keys
+
+
 _series = partial(in_ledger, "--series", autocompletion=series_like)
 Series = Annotated[
     str | None,
@@ -548,6 +566,14 @@ PromotedSeries = Annotated[
     str | None,
     _series(metavar="A,B", help="Whose champion; the contract's `series` if absent."),
 ]
+RevisedSeries = Annotated[
+    str | None,
+    _series(
+        metavar="A,B",
+        help="With --ledger: who gets the change; the contract's `series` if absent, "
+        "else all that are scored from MODEL.",
+    ),
+]
 SeriesAsked = Annotated[
     str | None, _series(metavar="NAME", help="Only this series; all where absent.")
 ]
@@ -558,7 +584,7 @@ class RevisionOptions:
     """Options of a revised model: its ledger, signature and templates."""
 
     ledger: LedgerMaybe = None
-    series: Series = None
+    series: RevisedSeries = None
     sign: Sign = None
     templates: Templates = None
 

@@ -566,51 +566,81 @@ def _revised(
         after = revise(before)
         options.say_unsigned(model, signer)
         _write(after, folder, revision.templates, signer)
-        if after.facts.approval is None and before.facts.approval is not None:
-            _note_lost_approval(model, before, after, revision)
         if revision.ledger:
-            series = _series_of_revision(before, revision)
             with open_ledger(revision.ledger, make=True) as book:
-                _note_other_series(book, model, before.digest, series)
-                record_revision(book, action, change(before, after), *series)
+                series = _series_of_revision(book, model, before, revision)
+                record_revision(book, action, change(before, after), series)
                 if is_of_other_models(book, before.digest, after.digest):
                     logs.note(
                         "no series of the ledger is scored with this model; score a "
                         "night with --shadow, then put it in its place with `screen "
                         "promote`"
                     )
+        if after.facts.approval is None and before.facts.approval is not None:
+            _note_lost_approval(model, before, after, revision)
     return after
 
 
-def _series_of_revision(before: Model, revision: options.RevisionOptions) -> list[str]:
-    """Return the series that go on with a revised model; empty for all it is used in.
+def _series_of_revision(
+    book: Ledger, model: Path, before: Model, revision: options.RevisionOptions
+) -> list[str] | None:
+    """Return the series that go on with a revised model; None for all it is used in.
 
-    By default those of --series, else the one of the model's contract.
+    They are those of --series, else the one of the model's contract. Who else is scored
+    with the model is said. A copy that no night was scored from is of no series.
+
+    Raises
+    ------
+    UsageError
+        If several series are scored with the model, from more than one directory, and
+        --series names none of them.
     """
-    names = [options.series_from(name) for name in names_from(revision.series)]
-    chosen = names or [before.contract.series]
-    return [name for name in chosen if name is not None]
-
-
-def _note_other_series(
-    book: Ledger, model: Path, before: str, series: list[str]
-) -> None:
-    """Say which other series are scored with a model that is revised for some."""
-    from screening.ledger.location import ledger_word
     from screening.ledger.model_registry import series_of_champion
+    from screening.ledger.register import directories_with
 
-    others = [name for name in series_of_champion(book, before) if name not in series]
-    if not series or not others:
-        return
+    users = series_of_champion(book, before.digest)
+    chosen = options.series_keys(book, revision.series)
+    shown = ", ".join(map(shown_series, users))
+    if users and not chosen:
+        in_use = directories_with(book, before.digest)
+        others = [place for place in in_use if place != model.resolve()]
+        if others and model.resolve() not in in_use:
+            logs.note(
+                f"no night was scored from {model}: series {shown} stays with the "
+                f"model of {others[0]}. Score a night of the changed one with "
+                "--shadow; what puts it in the place of that one: "
+                f"{_promotion(book, model, users)}"
+            )
+            return []
+        if others and len(users) > 1:
+            raise UsageError(
+                f"series {shown} are scored with this model, and {others[0]} holds it "
+                f"too: name those that are scored from {model} with --series"
+            )
+    if not chosen and before.contract.series is not None:
+        chosen = [before.contract.series]
+    left = [name for name in users if name not in chosen]
+    if chosen and left:
+        logs.note(
+            f"series {', '.join(map(shown_series, left))} stays with the model as it "
+            "was: if NIGHT.toml names this directory for it too, its next night is "
+            "refused, until it gets the change too: "
+            f"{_promotion(book, model, left)}"
+        )
+    elif len(users) > 1:
+        logs.note(f"series {shown} go on with the changed model")
+    return chosen or None
+
+
+def _promotion(book: Ledger, model: Path, series: list[str]) -> str:
+    """Return the command that gives series a revision of their champion."""
+    from screening.ledger.location import ledger_word
+
     with book.reading() as connection:
         place = ledger_word(connection)
-    chosen = ("--series", ",".join(map(shown_series, others)))
-    mend = ("promote", model, *chosen, "--ledger", place, "--reason", "WHY")
-    logs.note(
-        f"series {', '.join(map(shown_series, others))} stays with the model as it "
-        "was: if NIGHT.toml names this directory for it too, its next night is "
-        f"refused, until it gets the change too: {command_line(*mend)}"
-    )
+    names = ",".join(map(shown_series, series))
+    words = ("promote", model, "--series", names, "--ledger", place)
+    return command_line(*words, "--reason", "WHY")
 
 
 def _note_lost_approval(

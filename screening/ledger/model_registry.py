@@ -87,7 +87,10 @@ def refuse_other(
 
 
 def record_revision(
-    ledger: Ledger, action: str, change: Mapping[str, Any], *series: str
+    ledger: Ledger,
+    action: str,
+    change: Mapping[str, Any],
+    series: Collection[str] | None = None,
 ) -> Head:
     """Enter that a model was rewritten; it replaces the one before as champion.
 
@@ -98,11 +101,12 @@ def record_revision(
         "threshold" or "approve".
     change : mapping
         Facts of `ModelChange`, and a reason.
-    *series : str
-        Replace the champion of these series only; of all if none is given.
+    series : collection of str, optional
+        Replace the champion of these series only; of all if None. Empty for a copy from
+        which no series is scored.
     """
     # An entry of several series is of none alone; `champion_of` has them.
-    only = series[0] if len(series) == 1 else None
+    only = next(iter(series)) if series is not None and len(series) == 1 else None
     facts = {"series": only, "champion_of": (), **change}
     reason = facts.pop("reason", None)
     revision = entries.KINDS[action].from_dict(facts, "the change")
@@ -117,7 +121,7 @@ def record_revision(
         if before == after:
             return trail.head(connection)
         replaced = _series_with(connection, {before})
-        if series:
+        if series is not None:
             replaced = [name for name in replaced if name in series]
         parts = [] if reason is None else [text_part("reason", reason)]
         revision = revision.replace(champion_of=replaced)

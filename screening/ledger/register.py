@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.errors import UsageError
+from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.identity.table import colliding
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
@@ -28,6 +29,7 @@ from screening.ledger.location import (
     stated_location,
 )
 from screening.ledger.trail import Part, reason_of, text_part
+from screening.store.serialization import read_model
 
 # Stands for the digest of what a command is about to write: nothing was written yet.
 UNFINISHED = hashlib.sha256(b"").hexdigest()
@@ -230,6 +232,26 @@ def run_artefacts(ledger: Ledger) -> list[Artefact]:
     with ledger.reading() as connection:
         artefacts = current_artefacts(connection, ARTEFACTS.c.what == "run")
     return list(artefacts)
+
+
+def directories_with(ledger: Ledger, model: str) -> list[Path]:
+    """Return the directories of the register that hold a model now.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    model : str
+        Its digest.
+    """
+    with ledger.reading() as connection:
+        artefacts = current_artefacts(connection, ARTEFACTS.c.what == "model")
+    found = []
+    for artefact in artefacts:
+        # A directory may be gone, or hold what can no longer be read.
+        with suppress(ModelError, OSError):
+            if read_model(artefact.place).sha256 == model:
+                found.append(artefact.place)
+    return found
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:

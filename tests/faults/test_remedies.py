@@ -229,6 +229,80 @@ def test_threshold_for_one_series_mended(three_wards):
     assert history["promotions"] == []
 
 
+def test_threshold_for_all_said(three_wards):
+    """Without --series the answer says who goes on with the changed model."""
+    folder = three_wards.parent
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+
+    told = screen("threshold", folder / "m", *change, "--ledger", folder / "l.db")
+
+    assert "series b, c, icu go on with the changed model" in told.stderr
+    assert statuses(three_wards, 2) == ["published"] * 3
+
+
+def test_threshold_of_a_copy(three_wards, monkeypatch):
+    """A copy from which no night was scored is of no ward, though the ledger knows its
+    bytes; the printed command puts it in the place of the model.
+    """
+    folder = three_wards.parent
+    monkeypatch.setenv("SCREEN_LEDGER", str(folder / "l.db"))
+    subprocess.run(["cp", "-a", folder / "m", folder / "next"], check=True)
+    change = ("--max-flag-rate", "0.1", "--reason", "fewer flags")
+
+    told = screen("threshold", folder / "next", *change)
+
+    assert f"series b, c, icu stays with the model of {folder / 'm'}" in told.stderr
+    assert statuses(three_wards, 2) == ["published"] * 3
+    command = told.stderr.partition("in the place of that one: ")[2].splitlines()[0]
+    typed(command, folder, (0,), WHY="of all wards")
+    three_wards.write_text(three_wards.read_text().replace('"m"', '"next"'))
+    assert statuses(three_wards, 3, code=2)[0] == "published"
+
+
+def test_threshold_of_one_of_two_directories(three_wards):
+    """If wards have the same model in directories of their own, --series is asked for,
+    and nothing is written.
+    """
+    folder = three_wards.parent
+    subprocess.run(["cp", "-a", folder / "m", folder / "mine"], check=True)
+    text = three_wards.read_text()
+    three_wards.write_text(text.replace('"m"', '"mine"', 1))
+    screen("run", three_wards, "--date", "2026-03-02")
+    before = (folder / "m/model.json").read_bytes()
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+    where = ("--ledger", folder / "l.db")
+
+    refused = screen("threshold", folder / "m", *change, *where, code=2)
+
+    assert "name those that are scored from" in refused.stderr
+    assert (folder / "m/model.json").read_bytes() == before
+    screen("threshold", folder / "m", *change, *where, "--series", "b,c")
+    history = as_json("history", *where, "--verify")
+    changed = {each["series"] for each in history["threshold_changes"]}
+    assert "icu" not in changed
+
+
+def test_series_without_a_name_mended(site):
+    """A series without a name gets a change of threshold by the printed command."""
+    folder = site.parent
+    line_of(site, 1)
+    ledger = ("--ledger", folder / "l.db")
+    for day in (1, 2):
+        written(night_of_patients(60, seed=30 + day), folder / f"other-{day}.csv")
+    night = ("score", folder / "m", folder / "other-1.csv", "--date", "2026-03-01")
+    screen(*night, *ledger, "--out", folder / "one")
+    change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
+    told = screen("threshold", folder / "m", *change, *ledger, "--series", "icu")
+    command = told.stderr.partition("gets the change too: ")[2].splitlines()[0]
+
+    typed(command, folder, (0,), WHY="of all wards")
+
+    night = ("score", folder / "m", folder / "other-2.csv", "--date", "2026-03-02")
+    screen(*night, *ledger, "--out", folder / "two")
+    statuses_shown = screen("status", *ledger, "--night", "2026-03-02", code=5).stdout
+    assert re.search(r"series [0-9a-f]{12} \(without a name\)", statuses_shown)
+
+
 def test_series_stopped_by_a_threshold(three_wards):
     """A refused night prints the one command that mends every ward it stopped, and no
     other night is lost.
@@ -367,7 +441,7 @@ TYPED = {
     "cli/data.py:_whole_job": "test_first_day.py",
     "cli/ledger.py:_restore": "test_backup.py",
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
-    "cli/train.py:_note_other_series": "test_threshold_for_one_series_mended",
+    "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
     "ledger/location.py:refuse_copy": "test_copy_moved",
     "ledger/verifying.py:_entered_elsewhere": "test_ledger_restored",
     "ledger/verifying.py:refuse_older": "test_older_ledger_accepted",
