@@ -29,6 +29,9 @@ BEDS, STAY = (5, 101), (3.0, 12.0)
 ADMITTED = np.array([1.15, 1.15, 1.1, 1.1, 1.1, 0.7, 0.6])
 LEAVE = np.array([1, 1, 1, 1, 1.4, 0.7, 0.5])
 MOST, SPOILED = 500, 5
+FIRST_NIGHTS = "half of it, nights 2 to 5"
+# Smallest wards of a group of sizes, in beds.
+SIZES = (5, 10, 16, 20, 30, 50)
 FIRST = datetime.date(2026, 1, 5)
 Patients = Sequence[tuple[int, datetime.date]]
 """Hash and day of admission of each."""
@@ -138,6 +141,8 @@ def count(counts: Counter, findings: list[Finding], beds: int) -> None:
     counts.update(["n", *["stop"] * sure, *["named"] * any_])
     if beds < 20:
         counts.update(["n small", *["small"] * any_])
+    size = max(least for least in SIZES if least <= beds)
+    counts.update([f"n {size}", *[str(size)] * any_])
 
 
 def simulated(
@@ -158,7 +163,7 @@ def simulated(
                 half = first_nights.permutation(len(patients))[: len(patients) // 2]
                 some = [patients[i] for i in half]
                 found = series.examined(night, some, night)
-                count(named["half of it, nights 2 to 5"], found[1], ward.beds)
+                count(named[FIRST_NIGHTS], found[1], ward.beds)
                 if place > 1 and night in elsewhere:
                     other_table = [*last[:1], *elsewhere[night]]
                     found = series.examined(night, other_table, night)
@@ -205,6 +210,12 @@ def main() -> None:
             print(
                 f"| {what} | {100 * n['named'] / n['n']:.1f} | {100 * n['stop'] / n['n']:.1f} | {small:.1f} |"
             )
+        first = named[FIRST_NIGHTS]
+        by_size = [
+            f"{size} {100 * first[str(size)] / max(first[f'n {size}'], 1):.0f}"
+            for size in SIZES
+        ]
+        print(f"\n{FIRST_NIGHTS}: named, % (beds from) {', '.join(by_size)}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file, verdicts_on
 from flow_cohorts import night_of_patients, written
+from ledger_nights import enter, night
 from written_files import names_in, page_in
 
+from screening.ledger.database import NoLedger, open_ledger
 from screening.schemas.figures import MaxFlagRate
 from screening.site import inbox
 from screening.store.model import save_model
@@ -334,3 +336,29 @@ def test_review_usage(site, words, said):
     (site / "NIGHT.toml").write_text(SITE.replace('verdicts = "inbox"\n', ""))
 
     assert said in screen("review", *words, code=2).stderr
+
+
+def test_verdicts_wait_for_their_ledger(site, place, monkeypatch):
+    """A run with a ledger that is not the site's is refused before it enters verdicts;
+    one that is not there is not begun.
+    """
+    saved(site, flagged(site)[:2], PAGE_FILE)
+    text = Path("NIGHT.toml").read_text()
+    Path("NIGHT.toml").write_text(text.replace('ledger = "l.db"\n', ""))
+    monkeypatch.setenv("SCREEN_LEDGER", place)
+    run = ("run", "NIGHT.toml", "--date", NIGHT)
+
+    refused = screen(*run, code=4).stderr
+
+    assert "was entered in another: give its path" in refused
+    assert "screen ledger accept" not in refused
+    with pytest.raises(NoLedger), open_ledger(place, read_only=True):
+        pass
+    with open_ledger(place, make=True) as begun:
+        enter(begun, night(1, "ab"))
+    for words in (run, ("review", "--site", "NIGHT.toml")):
+        assert "was entered in another ledger" in screen(*words, code=4).stderr
+    assert names_in(site / "inbox") >= {PAGE_FILE}
+    Path("NIGHT.toml").write_text(text)
+    (read,) = as_json(*run)["verdicts"]
+    assert read["new"] == 2

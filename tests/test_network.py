@@ -34,7 +34,8 @@ from screening.schemas import reasons
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate
 from screening.schemas.history import OverviewDocument, SeriesNight
-from screening.site import night
+from screening.schemas.reasons import REASONS
+from screening.site import findings, night
 from screening.site.findings import Findings
 from screening.site.night import WORST_FIRST, worst
 from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
@@ -781,6 +782,59 @@ def test_remedy_of_drift_acknowledges_it_until_it_grows(again, monkeypatch):
     assert acknowledged["remedies"] == []
     grown = show(0.7, code=5)
     assert "column_drifts" in [reason["code"] for reason in grown["attention"]]
+
+
+DRIFTS = {
+    "scores_drift": {"direction": "higher"},
+    "flags_drift": {
+        "direction": "rarer",
+        "of_late": 0.1,
+        "before": 0.2,
+        "earlier": "before",
+    },
+    "outbreak": {"new": 9, "expected": 2.0, "p": 0.0001},
+}
+
+
+def test_drift_acknowledged(again, monkeypatch):
+    """The commands on a ward's line, and those in the sentences, silence what the
+    nights show together, of a ward and of the site.
+    """
+    network = read_network(again / "NIGHT.toml")
+    since = {"since": "2026-02-01", "figure": 0.4}
+    of_ward = findings._options(network, "ward-a")
+    by_code = {
+        code: REASONS[code](options=of_ward, **since, **facts)
+        for code, facts in DRIFTS.items()
+    }
+    of_site = reasons.COLUMN_DRIFTS(
+        column="crp",
+        change="reads higher",
+        where="",
+        options=findings._options(network, None),
+        **since,
+    )
+    found = Findings(of_site=[of_site], by_series={"ward-a": list(by_code.values())})
+    monkeypatch.setattr(night, "find", lambda *_: found)
+    run = ("run", "NIGHT.toml", "--date", NIGHT)
+    # Ward b has no table.
+    line = as_json(*run, code=2)["series"][0]
+    sentences = [of_site.remedy, by_code["scores_drift"].remedy]
+    in_sentences = [
+        re.search("screen status .* --reason WHY", sentence)[0]
+        for sentence in sentences
+    ]
+
+    for command in [*line["remedies"], *in_sentences]:
+        until = command.replace("DATE", "2026-03-17").replace("WHY", "meant")
+        screen(*shlex.split(until)[1:], code=5)
+
+    after = as_json(*run, code=2)
+    codes = {reason["code"] for reason in after["series"][0]["acknowledged"]}
+    assert len(line["remedies"]) == 3
+    assert codes == set(DRIFTS)
+    assert after["series"][0]["remedies"] == []
+    assert [reason["code"] for reason in after["acknowledged"]] == ["column_drifts"]
 
 
 def test_commands_of_compose(again, monkeypatch):

@@ -191,10 +191,13 @@ def outcomes_command(
     """
     from screening.ledger.outcomes import enter_outcomes
 
-    if nights.site is not None:
-        _read_site(nights.site, nights.ledger, as_json)
-        return
+    reason = reason_from("--accept-delivery", accept_delivery)
     series = nights.series
+    if nights.site is not None:
+        if source is not None:
+            raise UsageError("give TABLE or --site, not both")
+        _read_site(nights, reason, as_json)
+        return
     if source is None or series is None:
         raise UsageError("give TABLE and --series, or --site NIGHT.toml")
     with open_as_owner(nights.ledger) as book:
@@ -206,7 +209,7 @@ def outcomes_command(
             time_zone=_zone(times.time_zone),
             date_order=times.date_order,
             reach=times.reach,
-            accept_delivery=reason_from("--accept-delivery", accept_delivery),
+            accept_delivery=reason,
             **outcome.given,
         )
         if missed is not None:
@@ -227,24 +230,44 @@ def outcomes_command(
     print_answer(answer, as_json)
 
 
-def _read_site(site: Path, ledger: str, as_json: bool) -> None:
+def _read_site(
+    nights: NightsOptions, accept_delivery: str | None, as_json: bool
+) -> None:
     """Read the tables of a site's series; exit 5 if one could not be used."""
+    from screening.ledger.verifying import refuse_older
     from screening.site.outcomes import outcomes_of_night
     from screening.site.site import read_network
 
-    network = read_network(site, ledger)
+    assert nights.site is not None, "it is given"
+    network = read_network(nights.site, nights.ledger)
     today = network.clock.today().isoformat()
+    names = sorted(network.series)
+    if nights.series is not None:
+        if nights.series not in network.series:
+            raise UsageError(
+                f"{network.file.name} has no series {nights.series}; there are "
+                f"{', '.join(names)}"
+            )
+        names = [nights.series]
+    elif accept_delivery is not None:
+        raise UsageError(
+            "--accept-delivery with --site is for one table: name its series with "
+            "--series"
+        )
     with open_as_owner(network.ledger) as book:
-        tables = outcomes_of_night(network, book, today, sorted(network.series))
+        refuse_older(book, network.site.runs)
+        tables = outcomes_of_night(network, book, today, names, accept_delivery)
     if as_json:
         print_answer({"tables": [table.to_dict() for table in tables]}, as_json)
     else:
         lines = []
         for table in tables:
-            counts = f"{table.new} new, {table.corrected} corrected"
+            counts = table.refused or f"{table.new} new, {table.corrected} corrected"
             if table.withdrawn:
                 counts += f", of which {table.withdrawn} are cases no longer"
-            lines.append(f"{table.series}: {table.refused or counts}")
+            if table.remedies:
+                counts += f"; then: {' or: '.join(table.remedies)}"
+            lines.append(f"{table.series}: {counts}")
         print_answer({"read": lines}, as_json)
     if any(table.refused for table in tables):
         raise typer.Exit(ATTENTION)

@@ -437,7 +437,8 @@ def _log_failures(overview: OverviewDocument) -> None:
             logs.note(f"verdicts, {file.file}: refused: {file.refused}")
     for table in overview.outcomes:
         if table.refused:
-            logs.note(f"outcomes of {table.series}: refused: {table.refused}")
+            text = f"outcomes of {table.series}: refused: {table.refused}"
+            logs.note(f"{text}; then: {' or: '.join(table.remedies)}")
 
 
 def _log_attention(overview: OverviewDocument) -> None:

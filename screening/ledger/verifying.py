@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +28,10 @@ from screening.ledger.database import (
     TABLES,
     TRAIL,
     Ledger,
+    NoLedger,
     Unchained,
     file_of,
+    open_ledger,
 )
 from screening.ledger.entries import (
     Accepted,
@@ -50,7 +53,7 @@ from screening.ledger.location import ledger_word
 from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, HASHED, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
-from screening.spelling import command_line, shown_series
+from screening.spelling import SERVER_LEDGER, command_line, shown_series
 from screening.store.serialization import read_run
 
 # Digits by which a head is recognised.
@@ -473,23 +476,29 @@ def refuse_older(
 def refuse_new(place: str, runs: Path) -> None:
     """Refuse to begin a ledger beside run directories that were entered in another.
 
-    Nothing is written, so that a slip in the path leaves no empty file.
+    Nothing is written, so that a slip in its name leaves no empty file or database.
 
     Raises
     ------
     ModelError
-        If there is no file at the place, and a run directory names a ledger.
+        If there is no ledger at the place, and a run directory names one.
     """
     file = file_of(place)
-    if file is None or file.exists():
+    if file is not None and file.exists():
         return
+    state = "is not there"
+    if file is None:
+        state = "is empty"
+        with suppress(NoLedger), open_ledger(place, read_only=True):
+            return
     for folder in _run_directories(runs, "**"):
         try:
             run = read_run(folder)
         except (ModelError, UsageError):
             continue
         if run.ledger is not None:
-            raise _entered_elsewhere(str(file), folder, "is not there")
+            shown = SERVER_LEDGER if file is None else str(file)
+            raise _entered_elsewhere(shown, folder, state)
 
 
 def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:

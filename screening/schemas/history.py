@@ -670,7 +670,7 @@ class OutcomesRead(Document):
 
     Of the `corrected` ones, `withdrawn` were cases before and are none now. `unknown`
     ones of the `table` were on no night. `refused` says why the table could not be
-    used.
+    used; `remedies` are the commands that settle it.
     """
 
     series: str
@@ -680,6 +680,7 @@ class OutcomesRead(Document):
     unknown: int = 0
     table: PatientsOfTable | None = None
     refused: str | None = None
+    remedies: Sequence[str] = ()
 
 
 class OverviewDocument(Document):

@@ -24,6 +24,7 @@ from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.model_registry import retired
 from screening.ledger.verdicts import read_verdict_file, review
+from screening.ledger.verifying import refuse_older
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
 from screening.spelling import DIGITS, shown_series
@@ -85,7 +86,8 @@ def read_inbox(
     UsageError
         If the folder cannot be read or written, or is a run or model directory.
     ModelError
-        If the ledger is a copy: the folder may be the original's, and stays as it is.
+        If the ledger is a copy, the folder may be the original's; if it is older than
+        the runs, or another, they are not in it. The files stay as they are.
     """
     with ledger.reading() as connection:
         refuse_copy(connection)
@@ -102,6 +104,8 @@ def read_inbox(
             (folder / name).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise of_system(error, folder) from error
+    if found:
+        refuse_older(ledger, network.site.runs)
     return list(_read_each(network, ledger, found, token))
 
 

@@ -353,6 +353,8 @@ def run_night(
             workers.check(folders, secret=network.has_password())
         network.pages.prepare()
         with open_ledger(network.ledger, make=True) as ledger:
+            # Before merges and verdicts are entered in a ledger that is not the site's.
+            refuse_older(ledger, network.site.runs)
             refused_merges = _enter_merges(network, ledger)
             verdicts = inbox_of_night(network, ledger)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))

@@ -9,10 +9,17 @@ from screening.ledger.database import Ledger
 from screening.ledger.outcomes import enter_outcomes
 from screening.schemas.history import OutcomesRead
 from screening.site.site import Network
+from screening.spelling import command_line
+
+ACCEPT = "--accept-delivery"
 
 
 def outcomes_of_night(
-    network: Network, ledger: Ledger, night: str, names: Collection[str]
+    network: Network,
+    ledger: Ledger,
+    night: str,
+    names: Collection[str],
+    accept_delivery: str | None = None,
 ) -> list[OutcomesRead]:
     """Enter the outcomes of series that name a table of them.
 
@@ -26,6 +33,8 @@ def outcomes_of_night(
         YYYY-MM-DD, for places that name it.
     names : collection of str
         Series.
+    accept_delivery : str, optional
+        Why the tables are right, though their patients do not look like the nights'.
     """
     read = []
     for name in names:
@@ -34,7 +43,11 @@ def outcomes_of_night(
             if table is None:
                 continue
             entered = enter_outcomes(
-                ledger, name, table, time_zone=network.site.time_zone
+                ledger,
+                name,
+                table,
+                time_zone=network.site.time_zone,
+                accept_delivery=accept_delivery,
             )
             line = OutcomesRead(
                 series=name,
@@ -45,8 +58,21 @@ def outcomes_of_night(
                 table=entered.figures.table,
             )
         except ScreenError as error:
-            line = OutcomesRead(series=name, refused=str(error))
+            said = str(error).replace("`accept_delivery`", ACCEPT)
+            line = OutcomesRead(series=name, refused=said)
         except OSError as error:
             line = OutcomesRead(series=name, refused=str(of_system(error)))
-        read.append(line)
+        read.append(line.replace(remedies=_remedies(network, line)))
     return read
+
+
+def _remedies(network: Network, line: OutcomesRead) -> list[str]:
+    """Return the commands that settle a table that was refused, or lost patients."""
+    is_of_others = line.table is not None and line.table.grown
+    if line.refused is None and not is_of_others:
+        return []
+    again = ("outcomes", "--site", network.file, "--series", line.series)
+    commands = [command_line(*again)]
+    if is_of_others or ACCEPT in (line.refused or ""):
+        commands.append(command_line(*again, ACCEPT, "WHY"))
+    return commands

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
@@ -20,6 +21,7 @@ from faults.remedies import (
     ACKNOWLEDGE,
     AGAIN,
     BY_MODEL,
+    ELSEWHERE,
     GIVE_UP,
     NIGHT,
     NO_COMMAND,
@@ -30,9 +32,12 @@ from faults.remedies import (
     wards,
 )
 from screening.cli import app
+from screening.schemas.base import Reason
 from screening.schemas.reasons import REASONS
+from screening.site import night
 from screening.spelling import SERVER_LEDGER, command_line
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("screen")
 # Names that a shell would act on, were they not quoted.
 HOSTILE = "ward $(touch pwned) `touch pwned` ; touch pwned & 'x' \"y\" #"
@@ -134,6 +139,23 @@ def test_missing_table_came(site):
     typed(again, site.parent, (0,))
 
     assert line_of(site, 8)["status"] == "unchanged"
+
+
+def test_night_without_rows(site):
+    """A table without a row is refused; corrected, it is scored by the printed
+    command.
+    """
+    table = site.parent / "in/2026-03-01.csv"
+    whole = table.read_bytes()
+    table.write_bytes(whole.splitlines(keepends=True)[0])
+    line = line_of(site, 1, code=3)
+    again, _ = line["remedies"]
+    table.write_bytes(whole)
+
+    typed(again, site.parent, (0,))
+
+    assert "no data rows" in line["said"]
+    assert line_of(site, 1)["status"] == "unchanged"
 
 
 def test_changed_table_replaced(site):
@@ -414,9 +436,9 @@ def typed(command: str, folder: Path, codes: tuple[int, ...], **words: str) -> N
     assert result.exit_code in codes, result.stderr
 
 
-def lines_by_series(file: Path, night: str) -> dict[str, dict]:
+def lines_by_series(file: Path, date: str) -> dict[str, dict]:
     """Return the lines of the overview of a night by series."""
-    result = CliRunner().invoke(app, ["run", str(file), "--date", night, "--json"])
+    result = CliRunner().invoke(app, ["run", str(file), "--date", date, "--json"])
     return {line["series"]: line for line in json.loads(result.stdout)["series"]}
 
 
@@ -427,12 +449,26 @@ def codes_of(reasons: list[dict]) -> set[str]:
 
 def test_reasons_listed():
     """Each reason has its case, or says why no command is printed for it."""
-    cases = [*PROVOKED, *BY_MODEL, *NO_COMMAND]
+    cases = [*PROVOKED, *BY_MODEL, *ELSEWHERE, *NO_COMMAND]
 
     assert len(cases) == len(set(cases))
     assert set(cases) == set(REASONS)
     for code in NO_COMMAND:
         assert len(NO_COMMAND[code]) > 10
+    for place in ELSEWHERE.values():
+        file, _, test = place.partition("::")
+        assert f"def {test}(" in (ROOT / file).read_text()
+
+
+def test_no_command_printed():
+    """The line of a night prints no command for a reason that has none."""
+    line = SimpleNamespace(night=NIGHT, series="ward")
+    network = SimpleNamespace(file=Path("NIGHT.toml"))
+    without = [
+        Reason(code, "Something.", None, None, None, None) for code in NO_COMMAND
+    ]
+
+    assert night._remedies(network, line, without) == []
 
 
 # By module and function that prints commands, the tests that type them.
@@ -452,6 +488,7 @@ TYPED = {
     "site/missing.py:retire_command": "test_missing_series.py",
     "site/night.py:_faults_of_slips": "test_missing_series.py",
     "site/night.py:_remedies": "test_reasons_mended",
+    "site/outcomes.py:_remedies": "test_outcome_ids.py",
     "site/night.py:failed": "test_missing_table_given_up",
 }
 
