@@ -104,6 +104,8 @@ def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
     labels = labels_of(with_states_of_labels(past))
     codes, _ = pd.factorize(labels)
     weights = check_weights(past.rows, codes, of_row)
+    # A weight may vanish beside others; the classes are then asked for once more.
+    weights = check_weights(past.rows, codes, weights / weights.max())
     counted = np.flatnonzero(weights > 0)
     weights = weights[counted]
     note = (

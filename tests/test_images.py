@@ -34,7 +34,9 @@ from written_files import scores_in
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
+from screening.data.cohort import concatenate
 from screening.data.normalising import Medians
+from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 from screening.imaging import images
 from screening.imaging.neighbourhood import bounding_grid, neighbourhood_features
@@ -377,6 +379,42 @@ def test_neighbourhood_of_channels():
     assert cohort.names == ["flair", "flair_mean", "flair_sd", "flair_gradient"]
     features = cohort.contract.features.values()
     assert {each.normalise for each in features} == {"within_group_robust"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [("missing_values", ["-999"], -999.0), ("plausible", [-100, 100], 9999.0)],
+)
+def test_neighbourhood_without_missing_values(key, value, code):
+    """A code for missing and an implausible value are in nobody's neighbourhood.
+
+    The means of all voxels around were those of the code.
+    """
+    feature = {"type": "number", "missing": "impute", key: value}
+    roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
+    contract = Contract.from_dict({"cohort": roles, "features": {"t1": feature}})
+    empty = table_of(NIGHT)[["patient_id", "x", "y", "z", "t1"]].astype({"t1": float})
+    empty.loc[::7, "t1"] = np.nan
+    coded = empty.fillna({"t1": code})
+
+    expected = concatenate([*open_cohort(empty, contract)])
+    found = concatenate([*open_cohort(coded, contract)])
+
+    names = ["t1", "t1_mean", "t1_sd", "t1_gradient"]
+    assert_frame_equal(found.features[names], expected.features[names])
+
+
+def test_neighbourhood_of_infinite_channel():
+    """An infinite value that only a neighbourhood reads is refused by its row."""
+    roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
+    features = {"t1_mean": {"type": "number"}}
+    contract = Contract.from_dict({"cohort": roles, "features": features})
+    table = table_of(NIGHT)[["patient_id", "x", "y", "z", "t1"]].astype({"t1": float})
+    table.loc[len(table) - 2, "t1"] = np.inf
+    row = len(table) - 1
+
+    with pytest.raises(CohortError, match=f"'t1', rows {row}: an infinite number"):
+        concatenate([*open_cohort(table, contract)])
 
 
 @pytest.mark.parametrize(

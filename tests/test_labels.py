@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_files import page_in, read_json
 
-from screening import load_recipe, read_cohort, train
+from screening import load_recipe, read_cohort, train, validate
 from screening.contract.contract import Contract
 from screening.data.ids import row_number_ids
 from screening.data.labels import is_slip
 from screening.errors import CohortError, UsageError
 from screening.model_selection.planning import prepare_study
+from screening.model_selection.task import infer_task
 from screening.schemas.figures import DEFAULT_RULE
 
 
@@ -212,6 +213,94 @@ def test_unlabelled_no_counts_blank(tmp_path):
     assert cohort.classes == ["no", "x"]
     expected = is_ill.astype(int)
     assert cohort.y().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("case", "other", "blank"),
+    [("1", "0", "0"), ("yes", "no", "no"), ("x", "ok", "no")],
+)
+def test_unlabelled_no_beside_known_labels(case, other, blank):
+    """Blank labels are those of the others without the case, if these can be told.
+
+    Of 1, 0 and blank the rows of 0 were to be found.
+    """
+    is_case = np.arange(120) % 3 == 0
+    is_known = np.arange(120) % 2 == 0
+    table = patients(120).assign(ill=np.where(is_known, other, ""))
+    table.loc[is_case, "ill"] = case
+
+    cohort = read_cohort(table, label="ill", unlabelled="no", need_label=True)
+
+    expected = np.where(is_case, case, np.where(is_known, other, blank))
+    assert cohort.label.tolist() == expected.tolist()
+    positive = None if other != "ok" else case
+    assert cohort.y(positive).tolist() == is_case.astype(int).tolist()
+
+
+def test_unlabelled_no_never_watched():
+    """Where several classes are told apart, the few blank rows are none to be found."""
+    labels = np.repeat(["sepsis", "wound", "stroke", ""], [30, 50, 60, 4])
+    table = patients(144).assign(ill=labels)
+    cohort = read_cohort(table, label="ill", unlabelled="no", need_label=True)
+
+    task, _ = infer_task(cohort, several=True)
+
+    assert "no" in task.classes
+    assert "no" not in task.watched
+
+
+def test_unlabelled_no_beside_positive_no():
+    """Where no is the case, blank labels that count as no would be cases."""
+    table = patients(60)
+    table.loc[table.index[::4], "ill"] = ""
+
+    cohort = read_cohort(table, label="ill", unlabelled="no", positive="no")
+
+    with pytest.raises(UsageError, match="rows without a label would be cases"):
+        cohort.y()
+
+
+@pytest.mark.parametrize("positive", [None, "yes"])
+@pytest.mark.parametrize(("text", "leave_out"), [("NA", []), ("maybe", ["maybe"])])
+def test_label_of_no_outcome_elsewhere(positive, text, leave_out):
+    """A label that means missing is not an outcome where a model is validated, too.
+
+    It counted as a row without the condition.
+    """
+    past = patients(160)
+    if leave_out:
+        past.loc[past.index[::9], "ill"] = text
+    options = {"label": "ill", "id": "patient", "leave_out": leave_out}
+    model = learned(read_cohort(past, need_label=True, positive="yes", **options))
+    elsewhere = patients(120, seed=5)
+    elsewhere["patient"] = "E" + elsewhere["patient"]
+    elsewhere.loc[elsewhere.index[:3], "ill"] = text
+
+    with pytest.raises(CohortError, match="rows 1, 2, 3: a label that often means"):
+        validate(model, elsewhere, label="ill", positive=positive)
+
+
+def test_unlabelled_no_elsewhere():
+    """A blank label is no where a model is validated, by the contract of its past."""
+    past = patients(160)
+    past.loc[past.index[::5], "ill"] = ""
+    past["ill"] = past["ill"].replace({"yes": "1", "no": "0"})
+    cohort = read_cohort(
+        past, label="ill", id="patient", unlabelled="no", need_label=True
+    )
+    model = learned(cohort)
+    elsewhere = patients(120, seed=5)
+    elsewhere["patient"] = "E" + elsewhere["patient"]
+    elsewhere["ill"] = elsewhere["ill"].replace({"yes": "1", "no": "0"})
+    is_case = elsewhere["ill"] == "1"
+    elsewhere.loc[elsewhere.index[::5], "ill"] = ""
+    n_cases = int((is_case & (elsewhere["ill"] != "")).sum())
+
+    found = validate(model, elsewhere, label="ill")
+
+    assert model.facts.training.n_by_class.keys() == {"0", "1"}
+    (point,) = found.operating_points
+    assert (point.n_positive, point.n_negative) == (n_cases, 120 - n_cases)
 
 
 def test_unlabelled_leave_out_counts_rows(tmp_path):

@@ -162,6 +162,7 @@ def test_fields_of_kernel_factor_and_remedy_are_parameters():
         np.ones((60, 2)),
         np.ones(59),
         np.full(60, np.nan),
+        np.full(60, 1e307),
     ],
     ids=len,
 )

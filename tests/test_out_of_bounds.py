@@ -3,6 +3,7 @@
 import csv
 import stat
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,17 @@ from commands import screen
 from flow_cohorts import night_of_patients, patients, voxels, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from written_files import page_in, read_json
 
-from screening import open_ledger, read_cohort, save_model, score
+from screening import (
+    MaxFlagRate,
+    open_ledger,
+    read_cohort,
+    save_model,
+    score,
+    train,
+)
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.monitoring.out_of_bounds import (
@@ -80,13 +89,15 @@ def profile_of(values) -> Profile:
         ({}, range(1, 41), (0.025, 79)),
         ({"plausible": [0, 500]}, range(1, 41), (0, 500)),
         ({"plausible": [0, 500]}, range(1, 4), (0, 500)),
-        ({}, range(1, 11), None),
+        ({}, range(1, 11), (1 - 9e30, 10 + 9e30)),
         ({}, [7] * 40, None),
-        ({"normalise": "within_group"}, range(1, 41), None),
+        ({"normalise": "within_group"}, range(1, 41), (-1e30, 1e30)),
     ],
 )
 def test_bounds_of_columns_contract_first(feature, values, expected):
-    """`plausible` stands; few or equal values, or normalised ones, have no bounds."""
+    """`plausible` stands; few or normalised values have bounds against overflow alone,
+    and equal ones none.
+    """
     features = {"x": {"type": "number"} | feature}
     cohort = {"group": "g"}
     contract = Contract.from_dict({"cohort": cohort, "features": features})
@@ -94,6 +105,41 @@ def test_bounds_of_columns_contract_first(feature, values, expected):
     bounds = bounds_of_columns(contract, profile_of(list(values)))
 
     assert bounds.get("x") == expected
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "random_forest", "one_class"])
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
+def test_number_beyond_computing_is_missing(recipe, value, trained_on_few_values):
+    """A number that overflows is out of bounds where a column has few values, too.
+
+    The night ended with a traceback or an infinite score.
+    """
+    model = trained_on_few_values(recipe)
+    night = patients(20, seed=2).drop(columns="ill").assign(lactate=np.nan)
+    missing = model.score_frame(night)
+    night.loc[3, "lactate"] = value
+
+    odd = model.score_frame(night)
+
+    assert odd["score"].tolist() == missing["score"].tolist()
+    assert odd["out_of_bounds"].dropna().to_dict() == {3: "lactate"}
+
+
+@pytest.fixture(scope="module")
+def trained_on_few_values():
+    """Train on a past of which 15 rows have a lactate, once for each recipe."""
+    past = patients(160, seed=1)
+    lactate = default_rng(0).normal(1e-3, 1e-4, len(past))
+    past["lactate"] = np.where(np.arange(len(past)) < 15, lactate, np.nan)
+    quick = {"search": 1, "repeats": 1, "beside": (), "jobs": 1}
+    rule = MaxFlagRate(0.1)
+
+    @cache
+    def of_recipe(recipe):
+        cohort = read_cohort(past, label="ill", id="patient", need_label=True)
+        return train(cohort, recipe, rule=rule, **quick)
+
+    return of_recipe
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,10 @@ from commands import as_json, screen
 from flow_cohorts import patients
 
 from screening import MaxFlagRate, read_cohort, score, train
+from screening.clock.zone import Clock
 from screening.contract.contract import Contract, OutcomeDefinition
+from screening.data.outcome_table import OutcomeColumns, read_outcomes
+from screening.data.stream import open_cohort
 from screening.errors import CohortError
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import Outcomes, facts_in
@@ -284,6 +287,41 @@ def test_as_of_of_the_contract_is_a_column_or_the_time_of_the_file(tmp_path):
         completes.append(figures["complete"])
 
     assert completes == ["2026-03-03T07:00+00:00", "2026-03-03T08:00+00:00"]
+
+
+def test_hour_of_unread_type_is_refused():
+    """A column of the hour whose type is not read is refused; blank cells are not.
+
+    The night was taken to be that of the table's file.
+    """
+    features = {"fever": {"type": "number"}}
+    cohort = {"hour": "taken", "time_zone": "UTC"}
+    contract = Contract.from_dict({"cohort": cohort, "features": features})
+    table = pd.DataFrame({"fever": [37.0, 38.0], "taken": [b"06:00", None]})
+    blank = table.assign(taken=["2026-03-01 06:00", None])
+
+    with pytest.raises(CohortError, match="column 'taken', row 1: not a date"):
+        list(open_cohort(table, contract))
+    (rows,) = open_cohort(blank, contract)
+    assert rows.n_rows == 2
+
+
+def test_as_of_unread_is_refused():
+    """A cell of `as_of` that cannot be read is refused by row, as any other time.
+
+    The table was taken to be complete up to the newest time that could be read.
+    """
+    made = ["2026-03-03", "2026-13-09", "", "2026-03-29 02:30"]
+    table = pd.DataFrame({"patient": list("abcd"), "when": [""] * 4, "made": made})
+    columns = OutcomeColumns("patient", "when", as_of="made")
+
+    with pytest.raises(CohortError) as refused:
+        read_outcomes(table, columns, Clock("Europe/Berlin"))
+
+    assert [fault[:28] for fault in refused.value.violations] == [
+        "column 'made', rows 2: not a",
+        "column 'made', rows 4: a tim",
+    ]
 
 
 def test_export_that_ended_early_closes_no_later_window(outcomes):

@@ -288,12 +288,22 @@ def test_sample_weight_zero_leaves_out():
         ([-1.0] * 110, "one number >= 0 for each row"),
         ([1.0] * 109, "inconsistent numbers of samples"),
         ([0.0] * 110, "weight of every row is zero"),
+        ([1e307] * 110, "sum of sample_weight is infinite"),
     ],
 )
 def test_sample_weight_refused(weights, words):
     past = patients(110)
 
     with pytest.raises(ValueError, match=words):
+        Screen("logistic", **QUICK).fit(past, "ill", weights, id="patient")
+
+
+def test_sample_weight_vanishing_leaves_class():
+    """A weight that is 0 beside the others counts as 0, and its class as empty."""
+    past = patients(110)
+    weights = np.where(past["ill"] == "yes", 1e-320, 1e10)
+
+    with pytest.raises(ValueError, match="leaves a class without rows"):
         Screen("logistic", **QUICK).fit(past, "ill", weights, id="patient")
 
 

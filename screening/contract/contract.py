@@ -376,7 +376,8 @@ class Contract(BaseModel):
     """Labels whose rows are left out of training."""
     unlabelled: Unlabelled = "refuse"
     """Treatment of a blank label in training: a violation; "no", as of a box that is
-    ticked or left blank; or the row is left out and counted."""
+    ticked or left blank, so that the row counts with the others without the condition;
+    or the row is left out and counted."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None

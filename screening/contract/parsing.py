@@ -118,6 +118,13 @@ def present_texts(cells: pa.Array) -> pa.Array:
     return _nonmissing(texts)
 
 
+def are_filled(cells: pa.Array) -> np.ndarray:
+    """Return a mask of the cells that are not blank, whatever their type."""
+    texts = to_texts(cells)
+    filled = cells if texts is None else _nonmissing(texts)
+    return np.asarray(filled.is_valid())
+
+
 def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
     """Return the texts with each blank filled by the text above it.
 

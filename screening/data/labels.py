@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 
 import numpy as np
@@ -53,6 +53,8 @@ REMEDY = (
 )
 # Labels that say that the outcome is not known. "none" and "-" are outcomes.
 UNKNOWN = frozenset("na n/a n.a. #n/a nan null missing unknown unk n.d. nd ?".split())
+# What a blank label is read as where it counts as no.
+BLANK_IS = "no"
 # Signs that are often typed by accident. Others, such as +, may be the whole
 # difference.
 ACCIDENTAL_SIGNS = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
@@ -76,11 +78,21 @@ def positive_classes(
     Raises
     ------
     UsageError
-        A name is unknown or named twice, or a name is needed.
+        A name is unknown or named twice, or a name is needed; or rows with a blank
+        label would be cases.
     """
     classes = sorted(counts)
     if positive:
-        return _named_classes(positive, classes, contract)
+        named = _named_classes(positive, classes, contract)
+        blank_is_no = contract.unlabelled == "no"
+        if blank_is_no and BLANK_IS in chain.from_iterable(named.values()):
+            raise UsageError(
+                f"`positive` names {BLANK_IS}, and `unlabelled` counts blank labels as "
+                f"{BLANK_IS}: rows without a label would be cases; fill their labels, "
+                "or leave these rows out",
+                parameters=["positive", "unlabelled"],
+            )
+        return named
     if len(classes) < 2:
         raise UsageError(
             "the label column holds a single class; name the positive one with "
@@ -121,6 +133,39 @@ def _named_classes(
                 parameters=["positive"],
             )
     return named
+
+
+def label_of_blank(classes: Sequence[str], contract: Contract) -> str:
+    """Return the label that blank ones have, where the contract counts them as no.
+
+    It is that of the other rows without the condition, such as 0 or healthy, if one
+    such label can be told by its words.
+    """
+    apart = {same_label(text, classes) for text in contract.leave_out}
+    for name in contract.positive:
+        apart.update(joined_labels(name, classes))
+    others = [
+        text
+        for text in classes
+        if text not in (BLANK_IS, *apart) and reads_like_case(text) is False
+    ]
+    return others[0] if len(others) == 1 else BLANK_IS
+
+
+def are_outcomes(
+    labels: np.ndarray, contract: Contract, known: Collection[str]
+) -> np.ndarray:
+    """Return a mask of the labels that are not known to state no outcome.
+
+    A text that often means missing states none, and one that the contract leaves out,
+    unless it is among the known ones.
+    """
+    texts, text_of_row = np.unique(labels, return_inverse=True)
+    is_outcome = []
+    for text in texts.tolist():
+        is_left_out = text.lower() in UNKNOWN or same_label(text, contract.leave_out)
+        is_outcome.append(text in known or not is_left_out)
+    return np.array(is_outcome, dtype=bool)[text_of_row]
 
 
 def same_label(text: str, classes: Sequence[str]) -> str | None:

@@ -180,6 +180,8 @@ class _BlockOfOutcomes:
         if columns.event is not None:
             self.name = self._texts(columns.event)
         self.end = self._times(columns.until)
+        self._as_of = None if columns.as_of == FILE else columns.as_of
+        self._stated = self._times(self._as_of)
 
     def _texts(self, column: str) -> np.ndarray:
         """Return the texts of a column, without spaces at the ends."""
@@ -220,6 +222,7 @@ class _BlockOfOutcomes:
         for column, times, is_read in (
             (columns.time, self.times, is_event),
             (columns.until, self.end, ~np.isnat(self.end.utc)),
+            (self._as_of, self._stated, ~np.isnat(self._stated.utc)),
         ):
             if column is None:
                 continue
@@ -237,7 +240,7 @@ class _BlockOfOutcomes:
 
     def newest_as_of(self) -> np.datetime64:
         """Return the newest time up to which rows are complete, NaT for none."""
-        times = self._times(self._columns.as_of).utc
+        times = self._stated.utc
         stated = times[~np.isnat(times)]
         return stated.max() if len(stated) else NAT
 

@@ -12,7 +12,7 @@ import numpy as np
 from screening.contract.contract import Contract, Unlabelled
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
-from screening.data.labels import same_label
+from screening.data.labels import BLANK_IS, label_of_blank, same_label
 from screening.data.later_names import may_be_later
 from screening.data.one_per_unit import ScoreOfRows
 from screening.data.plausible import ranges_of_numbers, with_plausible
@@ -172,12 +172,32 @@ def read_cohort(
     cohort = replace(
         concatenate(list(stream)), guesses=inferred.guesses, doubts=inferred.doubts
     )
+    if cohort.label is not None and complete.unlabelled == "no":
+        cohort = _with_labels_of_blanks(cohort)
     if need_label and complete.leave_out:
         cohort = _without_classes(cohort)
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
     return cohort
+
+
+def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
+    """Return rows in which a blank label is that of the other rows without the case.
+
+    A class of their own would be one to find, or to tell from the others.
+    """
+    label = label_of_blank(cohort.classes, cohort.contract)
+    is_blank = labels_of(cohort) == BLANK_IS
+    n_blank = int(np.count_nonzero(is_blank))
+    if label == BLANK_IS or not n_blank:
+        return cohort
+    note = (
+        f"column '{cohort.contract.label}': {n_blank} rows without a label, or with "
+        f"{BLANK_IS}, count as {label} (`unlabelled`)"
+    )
+    labels = np.where(is_blank, label, labels_of(cohort))
+    return replace(cohort, label=labels, notes=[*cohort.notes, note])
 
 
 def _without_classes(cohort: Cohort) -> Cohort:

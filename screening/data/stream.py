@@ -20,12 +20,12 @@ from screening.clock.zone import Clock, clock_of
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
     TypedColumn,
+    are_filled,
     fill_down,
     parse_coordinate,
     parse_feature,
     parse_texts,
     parse_times,
-    present_texts,
 )
 from screening.contract.violations import (
     CELLS_OF_NO_NUMBER,
@@ -44,6 +44,7 @@ from screening.contract.violations import (
 )
 from screening.data.cohort import Cohort, concatenate
 from screening.data.ids import stems_of
+from screening.data.labels import BLANK_IS
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
@@ -238,9 +239,9 @@ class _BlockParser:
         if column == contract.time:
             # Its faults are noted as those of the time.
             return typed.values
-        is_present = np.asarray(present_texts(cells).is_valid())
+        is_filled = are_filled(cells)
         typed.faults = [
-            (kind, mask & is_present if kind == "not_time" else mask)
+            (kind, mask & is_filled if kind == "not_time" else mask)
             for kind, mask in typed.faults
         ]
         return self._noted(column, typed)
@@ -569,7 +570,7 @@ class BlockReader:
         label = parser.texts(self.label, violation)
         if label is None:
             return None
-        text_of_blank = "no" if blank_is_no else ""
+        text_of_blank = BLANK_IS if blank_is_no else ""
         return np.where(absent(label), text_of_blank, label)
 
     def _unseen_faults(
@@ -693,6 +694,8 @@ class CohortStream:
         score_of: ScoreOfRows | None = None,
         ids: IdReader | None = None,
     ):
+        if contract.neighbourhood is not None:
+            optional("neighbourhood").declare_channels(source, contract)
         self.source = source
         self.contract = contract
         self.batch_rows = batch_rows
@@ -724,9 +727,9 @@ class CohortStream:
         hour_column = contract.hour_column if to_score else None
         columns = [*contract.columns(), *self._reader.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
-        optional = {*contract.drop, *contract.display, contract.label or ""}
-        refuse_absent(source, self._columns, optional)
-        self._note_ignored_columns({*self._columns, *optional, ""})
+        others = {*contract.drop, *contract.display, contract.label or ""}
+        refuse_absent(source, self._columns, others)
+        self._note_ignored_columns({*self._columns, *others, ""})
 
     def _note_ignored_columns(self, named: Collection[str]) -> None:
         """Add a note on columns that the contract does not name."""

@@ -216,8 +216,8 @@ def check_weights(
 ) -> np.ndarray:
     """Return the weights of rows as floats, shape (n_rows,).
 
-    Raise ValueError if one is negative or not finite, or if a class is left without
-    rows.
+    Raise ValueError if one is negative or not finite, their sum overflows, or a class
+    is left without rows.
     """
     weights = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
@@ -225,6 +225,10 @@ def check_weights(
     check_consistent_length(x, weights)
     if weights.ndim != 1 or (weights < 0).any():
         raise ValueError("sample_weight must have one number >= 0 for each row")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        raise ValueError("the sum of sample_weight is infinite: give smaller numbers")
     if not weights.any():
         raise ValueError("the sample weight of every row is zero")
     with_weight = np.unique(codes[weights > 0])

@@ -321,8 +321,8 @@ def open_images(folder: Path) -> Source:
     n_without_mask = sum(not part.has_mask for part in parts)
     if n_without_mask:
         notes.append(
-            f"{n_without_mask} without a mask: voxels that are 0 in every channel are "
-            "left out"
+            f"{n_without_mask} without a mask: voxels that are 0 in every channel, or "
+            "not a number, are left out"
         )
     n_without_space = len(parts) - len(geometries)
     if n_without_space:

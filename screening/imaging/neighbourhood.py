@@ -16,10 +16,13 @@ import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
 from screening.contract.contract import AXES, Contract, Feature
+from screening.contract.parsing import parse_feature
+from screening.contract.violations import FAULTS, MAX_SHOWN_ROWS
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.columns import stretches
 from screening.io.readers import Batches, Source, SourcePart
+from screening.spelling import first_of
 
 _STATISTICS = ("mean", "sd", "gradient")
 MAX_CELLS = 50_000_000
@@ -130,6 +133,21 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     # In place: a source that was downloaded deletes its files when it is freed.
     source.files = parts
     return source, contract
+
+
+def declare_channels(source: Source, contract: Contract) -> None:
+    """Say what a complete contract says of the channels with a neighbourhood.
+
+    A code for missing and an implausible value are then no part of a mean.
+    """
+    declared = {
+        name: feature
+        for name, feature in contract.features.items()
+        if feature.type == "number"
+    }
+    for part in source.files:
+        if isinstance(part, _NeighbourhoodPart):
+            part.channels = {name: declared.get(name) for name in part.channels}
 
 
 def _declare_features(contract: Contract, header: Sequence[str]) -> Contract:
@@ -281,7 +299,8 @@ class _NeighbourhoodPart(SourcePart):
         self.other_marks = part.other_marks
         self.group = group
         self.axes = list(axes)
-        self.channels = list(channels)
+        # What the contract says of each, as far as it is known.
+        self.channels: dict[str, Feature | None] = dict.fromkeys(channels)
         self.size = size
         self.owners = owners
         self.header = [*part.header]
@@ -294,8 +313,8 @@ class _NeighbourhoodPart(SourcePart):
         Raises
         ------
         CohortError
-            If a patient's rows are not contiguous, a channel is text, or coordinates
-            are no grid.
+            If a patient's rows are not contiguous, a channel is text or infinite, or
+            coordinates are no grid.
         """
         channels = [
             channel
@@ -308,15 +327,52 @@ class _NeighbourhoodPart(SourcePart):
         read = [name for name in wanted if name in self.part.header]
         columns_of_grid = [self.group, *self.axes]
         needed = list(dict.fromkeys([*read, *columns_of_grid, *channels]))
+        n_above = 0
         for columns in self._patients(needed, batch_rows):
             axes = [self._floats(columns, axis) for axis in self.axes]
             index, shape = bounding_grid(np.column_stack(axes), f"{self.name}: ")
             for channel in channels:
-                values = self._floats(columns, channel)
+                values = self._values(columns, channel, n_above)
                 features = neighbourhood_features(values, index, shape, self.size)
                 arrays = map(partial(pa.array, from_pandas=True), features)
                 columns |= zip(_feature_names(channel), arrays, strict=True)
             yield pa.record_batch([columns[name] for name in wanted], wanted)
+            n_above += len(index)
+
+    def _values(
+        self, columns: Mapping[str, pa.Array], name: str, n_above: int
+    ) -> np.ndarray:
+        """Return a channel as floats, NaN where the contract makes a value missing.
+
+        Parameters
+        ----------
+        columns : mapping of str to pa.Array
+            Of one patient.
+        name : str
+        n_above : int
+            Rows of the part above the patient's.
+
+        Raises
+        ------
+        CohortError
+            If the channel is text. Also for an infinite value of a channel that the
+            contract does not name: nobody else reads it.
+        """
+        self._floats(columns, name)
+        declared = self.channels[name]
+        feature = declared or Feature(type="number")
+        typed = parse_feature(columns[name], feature, ".")
+        masks = dict(typed.faults)
+        if "infinite" in masks and declared is None:
+            rows = (1 + n_above + np.flatnonzero(masks["infinite"])).tolist()
+            what, remedy = FAULTS["infinite"]
+            raise CohortError(
+                f"{self.name}: column '{name}', rows "
+                f"{first_of(rows, MAX_SHOWN_ROWS, len(rows))}: {what}; {remedy}"
+            )
+        if "implausible" in masks:
+            return np.where(masks["implausible"], np.nan, typed.values)
+        return typed.values
 
     def _floats(self, columns: Mapping[str, pa.Array], name: str) -> np.ndarray:
         """Return a column as floats; CohortError for text."""

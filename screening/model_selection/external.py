@@ -27,6 +27,7 @@ from screening.model_selection.task import (
     NAMED_ROWS,
     Task,
     known_labels,
+    refuse_no_outcome,
     refuse_unlabelled,
 )
 from screening.recipes.encoders import score_of_rows
@@ -352,6 +353,7 @@ def true_classes(
         target = task.target(known_labels(model.facts, model.contract, rows, remedy))
     elif task.kind == "binary":
         labelled = replace(rows, contract=rows.contract.with_roles(label=column))
+        refuse_no_outcome(model.facts, model.contract, rows)
         cases = list(labelled.positives(positive))
         target = labelled.y(positive)
     else:

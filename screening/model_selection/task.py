@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, labels_of
-from screening.data.labels import reads_like_case, same_label
+from screening.data.labels import (
+    BLANK_IS,
+    are_outcomes,
+    label_of_blank,
+    reads_like_case,
+    same_label,
+)
 from screening.errors import CohortError, UsageError
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
@@ -98,8 +105,9 @@ def known_labels(
     ------
     CohortError
         If a label did not occur in training: a case with another spelling would count
-        as none.
+        as none. So would a label that means missing.
     """
+    refuse_no_outcome(facts, contract, rows)
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
     texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
     # Where training had no label column, or no case, words such as "yes" tell.
@@ -108,6 +116,8 @@ def known_labels(
     is_unknown_text = []
     for text in texts.tolist():
         label = text and same_label(text, labels)
+        if label is None and text == BLANK_IS and contract.unlabelled == "no":
+            label = _label_of_blank(facts.task, contract)
         if label is None and by_words:
             label = _label_by_words(text, facts.task)
         written.append(label or text)
@@ -123,6 +133,30 @@ def known_labels(
             parameters=["positive"],
         )
     return np.array(written)[text_of_row]
+
+
+def _label_of_blank(task: TaskFacts, contract: Contract) -> str | None:
+    """Return the label of rows with a blank one; None where training had none such."""
+    if task.kind == "binary":
+        return BLANK_IS
+    label = label_of_blank(task.classes, contract)
+    return label if label in task.classes else None
+
+
+def refuse_no_outcome(facts: ModelDocument, contract: Contract, rows: Cohort) -> None:
+    """Raise CohortError for labels that state no outcome, which would count as none."""
+    joined = chain.from_iterable((facts.task.joined or {}).values())
+    known = {*facts.training.n_by_class, *contract.negative, *facts.task.classes}
+    known.update(joined)
+    is_outcome = are_outcomes(labels_of(rows), contract, known)
+    if not is_outcome.all():
+        numbers = rows.rows[~is_outcome].tolist()
+        raise CohortError(
+            f"column '{facts.task.label}', rows "
+            f"{first_of(numbers, NAMED_ROWS, len(numbers))}: a label that often means "
+            "missing, or that `leave_out` of the contract names, is not an outcome; "
+            "leave these rows out, or correct the cells"
+        )
 
 
 def _label_by_words(text: str, task: TaskFacts) -> str | None:
@@ -254,9 +288,13 @@ def _other_classes(
 
 def _rare_classes(cohort: Cohort) -> list[str]:
     """Return classes with less than half of an even share of rows, or the rarest."""
-    counts = {name: np.count_nonzero(cohort.label == name) for name in cohort.classes}
-    by_size = sorted(cohort.classes, key=lambda name: counts[name])
-    even_share = cohort.n_rows / len(by_size)
+    classes = cohort.classes
+    if cohort.contract.unlabelled == "no":
+        # Rows with a blank label are not to be found, however few they are.
+        classes = [name for name in classes if name != BLANK_IS]
+    counts = {name: np.count_nonzero(cohort.label == name) for name in classes}
+    by_size = sorted(classes, key=lambda name: counts[name])
+    even_share = cohort.n_rows / len(cohort.classes)
     rare = [name for name in by_size if counts[name] < even_share / 2]
     return rare or by_size[:1]
 

@@ -50,6 +50,8 @@ TENTHS = 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 512
+# Of a larger number other units overflow; it is an error of the cell.
+LARGEST_SAMPLED = 1e100
 # Bins of a column, as nights are compared and as the ledger keeps them.
 BINS = 20
 # A column's counts begin with rows, those with a value, those of an unseen category and
@@ -319,7 +321,8 @@ class ColumnGate:
             low, high = past.range
             is_outside = (finite < low) | (finite > high)
             outside = int(np.count_nonzero(is_outside))
-        sample = SampledValues.of(MOST_SAMPLED, rows[is_finite], finite)
+        is_sampled = is_finite & (np.abs(values) < LARGEST_SAMPLED)
+        sample = SampledValues.of(MOST_SAMPLED, rows[is_sampled], values[is_sampled])
         return ColumnCounts(len(values), finite.size, outside, bins, Counter(), sample)
 
     def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:

@@ -5,6 +5,9 @@ low). If low is positive the lower bound is low * low / high instead, which is t
 rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the contract takes
 the place of this rule. A score that somebody else made has no bounds from training:
 only `plausible` or its `kind` can refuse a value.
+
+Columns whose range says little have bounds too, `WIDEST` times as wide: with numbers
+beyond them sums and squares overflow, and a row would have an infinite score or none.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from screening.schemas.model import NumberProfile, Profile, TextProfile
 
 # The range of fewer values says little about where the next one may lie.
 MIN_VALUES = 20
+# Widths of the range of few values; and bounds of numbers whose scale is the group's.
+WIDEST = 1e30
 
 
 class Bounds(NamedTuple):
@@ -65,8 +70,9 @@ def bounds_of_columns(contract: Contract, past: Profile | None) -> dict[str, Bou
     ----------
     contract : Contract
     past : Profile or None
-        Ranges of the training rows; None to use `plausible` alone. Columns that are
-        normalised within groups are left out: their scale differs by group.
+        Ranges of the training rows; None to use `plausible` alone. Columns of few
+        values, or normalised within groups, have bounds against overflow alone: the
+        scale of the latter differs by group.
     """
     profiles = past.features if past else {}
     bounds = {}
@@ -93,11 +99,21 @@ def _bounds_of_column(
 ) -> Bounds | None:
     if feature.plausible:
         return Bounds(*feature.plausible)
-    if feature.normalise or not isinstance(past, NumberProfile) or not past.range:
+    if not isinstance(past, NumberProfile) or not past.range:
         return None
+    if feature.normalise:
+        return Bounds(-WIDEST, WIDEST)
     if sum(past.counts) < MIN_VALUES:
-        return None
+        return _bounds_of_few_values(*past.range)
     return bounds_of_range(*past.range)
+
+
+def _bounds_of_few_values(low: float, high: float) -> Bounds | None:
+    """Return bounds beyond which numbers overflow; None if low equals high."""
+    if low == high:
+        return None
+    reach = WIDEST * (high - low)
+    return Bounds(low - reach, high + reach)
 
 
 def beyond_bounds(
