@@ -115,6 +115,12 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
         ],
         ["but capacity is"],
     ),
+    "a count that chance brings is a line and no alarm": (
+        nosocomial_run,
+        {COHORT + "capacity": 75},
+        ["81 patients to review about 8.1 hours; capacity 75 reviews a night"],
+        ["but capacity is"],
+    ),
     "a patient of one row is a case": (
         nosocomial_run,
         {},

@@ -477,6 +477,22 @@ def test_retrain_fixed_parameters(champion, folder):
     assert [other.recipe for other in compared] == ["logistic"]
 
 
+def test_retrain_method_of_a_file(ward):
+    """A method whose recipe is not installed is left out, and a note names it."""
+    validation = load_model(ward[0] / "m").facts.validation
+    first, *others = validation.comparison.beside
+    beside = [first.replace(recipe="of_a_file"), *others]
+    comparison = validation.comparison.replace(beside=beside)
+
+    methods, notes = retraining._beside(validation.replace(comparison=comparison))
+
+    assert methods == [other.recipe for other in others]
+    assert notes == [
+        "the champion was compared with of_a_file, whose recipe is not installed: this "
+        "model is not"
+    ]
+
+
 def test_retrain_verdict_against_label(champion, folder):
     """A verdict against the cohort's label is counted and the label stands."""
     past = pd.concat([patients(), NIGHT])

@@ -475,7 +475,7 @@ def test_no_command_printed():
 TYPED = {
     # Types what the first day prints.
     "cli/data.py:_whole_job": "test_first_day.py",
-    "cli/ledger.py:_restore": "test_backup.py",
+    "cli/ledger.py:_restore": "test_restored_ledger_goes_on",
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
     "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
     "ledger/location.py:refuse_copy": "test_copy_moved",
@@ -646,6 +646,26 @@ def test_approval_without_the_ledger(site):
     assert line_of(site, 2)["approval"]["by"] == "Dr. Weber"
 
 
+def test_threshold_without_the_ledger(site):
+    """A change that the ledger was not told of is refused on the next night; as the
+    refusal says, a night in shadow and a promotion put the model in its place.
+    """
+    line_of(site, 1)
+    folder = site.parent
+    change = ("--max-flag-rate", "0.1", "--reason", "fewer flags")
+    screen("threshold", folder / "m", *change)
+    approve(folder / "m")
+    line = line_of(site, 2, code=2)
+    assert "score a night with --shadow" in line["said"]
+    where = ("--ledger", folder / "l.db", "--series", "icu")
+    night_of = (folder / "in/2026-03-02.csv", "--date", "2026-03-02", "--shadow")
+    screen("score", folder / "m", *night_of, *where, "--out", folder / "shadow")
+
+    screen("promote", folder / "m", *where, "--reason", "fewer flags")
+
+    assert line_of(site, 2)["status"] == "published"
+
+
 def test_copy_moved(site):
     """A copy of a site takes no nights, until the printed command says it has moved."""
     line_of(site, 1)
@@ -672,6 +692,22 @@ def test_ledger_restored(site):
     typed(command, folder, (0,), BACKUP=str(backup))
 
     assert line_of(site, 2)["status"] == "published"
+
+
+def test_restored_ledger_goes_on(site):
+    """A backup that lacks nights is put back; the printed command goes on with it."""
+    folder = site.parent
+    line_of(site, 1)
+    screen("ledger", "backup", folder / "l.db", "--to", folder / "kept")
+    (backup,) = (folder / "kept").iterdir()
+    line_of(site, 2)
+    told = screen("ledger", "restore", folder / "l.db", "--from", backup)
+    command = re.search("screen ledger accept .* --reason WHY", told.stderr)[0]
+    assert screen("run", site, "--date", "2026-03-03", code=4)
+
+    typed(command, folder, (0,), RUNS=str(folder / "runs"))
+
+    assert line_of(site, 3)["status"] == "published"
 
 
 def test_older_ledger_accepted(site):
