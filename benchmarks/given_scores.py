@@ -30,6 +30,7 @@ from screening import validate as validate_model
 from screening.clock.windows import Known, Window, with_truth
 from screening.contract.contract import Contract
 from screening.ledger.outcomes import enter_outcomes
+from screening.metrics.chances import chances_at
 from screening.metrics.outcomes import outcome_figures
 from screening.model_selection.recalibrating import recalibrate
 from screening.schemas.history import SensitivityAndPpv
@@ -139,7 +140,7 @@ def figures_of(rows, events, model, until, promised=None):
     # With too few cases in the past no chance is stated.
     chances = np.full(len(ews), np.nan)
     if platt is not None:
-        chances = platt.chances(ews)[0]
+        chances = chances_at(ews, platt)[0]
     scored = rows[["night", "patient"]].assign(
         at=rows["night"],
         unit=rows["patient"],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from screening.estimators.multi_class import MultiClassSVM
     from screening.estimators.one_class import OneClassSVM
     from screening.estimators.two_class import TwoClassSVM
-    from screening.io.database import Database
+    from screening.io.queries import Database
     from screening.ledger.database import open_ledger
     from screening.ledger.history import history
     from screening.model_selection.compare import compare
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from screening.store.model import save_model
 
 _HOMES = {
-    "Database": "io.database",
+    "Database": "io.queries",
     "GMean": "schemas.figures",
     "MaxFlagRate": "schemas.figures",
     "MinSensitivity": "schemas.figures",

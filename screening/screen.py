@@ -30,9 +30,9 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, UsageError
 from screening.estimators.base import check_weights
-from screening.io.database import Database
 from screening.io.frames import is_table, to_arrow
 from screening.io.opening import Readable
+from screening.io.queries import Database
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.model_selection.train import train

@@ -28,6 +28,7 @@ from screening.metrics.calibration import (
     fit_platt,
     probability_intervals,
 )
+from screening.metrics.chances import chances_at
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,
@@ -85,7 +86,7 @@ def test_platt_nearly_separated():
     )
     theirs.fit(scores[:, None], positive, sample_weight=weight)
     ends = np.array([scores.min(), scores.max()])
-    own, _, _ = fit_platt(scores, positive, weight).chances(ends)
+    own, _, _ = chances_at(ends, fit_platt(scores, positive, weight))
     expected = theirs.predict_proba(ends[:, None])[:, 1]
 
     assert_allclose(own, expected, rtol=1e-4)
@@ -415,7 +416,7 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
         written = (
             np.repeat(each, rows) for each in (scores, positive, weight, np.arange(300))
         )
-        _, low, high = fit_platt(*written).chances(at)
+        _, low, high = chances_at(at, fit_platt(*written))
         chance = expit(true)
         held.append((low <= chance) & (chance <= high))
 

@@ -374,38 +374,42 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     assert docs == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
 
-# What monitoring and a clinician's verdicts do not wait for.
-READS = {"status": "status", "review": "verdicts", "history": "history"}
-NOT_FOR_LEDGERS = (
-    "numba",
-    "sklearn",
-    "scipy.linalg",
-    "scipy.optimize",
-    "scipy.sparse",
-    "scipy.stats",
-    "dask",
-    "distributed",
-)
+ESTIMATORS = ("dask", "distributed", "numba", "scipy.stats", "sklearn")
+FRAMES = ("pandas", "pyarrow")
+# By command a module that it needs, and packages that it does not wait for.
+IMPORTS = {
+    "status": ("screening.ledger.status", (*ESTIMATORS, *FRAMES, "scipy")),
+    "review": ("screening.ledger.verdicts", (*ESTIMATORS, *FRAMES, "scipy")),
+    "history": ("screening.ledger.history", (*ESTIMATORS, *FRAMES)),
+    "check": ("screening.data.reading", (*ESTIMATORS, "sqlalchemy")),
+}
 
 
-@pytest.mark.parametrize("command", ["status", "review", "history"])
-def test_commands_of_a_ledger_wait_for_no_estimators(command, tmp_path):
-    """A command that reads the ledger imports nothing that trains or scores."""
+@pytest.mark.parametrize("command", IMPORTS)
+def test_quick_commands_import_only_what_they_use(command, tmp_path):
+    """Who reads the ledger or a table does not wait for what trains or scores."""
     ledger = tmp_path / "screening.db"
     with open_ledger(str(ledger), make=True) as book:
         enter(book, night(1, "a"))
     (tmp_path / "verdicts.json").write_text("{}", encoding="utf-8")
+    table = tmp_path / "past.csv"
+    table.write_text("id,age,ill\n1,40,no\n2,50,yes\n", encoding="utf-8")
+    contract = tmp_path / "cohort.toml"
+    contract.write_text('id = "id"\nlabel = "ill"\npositive = "yes"\n[features.age]\n')
+    of_ledger = ["--ledger", ledger]
     words = {
-        "status": ["--night", "2026-03-01"],
-        "review": [tmp_path / "run", tmp_path / "verdicts.json"],
-        "history": ["--out", tmp_path / "history.html"],
+        "status": ["--night", "2026-03-01", *of_ledger],
+        "review": [tmp_path / "run", tmp_path / "verdicts.json", *of_ledger],
+        "history": ["--out", tmp_path / "history.html", *of_ledger],
+        "check": [table, "--contract", contract],
     }
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
-    line = [sys.executable, "-c", code, command, *words[command], "--ledger", ledger]
+    line = [sys.executable, "-c", code, command, *words[command]]
     ended = subprocess.run(line, capture_output=True, text=True, check=False)
     imported = set(ended.stdout.split())
-    assert f"screening.ledger.{READS[command]}" in imported, ended.stderr
-    assert imported & set(NOT_FOR_LEDGERS) == set()
+    needed, others = IMPORTS[command]
+    assert needed in imported, ended.stderr
+    assert imported & set(others) == set()
 
 
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):

@@ -7,6 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening.clock.conversion import (
+    instants_of,
+    local_times,
+    next_instants_of,
+    text_of,
+)
 from screening.clock.names import check_hour, check_zone
 from screening.clock.night import hour_of_night
 from screening.clock.reach import reach_of_events, reach_of_table
@@ -31,8 +37,8 @@ def test_local_time_of_an_instant_is_that_of_the_standard_library(name, time):
     utc = np.array([time], "datetime64[us]")
     shown = time.replace(tzinfo=datetime.UTC).astimezone(clock.zone)
 
-    local = clock.local(utc)
-    back = clock.instants(local)
+    local = local_times(utc, clock)
+    back = instants_of(local, clock)
 
     assert local[0] == np.datetime64(shown.replace(tzinfo=None), "us")
     assert not back.is_lost[0]
@@ -40,11 +46,27 @@ def test_local_time_of_an_instant_is_that_of_the_standard_library(name, time):
     assert back.utc[0] == utc[0] or (back.is_twice[0] and earlier)
 
 
+@given(
+    st.sampled_from(NAMES),
+    st.datetimes(datetime.datetime(1990, 1, 1), datetime.datetime(2035, 1, 1)),
+)
+def test_one_time_and_an_array_of_times_have_the_same_instants(name, time):
+    """A verdict's time is read as a table's is."""
+    clock = Clock(name)
+
+    one = clock.instant(time)
+    many = instants_of(np.array([time], "datetime64[us]"), clock)
+
+    assert (one is None) == many.is_lost[0]
+    of_one = "NaT" if one is None else one.replace(tzinfo=None)
+    np.testing.assert_array_equal(many.utc, np.array([of_one], "datetime64[us]"))
+
+
 def test_hour_that_exists_twice_is_the_first_and_is_named():
     """At the end of summer time an hour exists twice; the first one is taken."""
     times = np.array([at("2025-10-26T02:30"), at("2025-10-26T04:30"), at("NaT")])
 
-    instants = BERLIN.instants(times)
+    instants = instants_of(times, BERLIN)
 
     assert instants.utc[0] == at("2025-10-26T00:30")
     assert instants.is_twice.tolist() == [True, False, False]
@@ -53,19 +75,19 @@ def test_hour_that_exists_twice_is_the_first_and_is_named():
 
 def test_hour_that_does_not_exist_is_named():
     """At the beginning of summer time an hour does not exist."""
-    instants = BERLIN.instants(np.array([at("2025-03-30T02:30")]))
+    instants = instants_of(np.array([at("2025-03-30T02:30")]), BERLIN)
 
     assert np.isnat(instants.utc[0])
     assert instants.is_lost[0]
-    forward = BERLIN.instants_of_days(np.array([at("2025-03-30T02:30")]))
+    forward = next_instants_of(np.array([at("2025-03-30T02:30")]), BERLIN)
     assert forward[0] == at("2025-03-30T01:00")
 
 
 def test_text_of_an_instant_has_its_offset():
     """An instant is written as the zone's clock shows it, with the offset."""
-    assert BERLIN.text(at("2026-03-01T23:30")) == "2026-03-02T00:30+01:00"
-    assert BERLIN.text(at("2026-07-01T23:30:05")) == "2026-07-02T01:30:05+02:00"
-    assert BERLIN.text(at("NaT")) == ""
+    assert text_of(at("2026-03-01T23:30"), BERLIN) == "2026-03-02T00:30+01:00"
+    assert text_of(at("2026-07-01T23:30:05"), BERLIN) == "2026-07-02T01:30:05+02:00"
+    assert text_of(at("NaT"), BERLIN) == ""
 
 
 def test_zone_that_is_not_known_is_refused():

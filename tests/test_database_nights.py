@@ -15,7 +15,8 @@ from sqlalchemy.dialects import mssql, oracle
 
 from screening import Database, read_cohort
 from screening.errors import UsageError
-from screening.io.database import bind_night, described, read_url, refuse_writing
+from screening.io.connections import described, read_url
+from screening.io.database import bind_night, refuse_writing
 from screening.io.opening import digests, exists
 
 TODAY = datetime.date.today()

@@ -375,8 +375,8 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
         "import sys\n"
         "from screening import Database\n"
         "from screening.cli.logs import peak_mb\n"
-        "from screening.io.database import open_database\n"
-        "source = open_database(Database(sys.argv[1], query=sys.argv[2]))\n"
+        "from screening.io.database import ask_database\n"
+        "source = ask_database(Database(sys.argv[1], query=sys.argv[2]))\n"
         "rows = sum(block.n_rows for block in source.files[0].blocks(None, 4096))\n"
         "print(rows, peak_mb())\n"
     )

@@ -10,6 +10,7 @@ from written_files import scores_in
 
 from screening import MaxFlagRate, score, train
 from screening.metrics.calibration import fit_platt
+from screening.metrics.chances import chances_at
 from screening.scoring.expected import count_expected, expected_cases
 
 
@@ -21,7 +22,7 @@ def curve(n_rows=400, seed=0):
 
 
 def expected_of(platt, scores):
-    chances = platt.chances(scores)[0]
+    chances = chances_at(scores, platt)[0]
     flagged = scores > 1
     return expected_cases(platt, count_expected(platt, scores, chances, flagged))
 
@@ -50,7 +51,7 @@ def test_intervals_hold_what_nights_then_show():
 def test_parts_add_up_exactly():
     platt = curve()
     scores = default_rng(3).normal(size=1000)
-    chances = platt.chances(scores)[0]
+    chances = chances_at(scores, platt)[0]
     flagged = scores > 0.7
     whole = count_expected(platt, scores, chances, flagged)
 

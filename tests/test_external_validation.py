@@ -13,6 +13,7 @@ from written_files import page_in, read_json
 from screening import load_model, read_cohort, train, validate
 from screening.errors import CohortError, UsageError
 from screening.metrics.calibration import calibrate, calibration_elsewhere
+from screening.metrics.chances import chances_at
 from screening.metrics.intervals import rate_interval
 from screening.metrics.ranking import delong
 from screening.schemas.comparison import ExternalValidation
@@ -96,7 +97,7 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     held = []
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
-        chances, *_ = fitted.platt.chances(scores)
+        chances, *_ = chances_at(scores, fitted.platt)
         drawn = rng.random(400) < chances
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected

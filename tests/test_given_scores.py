@@ -27,6 +27,7 @@ from screening import (
 from screening.contract.contract import Contract, Feature
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
+from screening.metrics.chances import chances_at
 from screening.recipes.encoders import ScoreEncoder
 from screening.recipes.points import Item
 from screening.recipes.recipe import Recipe
@@ -702,7 +703,7 @@ def test_chance_beyond_the_held_out_scores_of_a_machine(tmp_path):
     run = score(model, night, tmp_path / "run")
 
     platt = model.facts.validation.calibration["yes"].platt
-    highest = platt.chances(np.array([platt.range[1]]))[0][0]
+    highest = chances_at(np.array([platt.range[1]]), platt)[0][0]
     first = run.document["cases"][0]
     assert first["id"] == "p0000"
     assert first["beyond"] == "above"

@@ -9,9 +9,11 @@ from numpy.random import default_rng
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError
-from screening.identity.reduced import find_exponents, reduced_form, reduced_forms
+from screening.identity.patients import Patients
+from screening.identity.reduced import find_exponents, reduced_forms
 from screening.identity.shapes import id_shape, other_shape, trained_shape
-from screening.identity.table import IdReader, Patients, colliding
+from screening.identity.table import IdReader
+from screening.identity.writing import colliding, reduced_form
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.nights import known_patients

@@ -11,6 +11,7 @@ from written_files import scores_in
 from screening import MinSensitivity, load_model, open_ledger, score, train, validate
 from screening.errors import UsageError
 from screening.metrics.calibration import fit_platt, refitted_curve
+from screening.metrics.chances import chances_at
 from screening.model_selection.recalibrating import recalibrate
 from screening.store.model import save_model
 
@@ -118,7 +119,7 @@ def test_few_cases_move_the_intercept_alone():
     curve = refitted_curve(written, scores, positive, np.ones(400))
 
     assert curve.slope == written.slope
-    chances, *_ = curve.chances(scores)
+    chances, *_ = chances_at(scores, curve)
     assert chances.sum() == pytest.approx(20, abs=1e-6)
 
 

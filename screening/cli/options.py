@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-    from screening.io.database import Database
+    from screening.io.queries import Database
     from screening.ledger.database import Ledger
 
 
@@ -107,7 +107,7 @@ class DatabaseOptions:
         """Return the files that COHORT names, or a database with --table or --query."""
         if self.table is None and self.query is None:
             return cohort
-        from screening.io.database import Database
+        from screening.io.queries import Database
 
         if "://" not in cohort:
             raise UsageError(
@@ -708,7 +708,7 @@ def _name_of(place: str) -> str:
     """Return the name of a file, or a URL without its secrets."""
     if "://" not in place:
         return Path(place).name
-    from screening.io.database import redacted_url
+    from screening.io.connections import redacted_url
 
     return redacted_url(place)
 

@@ -80,7 +80,7 @@ def forget_command(
     Models that hold a copy of the patient's row are listed; after their last day they
     refuse to score.
     """
-    from screening.identity.table import BUT_FOR
+    from screening.identity.writing import BUT_FOR
     from screening.ledger.erasing import GONE, Scope
     from screening.ledger.merging import numbers_to_erase
     from screening.ledger.register import count_written_otherwise

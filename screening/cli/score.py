@@ -627,7 +627,7 @@ class ExportOptions:
     @property
     def place(self) -> Path | None:
         """Path of the export's file or directory, or of its table."""
-        from screening.io.database import described, read_url
+        from screening.io.connections import described, read_url
 
         if self.url is not None:
             return Path(f"{described(read_url(self.url))}/{self.table}")

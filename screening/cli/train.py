@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.io.database import Database
+    from screening.io.queries import Database
     from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
     from screening.store.model import Model

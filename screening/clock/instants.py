@@ -8,7 +8,14 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from screening.clock.zone import MICROSECONDS, NAT, Clock
+from screening.clock.conversion import (
+    MICROSECONDS,
+    NAT,
+    instants_of,
+    local_times,
+    next_instants_of,
+)
+from screening.clock.zone import Clock
 from screening.errors import UsageError
 from screening.io.date_formats import DateNumbers, read_time, times_of_numbers
 
@@ -49,8 +56,8 @@ class TimeCells:
 
     def at_noon(self, clock: Clock) -> np.ndarray:
         """Return the instants with dates alone taken at noon of their day."""
-        noon = clock.local(self.utc).astype("datetime64[D]") + NOON
-        return np.where(self.is_day, clock.instants_of_days(noon), self.utc)
+        noon = local_times(self.utc, clock).astype("datetime64[D]") + NOON
+        return np.where(self.is_day, next_instants_of(noon, clock), self.utc)
 
 
 def times_of_texts(
@@ -111,8 +118,8 @@ def _times(
 
     A day begins with the first time that it has.
     """
-    instants = clock.instants(local)
-    begins = clock.instants_of_days(np.where(is_day, local, NAT))
+    instants = instants_of(local, clock)
+    begins = next_instants_of(np.where(is_day, local, NAT), clock)
     is_zoned = ~np.isnat(zoned)
     utc = np.where(is_zoned, zoned, np.where(is_day, begins, instants.utc))
     return TimeCells(

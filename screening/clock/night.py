@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.clock.conversion import local_times, next_instants_of
 from screening.clock.names import is_hour
 from screening.clock.zone import Clock
 from screening.errors import CohortError
@@ -75,14 +76,14 @@ def hour_of_night(
         return NightHour(max(times), "column")
     if written is not None:
         at = np.datetime64(written.replace(tzinfo=None), "m").astype("datetime64[us]")
-        if str(clock.local(np.array([at]))[0])[:10] == night:
+        if str(local_times(np.array([at]), clock)[0])[:10] == night:
             return NightHour(at, "file")
     return NightHour(_instant(clock, midnight), "midnight")
 
 
 def _instant(clock: Clock, local: np.datetime64) -> np.datetime64:
     """Return the instant of a local time; the next one where it does not exist."""
-    utc: np.datetime64 = clock.instants_of_days(np.array([local]))[0]
+    utc: np.datetime64 = next_instants_of(np.array([local]), clock)[0]
     return utc
 
 
@@ -93,7 +94,7 @@ def _refuse_other_day(
 
     A table that is taken in the evening may be the next day's.
     """
-    local = clock.local(np.array([newest]))[0]
+    local = local_times(np.array([newest]), clock)[0]
     if not midnight - ONE_DAY <= local < midnight + 2 * ONE_DAY:
         raise CohortError(
             f"column '{column}': its newest time is of another day than the night; "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.clock.zone import NAT
+from screening.clock.conversion import NAT
 
 # A gap as long or longer after the last event would occur with this chance, if events
 # had gone on at their rate.

@@ -1,7 +1,4 @@
-"""The clock of a site: local times to instants and back, in one time zone.
-
-Instants are datetime64[us] in UTC, local times datetime64[us] as clocks show them.
-"""
+"""The clock of a site: its time zone, and the time of now."""
 
 from __future__ import annotations
 
@@ -10,40 +7,15 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
-
-import numpy as np
-import pandas as pd
 
 from screening.clock.names import check_zone
 from screening.errors import UsageError
 
-MICROSECONDS = "datetime64[us]"
-NAT = np.datetime64("NaT", "us")
 # Files that name the zone of a host, and the folder of its zones.
 ZONE_NAME_FILE = Path("/etc/timezone")
 ZONE_FILE = Path("/etc/localtime")
 ZONE_FOLDER = "zoneinfo"
-
-
-class Instants(NamedTuple):
-    """Instants of local times.
-
-    Parameters
-    ----------
-    utc : ndarray of datetime64[us]
-        NaT where the local time is missing or does not exist.
-    is_twice : ndarray of bool
-        The local time exists twice, as in the hour when summer time ends; the first of
-        both is taken.
-    is_lost : ndarray of bool
-        The local time does not exist, as in the hour when summer time begins.
-    """
-
-    utc: np.ndarray
-    is_twice: np.ndarray
-    is_lost: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -74,41 +46,14 @@ class Clock:
         """Return the zone."""
         return ZoneInfo(self.name)
 
-    def instants(self, local: np.ndarray) -> Instants:
-        """Return the instants of local times, shape (n_times,)."""
-        index = pd.DatetimeIndex(np.asarray(local, MICROSECONDS))
-        is_first = np.ones(len(index), dtype=bool)
-        first = _instants(index, self.zone, is_first)
-        second = _instants(index, self.zone, ~is_first)
-        is_lost = np.isnat(first) & ~np.isnat(index.to_numpy())
-        is_twice = ~np.isnat(first) & (first != second)
-        return Instants(first, is_twice, is_lost)
+    def instant(self, local: datetime.datetime) -> datetime.datetime | None:
+        """Return the instant of a local time, in UTC; None if it does not exist.
 
-    def instants_of_days(self, local: np.ndarray) -> np.ndarray:
-        """Return the instants of local times, the next one where there is none.
-
-        A day may begin with an hour that does not exist.
+        Of a time that exists twice the first is taken.
         """
-        index = pd.DatetimeIndex(np.asarray(local, MICROSECONDS))
-        is_first = np.ones(len(index), dtype=bool)
-        instants = index.tz_localize(
-            self.zone, ambiguous=is_first, nonexistent="shift_forward"
-        )
-        return _naive(instants.tz_convert("UTC"))
-
-    def local(self, utc: np.ndarray) -> np.ndarray:
-        """Return the local times of instants, shape (n_times,)."""
-        index = pd.DatetimeIndex(np.asarray(utc, MICROSECONDS)).tz_localize("UTC")
-        return _naive(index.tz_convert(self.zone))
-
-    def text(self, utc: np.datetime64 | pd.Timestamp | None) -> str:
-        """Return an instant as ISO 8601 with its offset, to the minute; "" for none."""
-        if utc is None or pd.isna(utc):
-            return ""
-        local = pd.Timestamp(utc).tz_localize("UTC").tz_convert(self.zone)
-        if local.second:
-            return local.isoformat(timespec="seconds")
-        return local.isoformat(timespec="minutes")
+        instant = local.replace(tzinfo=self.zone, fold=0).astimezone(datetime.UTC)
+        shown = instant.astimezone(self.zone).replace(tzinfo=None)
+        return instant if shown == local else None
 
     def now(self) -> datetime.datetime:
         """Return the time of now, with the zone."""
@@ -164,19 +109,3 @@ def _names_of_host() -> list[str]:
     if ZONE_NAME_FILE.is_file():
         names.append(ZONE_NAME_FILE.read_text(encoding="utf-8").strip())
     return names
-
-
-def _instants(
-    index: pd.DatetimeIndex, zone: ZoneInfo, is_first: np.ndarray
-) -> np.ndarray:
-    """Return the instants of local times, NaT where one does not exist.
-
-    `is_first`: of a time that exists twice, take the first.
-    """
-    local = index.tz_localize(zone, ambiguous=is_first, nonexistent="NaT")
-    return _naive(local.tz_convert("UTC"))
-
-
-def _naive(index: pd.DatetimeIndex) -> np.ndarray:
-    """Return the times of an index as its clock shows them."""
-    return np.asarray(index.tz_localize(None).to_numpy(), dtype=MICROSECONDS)

@@ -113,7 +113,9 @@ TYPES_OF_KEY = {
 TYPE_OF_MISSING = {"category": "category", "no": "boolean"}
 
 
-CLOSED = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+CLOSED = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
+)
 """Configuration of the parts of a contract; their keys are documented beside them."""
 
 

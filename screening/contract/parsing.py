@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.clock.conversion import NAT
 from screening.clock.instants import TimeCells, times_of_counts, times_of_texts
-from screening.clock.zone import NAT, Clock
+from screening.clock.zone import Clock
 from screening.contract.contract import Feature
 from screening.contract.violations import OF_HOST, TIME_TWICE
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from screening.clock.conversion import local_times
 from screening.clock.zone import clock_of
 from screening.contract.contract import Contract
 from screening.data.labels import positive_classes
@@ -119,7 +120,7 @@ class Cohort:
         if self.time is None:
             return None
         clock = clock_of(self.contract.time_zone)
-        return clock.local(self.time).astype("datetime64[D]")
+        return local_times(self.time, clock).astype("datetime64[D]")
 
     @property
     def names(self) -> list[str]:

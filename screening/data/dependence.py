@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.neighbors import NearestNeighbors
 
 from screening.contract.contract import Contract, Feature
 from screening.contract.parsing import parse_feature, parse_texts, present_texts
@@ -309,6 +308,9 @@ class _Table:
         """Return the row nearest to each probe, shape (n_probes,)."""
         parts = [part for name, part in self._scaled.items() if name not in without]
         matrix = np.hstack(parts) if parts else np.zeros((self.n_rows, 1))
+        # A table that is read by a contract need not wait for scikit-learn.
+        from sklearn.neighbors import NearestNeighbors
+
         index = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(matrix)
         two = index.kneighbors(matrix[self.probes], return_distance=False)
         nearest, second = two.T

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import skew
+import scipy
 
 from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
@@ -360,10 +360,10 @@ def log_floor(values: np.ndarray) -> float:
     if n_distinct < MIN_SKEWED_VALUES or present.min() <= 0:
         return 0.0
     # In units of the largest: cubes of 1e300 would overflow.
-    skewness = skew(present / present.max())
+    skewness = scipy.stats.skew(present / present.max())
     if skewness < MIN_SKEWNESS:
         return 0.0
-    skewness_of_log = skew(np.log(present))
+    skewness_of_log = scipy.stats.skew(np.log(present))
     if abs(skewness_of_log) > skewness / 2:
         return 0.0
     return float(present.min() / 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -15,8 +14,6 @@ from screening.data.column_names import INDEX_NAME
 from screening.schemas.base import Reason
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 
-# Signs that join the parts of an id: Zx9-00123 is another id than 00123.
-_JOINTS = "-._/:+"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 # voice_07_1, P12-OD, 0815/2; behind a digit also 0815a and S03V2.
 ENDED = re.compile(
@@ -66,24 +63,6 @@ def _are_row_numbers(ids: np.ndarray) -> bool:
     numbers = sorted(map(int, ids))
     first = numbers[0]
     return first in (0, 1) and numbers == list(range(first, first + len(ids)))
-
-
-def pattern_of(name: str) -> str:
-    """Return a regular expression for an id in either Unicode form of its letters."""
-    forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
-    return f"(?:{'|'.join(map(re.escape, sorted(forms)))})"
-
-
-def word_pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern that finds an id in a text where it is no part of a longer id.
-
-    Signs such as "-" join the parts of an id: AB is not found in AB-1, nor in X/AB. One
-    rule for pages that name a patient and for notes from which an id is erased.
-    """
-    joints = re.escape(_JOINTS)
-    return re.compile(
-        rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
-    )
 
 
 def stem_and_end(name: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import mannwhitneyu
+import scipy
 
 from screening.data.column_names import (
     SURE_OUTCOMES,
@@ -267,7 +267,7 @@ def _distance(values: np.ndarray, time: np.ndarray) -> float:
         outside = times[~has_value]
         if min(len(inside), len(outside)) < MIN_ROWS_A_VALUE:
             continue
-        test = mannwhitneyu(inside, outside)
+        test = scipy.stats.mannwhitneyu(inside, outside)
         area = test.statistic / (len(inside) * len(outside))
         if test.pvalue < MAX_CHANCE:
             distances.append(abs(area - 0.5))

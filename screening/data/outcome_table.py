@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.clock.conversion import NAT, local_times
 from screening.clock.instants import TimeCells, times_of_texts
-from screening.clock.zone import NAT, Clock
+from screening.clock.zone import Clock
 from screening.contract.parsing import parse_texts, read_times
 from screening.contract.violations import refuse_absent
 from screening.data.stream import BATCH_ROWS
@@ -271,7 +272,7 @@ def _are_all_at_midnight(columns: list[TimeCells], clock: Clock) -> bool:
         is_time = ~np.isnat(times.utc)
         if times.is_zoned.any():
             return False
-        local = clock.local(times.utc[is_time])
+        local = local_times(times.utc[is_time], clock)
         if not (local == local.astype("datetime64[D]")).all():
             return False
         n_times += int(is_time.sum())

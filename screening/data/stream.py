@@ -53,7 +53,8 @@ from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
 from screening.files import discard, temporary_folder_named
 from screening.identity.hashes import HASH_KEY, keyed_hashes
-from screening.identity.table import BUT_FOR, IdCounts, IdReader
+from screening.identity.table import IdCounts, IdReader
+from screening.identity.writing import BUT_FOR
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (

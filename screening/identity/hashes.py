@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import pandas as pd
 
 # Key of hashes that do not outlive the command.
 HASH_KEY = "0123456789abcdef"
@@ -13,6 +12,9 @@ HASH_KEY = "0123456789abcdef"
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
     """Return 64 bits a name, shape (n,), that nobody can compute without the key."""
+    # What reads a ledger and hashes no id need not wait for pandas.
+    import pandas as pd
+
     texts = np.asarray(names, dtype=object)
     return pd.util.hash_array(texts, hash_key=key[:16], categorize=False)
 

@@ -1,21 +1,17 @@
-"""Reduced form of an id: the same for all usual writings of one number."""
+"""Reduced forms of many ids, and ids that a program wrote with an exponent."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.identity.writing import reduced_form
+
 # Digits behind a zero: a name or a code, and no quantity.
 LED_BY_ZERO = r"^[+-]?0[0-9]+$"
-# A number as spreadsheets write long ones: 1.2E+05. Only whole numbers are ids.
-_EXPONENT = re.compile(r"(\d+)(?:[.,](\d*))?e\+?(\d{1,3})", re.ASCII)
-# A whole number as a program writes it that read the column as decimal numbers: 123.0.
-_WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)
 # Texts whose reduced form takes more than small letters and zeros out.
 _UNUSUAL = r"[^a-z0-9]|^[0-9]+e[0-9]{1,3}$"
 # A mark or a sign says that a number was written with an exponent; `12E5` may be a
@@ -49,31 +45,6 @@ def _without_zeros(texts: pa.Array) -> pa.Array:
     trimmed = pc.ascii_ltrim(texts, "0")
     is_zero = pc.and_(pc.equal(trimmed, ""), pc.not_equal(texts, ""))
     return pc.if_else(is_zero, "0", trimmed)
-
-
-def reduced_form(name: str) -> str:
-    """Return the reduced form of one id (see `reduced_forms`)."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    text = unicodedata.normalize("NFKC", folded).strip()
-    text = _expanded(text)
-    kept = "".join(filter(str.isalnum, text))
-    # An id of signs alone is left as it is.
-    return kept.lstrip("0") or kept[-1:] or text
-
-
-def _expanded(text: str) -> str:
-    """Return a whole number written with an exponent, or with decimals, as digits."""
-    whole = _WHOLE.fullmatch(text)
-    if whole:
-        return whole[1]
-    exponent = _EXPONENT.fullmatch(text)
-    if exponent is None:
-        return text
-    decimals = exponent[2] or ""
-    n_zeros = int(exponent[3]) - len(decimals.rstrip("0"))
-    if n_zeros < 0:
-        return text
-    return exponent[1] + decimals.rstrip("0") + "0" * n_zeros
 
 
 def n_colliding(names: np.ndarray) -> int:

@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from screening.identity.hashes import HASH_KEY, keyed_hashes
+from screening.identity.patients import N_REMEMBERED, Patients
 from screening.identity.reduced import ExponentRows, find_exponents, reduced_forms
 from screening.schemas.model import MAX_COLLIDING
 
-# Patients of a night that the ledger knows again: those with the lowest hashes.
-N_REMEMBERED = 500
-
-# What a reduced form leaves out, for messages.
-BUT_FOR = "but for zeros in front, blanks, dots or case"
-
-_NO_HASHES = np.zeros(0, np.uint64)
 _NO_ROWS = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Patients:
-    """Some patients, by keyed hashes; one who is written in two ways stands twice.
-
-    Parameters
-    ----------
-    reduced, whole : ndarray of uint64, shape (n,)
-        Hashes of the reduced form and of the id as it is, sorted by both.
-    """
-
-    reduced: np.ndarray = field(default_factory=_NO_HASHES.copy)
-    whole: np.ndarray = field(default_factory=_NO_HASHES.copy)
-
-    @classmethod
-    def of(cls, reduced: ArrayLike, whole: ArrayLike) -> Patients:
-        """Return patients by hashes in any order, each pair once."""
-        pairs = np.stack([np.asarray(reduced, np.uint64), np.asarray(whole, np.uint64)])
-        pairs = np.unique(pairs, axis=1)
-        return cls(pairs[0], pairs[1])
-
-    def __len__(self) -> int:
-        return len(self.reduced)
-
-    def __add__(self, other: Patients) -> Patients:
-        return Patients.of(
-            np.concatenate([self.reduced, other.reduced]),
-            np.concatenate([self.whole, other.whole]),
-        )
-
-    def lowest(self) -> Patients:
-        """Return those with the lowest hashes, the same ones on every night."""
-        return Patients(self.reduced[:N_REMEMBERED], self.whole[:N_REMEMBERED])
 
 
 @dataclass(frozen=True)
@@ -262,32 +221,3 @@ def _distinct(names: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Return each id once, with the number of its first row."""
     present = pd.Series(names, index=rows).dropna().drop_duplicates()
     return present.to_numpy(dtype=object), present.index.to_numpy(np.int64)
-
-
-def colliding(
-    names: Iterable[str], known: Iterable[str], *, within: bool = True
-) -> list[int]:
-    """Return the places of ids that are another id but for the writing.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of a table, such as one of outcomes; an id may repeat. One that is known as it
-        is written is nobody else.
-    known : iterable of str
-        Of the nights. Where two of them have one reduced form it says nothing.
-    within : bool
-        Two of the names may also be each other's.
-    """
-    given = pd.DataFrame({"name": [*names]}, dtype=object)
-    nights = pd.DataFrame({"name": [*dict.fromkeys(known)]}, dtype=object)
-    given["form"] = reduced_forms(given["name"].to_numpy())
-    nights["form"] = reduced_forms(nights["name"].to_numpy())
-    distinct = given.drop_duplicates("name")
-    forms_twice = distinct["form"][distinct["form"].duplicated()]
-    ambiguous = nights["form"][nights["form"].duplicated()]
-    has_form = given["form"].isin(nights["form"])
-    if within:
-        has_form |= given["form"].isin(forms_twice)
-    is_other = ~given["name"].isin(nights["name"]) & ~given["form"].isin(ambiguous)
-    return np.flatnonzero(has_form & is_other).tolist()

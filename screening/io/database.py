@@ -14,20 +14,27 @@ import sqlite3
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import partial
-from itertools import chain
-from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.files import discard, read_bounded, temporary_folder_named
+from screening.files import discard, temporary_folder_named
+from screening.io.connections import (
+    database_errors,
+    described,
+    duckdb_has,
+    duckdb_opened,
+    duckdb_quoted,
+    read_only_engine,
+    read_url,
+    redacted_message,
+)
+from screening.io.queries import NIGHT, Database, read_query
 from screening.io.readers import (
     Batches,
     Source,
@@ -37,18 +44,8 @@ from screening.io.readers import (
 )
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
-# Databases kept in a file; of it only the name is told, as of other files.
-IN_FILES = ("sqlite", "duckdb")
-DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-    "mssql": "mssql+pyodbc",
-    "oracle": "oracle+oracledb",
-}
-# The extra that installs a driver, by the driver's package.
-EXTRAS = {"psycopg": "postgres", "pyodbc": "mssql", "oracledb": "oracle"}
 # Statements that begin a transaction which may change nothing.
 READ_ONLY_TRANSACTIONS = {
     "oracle": "SET TRANSACTION READ ONLY",
@@ -65,10 +62,6 @@ WRITING_WORDS = frozenset(
 QUOTED_SQL = re.compile(
     r"'(?:[^']|'')*'|\"[^\"]*\"|\[[^\]]*\]|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
 )
-# The night in a query. It is bound as a date and never written into the text.
-NIGHT = re.compile(r"(?<![:\w\\]):night\b|'\{date\}'|\{date\}")
-MAX_QUERY_BYTES = 1 << 20
-WAIT_SECONDS = 30
 # Cells and rows in memory at a time while a database is read.
 MAX_BLOCK_CELLS = 1 << 19
 MAX_BLOCK_ROWS = 1 << 14
@@ -80,17 +73,6 @@ SQLITE_READS = (
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 )
-Settings = dict[str, str | bool | int | float | list[str]]
-# A DuckDB file cannot make us fetch extensions.
-DUCKDB_WRITING: Settings = {"autoinstall_known_extensions": "false"}
-# Neither a query nor a view reaches beyond the file: no files of this host, no network,
-# no variables of this program, and a query cannot set this otherwise.
-DUCKDB_READING: Settings = DUCKDB_WRITING | {
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",
-    "lock_configuration": "true",
-}
 # Types with an Arrow type of their own, and types that are kept as text otherwise.
 ARROW_TYPES = {
     bool,
@@ -105,144 +87,7 @@ TEXT_TYPES = {str, uuid.UUID, *ARROW_TYPES} - {datetime.time}
 NO_SINGLE_VALUE = "(no single value)"
 
 
-@dataclass(frozen=True)
-class Database:
-    """A table or query of a database, accepted wherever a cohort is read.
-
-    It is asked once, read-only.
-
-    Parameters
-    ----------
-    url : str
-        Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is never shown.
-    table : str, optional
-        Table or view; SCHEMA.NAME for one in a schema.
-        `{date}` in it is the night.
-    query : str or Path, optional
-        File with a single SELECT, in which `:night` or `{date}` is the night as a date.
-        Either this or `table` is given.
-    night : str, optional
-        YYYY-MM-DD; `score` sets it to the night that it scores.
-
-    Raises
-    ------
-    UsageError
-        Neither table nor query is given, or both are.
-
-    Examples
-    --------
-    >>> from screening import Database
-    >>> Database("postgresql://reader:secret@host/ward", table="admissions")
-    Database(table='admissions', query=None)
-    """
-
-    url: str = field(repr=False)
-    table: str | None = None
-    query: str | Path | None = None
-    night: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if bool(self.table) == bool(self.query):
-            raise UsageError(
-                "a database needs either `table` or `query`",
-                parameters=["table", "query"],
-            )
-
-    @property
-    def name(self) -> str:
-        """Return the name of the table, or of the query's file."""
-        if self.table is None:
-            return Path(self.query or "").name
-        return self.table.replace("{date}", self.night or "{date}")
-
-    def of_night(self, night: str) -> Database:
-        """Return the database as it is asked for a night, if none is set."""
-        return self if self.night else replace(self, night=night)
-
-    def has_nights(self) -> bool:
-        """Return True if the night decides which rows are read.
-
-        Raises
-        ------
-        UsageError
-            The file of the query cannot be read.
-        """
-        if self.query is None:
-            return "{date}" in str(self.table)
-        return NIGHT.search(_read_query(self.query, self.name)) is not None
-
-
-def read_url(text: str) -> sa.URL:
-    """Return the URL of a database.
-
-    Raises
-    ------
-    UsageError
-        It is no such URL. The message does not repeat it: it may hold a password.
-    """
-    try:
-        url = sa.make_url(text)
-    except (sa.exc.ArgumentError, ValueError):
-        raise UsageError(
-            "the database's URL cannot be read; write dialect://user@host/database"
-        ) from None
-    if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
-        raise UsageError(
-            "a database in memory holds nothing; give its file: "
-            f"{url.drivername}:///FILE"
-        )
-    return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
-
-
-def described(url: sa.URL) -> str:
-    """Return dialect, host, port and database, without user, password and settings."""
-    backend = url.get_backend_name()
-    if backend in IN_FILES:
-        return f"{backend}:///{PurePath(url.database or '').name}"
-    # A password with an @ that is not written as %40 runs over into the host.
-    host = (url.host or "").rpartition("@")[2]
-    port = f":{url.port}" if url.port else ""
-    return f"{backend}://{host}{port}/{url.database or ''}"
-
-
-def redacted_url(text: str) -> str:
-    """Return a path as it is, and a database's URL without its secrets."""
-    if "://" not in text:
-        return text
-    try:
-        return described(sa.make_url(text))
-    except (sa.exc.ArgumentError, ValueError):
-        return text.partition("://")[0] + "://"
-
-
-def redacted_message(error: Exception, url: sa.URL) -> str:
-    """Return the first line of a database's error, without secrets of its URL.
-
-    Of errors of values only the kind is told: they may repeat a patient's value.
-    """
-    original = getattr(error, "orig", None) or error
-    kind = type(original).__name__
-    is_of_value = kind.startswith(("Conversion", "OutOfRange", "InvalidInput"))
-    if is_of_value or isinstance(error, sa.exc.DataError):
-        return f"a value of the table cannot be read as the query wants it ({kind})"
-    line = next(iter(str(original).strip().splitlines()), kind)
-    secrets = [url.password, *chain.from_iterable(url.normalized_query.values())]
-    for secret in filter(None, secrets):
-        for form in (str(secret), quote(str(secret)), quote_plus(str(secret))):
-            line = line.replace(form, "***")
-    return line
-
-
-def database_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that databases raise."""
-    try:
-        import duckdb
-    except ImportError:
-        return (sa.exc.SQLAlchemyError,)
-    return (sa.exc.SQLAlchemyError, duckdb.Error)
-
-
-def open_database(database: Database) -> Source:
+def ask_database(database: Database) -> Source:
     """Ask a database once and keep its answer.
 
     Raises
@@ -258,7 +103,7 @@ def open_database(database: Database) -> Source:
         )
     query = None
     if database.query is not None:
-        query = _read_query(database.query, database.name)
+        query = read_query(database.query, database.name)
     ask = _ask_duckdb if url.drivername == "duckdb" else _ask_sql
     try:
         part = ask(url, database, query)
@@ -270,14 +115,6 @@ def open_database(database: Database) -> Source:
     what = "table" if query is None else "the answer to"
     note = f"{database.name}: {what} {database.name} of {described(url)}"
     return Source([part], [note])
-
-
-def _read_query(file: str | Path, name: str) -> str:
-    """Return the text of a file with a query."""
-    try:
-        return read_bounded(file, MAX_QUERY_BYTES, UsageError).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"{name}: a query is kept as UTF-8") from None
 
 
 class KeptAnswer(SourcePart):
@@ -351,7 +188,7 @@ class KeptAnswer(SourcePart):
 
 def _ask_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
     """Ask in a transaction that may change nothing, and is rolled back at its end."""
-    engine = _read_only_engine(url)
+    engine = read_only_engine(url)
     try:
         with engine.connect() as connection:
             if query is None:
@@ -414,50 +251,6 @@ def _keep_result(
         for rows in partitions
     )
     return KeptAnswer(database.name, url, sql, header, blocks)
-
-
-def _read_only_engine(url: sa.URL) -> sa.Engine:
-    """Return an engine; of SQLite one that opens the file for reading only."""
-    backend = url.get_backend_name()
-    if backend == "sqlite":
-        file = quote(str(_existing_file(url).absolute()))
-        return sa.create_engine(
-            f"sqlite:///file:{file}?mode=ro&uri=true",
-            connect_args={"timeout": WAIT_SECONDS},
-        )
-    settings = {"connect_timeout": WAIT_SECONDS} if backend == "postgresql" else {}
-    return engine_of(url, settings)
-
-
-def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
-    """Return an engine with these settings of the driver.
-
-    Raises
-    ------
-    UsageError
-        The driver is not installed, or SQLAlchemy does not know the database.
-    """
-    try:
-        return sa.create_engine(url, connect_args=settings, hide_parameters=True)
-    except ModuleNotFoundError as error:
-        remedy = ""
-        if error.name in EXTRAS:
-            remedy = f' (pip install "screening[{EXTRAS[error.name]}]")'
-        raise UsageError(
-            f"{url.drivername} needs the Python package {error.name}{remedy}"
-        ) from None
-    except sa.exc.NoSuchModuleError:
-        raise UsageError(
-            f"SQLAlchemy knows no database called {url.drivername}"
-        ) from None
-
-
-def _existing_file(url: sa.URL) -> Path:
-    """Return the file of a database; raise UsageError if there is none."""
-    path = Path(str(url.database))
-    if not path.is_file():
-        raise UsageError(f"there is no database file {path}")
-    return path
 
 
 def _make_read_only(connection: sa.Connection, sql: str, name: str) -> str:
@@ -598,50 +391,3 @@ def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswe
         name = next(name for name in ARROW_READERS if name in dir(relation))
         reader = getattr(relation, name)(_rows_of_block(len(relation.columns)))
         return KeptAnswer(database.name, url, query, list(relation.columns), reader)
-
-
-@contextmanager
-def duckdb_opened(
-    url: sa.URL, *, read_only: bool
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the DuckDB file of a URL (extra `duckdb`).
-
-    Raises
-    ------
-    UsageError
-        DuckDB is not installed, or the file cannot be opened.
-    """
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        raise UsageError(
-            'a DuckDB file needs DuckDB: pip install "screening[duckdb]"'
-        ) from None
-    path = _existing_file(url) if read_only else Path(str(url.database))
-    config = DUCKDB_READING if read_only else DUCKDB_WRITING
-    try:
-        connection = duckdb.connect(str(path), read_only=read_only, config=config)
-    except duckdb.Error as error:
-        if "lock" in str(error).lower():
-            why = "another program has it open for writing"
-        else:
-            why = "it is damaged, or no DuckDB file"
-        raise UsageError(f"{path.name} cannot be opened: {why}") from None
-    with connection:
-        yield connection
-
-
-def duckdb_quoted(name: str) -> str:
-    """Return a name as DuckDB's SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def duckdb_has(
-    connection: duckdb.DuckDBPyConnection, name: str, schema: str | None
-) -> bool:
-    """Return True if there is such a table or view, in that schema or in any."""
-    query = (
-        "SELECT count(*) FROM information_schema.tables "
-        "WHERE table_name = ? AND ? IN (table_schema, '')"
-    )
-    return connection.execute(query, [name, schema or ""]).fetchall() != [(0,)]

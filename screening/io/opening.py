@@ -20,9 +20,9 @@ from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of, escape_bytes
 from screening.io.arrow_files import ArrowFile, ParquetFile, partition_of
 from screening.io.csv_files import CsvFile
-from screening.io.database import Database, open_database
 from screening.io.excel import ExcelFile
 from screening.io.frames import Table, open_table
+from screening.io.queries import Database
 from screening.io.readers import Source, TableFile, open_each
 from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
@@ -49,6 +49,14 @@ def source_at(place: Readable) -> Source:
         return cast(Source, optional("images").open_images(Path(place)))
     files, notes = local_files(place)
     return source_over(files, notes)
+
+
+def open_database(database: Database) -> Source:
+    """Return the source of a database's table or query."""
+    # SQLAlchemy is loaded only where a database is read.
+    from screening.io.database import ask_database
+
+    return ask_database(database)
 
 
 def _local_place(place: str | Path) -> str | Path:

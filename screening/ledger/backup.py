@@ -19,7 +19,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, ScreenError, UsageError
-from screening.io.database import engine_of
+from screening.io.connections import engine_of
 from screening.ledger.database import (
     PROJECTED,
     TABLES,

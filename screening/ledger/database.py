@@ -25,7 +25,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
-from screening.io.database import engine_of
+from screening.io.connections import engine_of
 
 # Of these tables, in the settings as `format_version`; a ledger from before the first
 # release has `format` instead.

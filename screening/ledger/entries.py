@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from screening.errors import ModelError
-from screening.identity.table import Patients
+from screening.identity.patients import Patients
 from screening.ledger import trail
 from screening.ledger.database import (
     ARTEFACTS,

@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.data.ids import word_pattern
 from screening.errors import UsageError
 from screening.identity.hashes import keyed_hashes, series_key, short_hash
-from screening.identity.reduced import reduced_forms
+from screening.identity.writing import reduced_form, word_pattern
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
 from screening.ledger.entries import (
@@ -105,10 +104,8 @@ _hash = cache(short_hash)
 @cache
 def _name_by_hashes(patient: str, series: str) -> str:
     """Return the name of a patient in the part `patients` of a series' nights."""
-    names = np.array([patient], dtype=object)
-    key = series_key(series)
-    (whole,) = keyed_hashes(names, key)
-    (reduced,) = keyed_hashes(reduced_forms(names), key)
+    names = np.array([patient, reduced_form(patient)], dtype=object)
+    whole, reduced = keyed_hashes(names, series_key(series))
     return patient_name(int(reduced), int(whole))
 
 

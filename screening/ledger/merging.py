@@ -16,8 +16,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.identity.hashes import keyed_hashes, short_hashes
-from screening.identity.reduced import reduced_form, reduced_forms
-from screening.identity.table import Patients
+from screening.identity.patients import Patients
+from screening.identity.writing import reduced_form
 from screening.ledger import trail
 from screening.ledger.database import TRAIL, Ledger
 from screening.ledger.entries import STAND_IN, Merged, facts_in
@@ -84,6 +84,8 @@ class Merges:
 
         `key`: of the hashes.
         """
+        if not self.by_old:
+            return {}
         old, new = [
             short_hashes(keyed_hashes(np.array(names, dtype=object), key)).tolist()
             for names in (
@@ -103,9 +105,8 @@ class Merges:
             if reduced_form(old) == reduced_form(merge.new):
                 names += [old, merge.new]
         numbers = np.array(names, dtype=object)
-        return Patients.of(
-            keyed_hashes(reduced_forms(numbers), key), keyed_hashes(numbers, key)
-        )
+        forms = np.array([reduced_form(name) for name in names], dtype=object)
+        return Patients.of(keyed_hashes(forms, key), keyed_hashes(numbers, key))
 
     @cached_property
     def _by_patient(self) -> Mapping[str, Sequence[Merge]]:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail
+from screening.ledger.current_verdicts import last_verdicts
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
 from screening.ledger.entries import (
     Approved,
@@ -24,7 +25,6 @@ from screening.ledger.entries import (
 )
 from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
-from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
 from screening.schemas.model import Approval, TrainedOn
 from screening.spelling import did_you_mean, shown_series

@@ -23,9 +23,10 @@ import sqlalchemy as sa
 
 from screening.errors import CohortError, UsageError
 from screening.identity.hashes import series_key
-from screening.identity.table import Patients
+from screening.identity.patients import Patients
 from screening.ledger import model_registry, register, trail
 from screening.ledger.current_runs import current_runs, of_role, reserved
+from screening.ledger.current_verdicts import last_verdicts
 from screening.ledger.database import (
     ARTEFACTS,
     CASES,
@@ -49,7 +50,6 @@ from screening.ledger.entries import (
 from screening.ledger.merging import Merges, merges_of
 from screening.ledger.standing import NIGHTS_UNTIL_STANDING, GivenReasons
 from screening.ledger.trail import Part
-from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import REFERENCE_NIGHTS
 from screening.schemas.base import Reason

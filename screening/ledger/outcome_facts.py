@@ -13,6 +13,7 @@ from typing import Literal
 import pandas as pd
 import sqlalchemy as sa
 
+from screening.clock.conversion import text_of
 from screening.clock.instants import times_of_texts
 from screening.clock.windows import Known
 from screening.clock.zone import Clock
@@ -53,7 +54,7 @@ def _moment_texts(
     A date stays the same if another time zone is stated later.
     """
     instants = moments.map(lambda moment: f"{moment.isoformat()}Z", na_action="ignore")
-    days = moments.map(lambda moment: clock.text(moment)[:10], na_action="ignore")
+    days = moments.map(lambda moment: text_of(moment, clock)[:10], na_action="ignore")
     return instants.astype(object).mask(are_days, days).fillna("")
 
 

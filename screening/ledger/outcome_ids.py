@@ -18,7 +18,7 @@ from scipy.stats import hypergeom
 from screening.errors import CohortError
 from screening.identity.hashes import keyed_hashes, series_key
 from screening.identity.reduced import find_exponents, reduced_forms
-from screening.identity.table import BUT_FOR, colliding
+from screening.identity.writing import BUT_FOR, colliding
 from screening.ledger import trail
 from screening.ledger.database import TRAIL
 from screening.ledger.entries import Outcomes, facts_in, patient_name

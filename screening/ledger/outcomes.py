@@ -7,12 +7,14 @@ outcomes are complete, and the figures of all nights in force by everything know
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
+from screening.clock.conversion import local_times, next_instants_of, text_of
 from screening.clock.instants import ONE_DAY, read_moment, times_of_texts
 from screening.clock.reach import Reach, reach_of_events, reach_of_table
 from screening.clock.windows import HOUR, Known, with_truth
@@ -24,6 +26,7 @@ from screening.data.outcome_table import (
 )
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
+from screening.ledger.current_verdicts import ordered_verdicts
 from screening.ledger.database import REVIEWS, Ledger
 from screening.ledger.entries import (
     Outcomes,
@@ -52,7 +55,6 @@ from screening.ledger.scored_nights import (
     ScoredNights,
     read_scored_nights,
 )
-from screening.ledger.verdicts import ordered_verdicts
 from screening.metrics.outcomes import (
     figures_of_class,
     missed_cases,
@@ -195,7 +197,7 @@ def enter_outcomes(
     figures = outcome_figures(
         truths,
         asked.window,
-        clock.text(until),
+        text_of(until, clock),
         nights.promised,
         verdicts,
         nights.subgroups,
@@ -210,14 +212,14 @@ def enter_outcomes(
         time_zone=clock.name,
         is_zone_of_host=clock.is_of_host,
         hours=nights.hours,
-        complete=clock.text(table_reach.until) or None,
+        complete=text_of(table_reach.until, clock) or None,
         reach=table_reach.reason,
         at_noon=int(known.events["is_day"].sum()),
         twice=table.n_twice,
     )
     facts = Outcomes(
         series=key,
-        night=clock.text(until)[:10],
+        night=text_of(until, clock)[:10],
         figures=figures,
         accepted=accept_delivery,
     )
@@ -263,9 +265,9 @@ def _refuse_later_events(
 
     A date of `as_of` is meant to its end, and so is today.
     """
-    end = clock.local(np.array([until])).astype("datetime64[D]") + ONE_DAY
+    end = local_times(np.array([until]), clock).astype("datetime64[D]") + ONE_DAY
     is_day = as_of is None or times_of_texts([as_of], None, clock).is_day[0]
-    latest = clock.instants_of_days(end)[0] if is_day else until
+    latest = next_instants_of(end, clock)[0] if is_day else until
     lines = table.lines
     rows = lines.loc[lines["time"] > latest, "row"]
     if len(rows):
@@ -273,7 +275,7 @@ def _refuse_later_events(
             fault_of_rows(
                 column,
                 rows.tolist(),
-                f"an event after {clock.text(until)[:10]}, up to when outcomes are "
+                f"an event after {text_of(until, clock)[:10]}, up to when outcomes are "
                 "known; correct the cells, their `date_order`, or `as_of`",
             ),
             parameters=["date_order", "as_of"],
@@ -336,7 +338,9 @@ def _missed_lines(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
     """Return a line an event whose patient was not flagged on the night before."""
     missed = missed_cases(rows)[["night", "patient", "score", "event"]]
     night = missed["night"].dt.strftime("%Y-%m-%d")
-    return missed.assign(night=night, event=missed["event"].map(clock.text))
+    return missed.assign(
+        night=night, event=missed["event"].map(partial(text_of, clock=clock))
+    )
 
 
 def _lines_of_rows(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
@@ -346,13 +350,13 @@ def _lines_of_rows(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "night": rows["night"].dt.strftime("%Y-%m-%d"),
-            "taken_at": rows["at"].map(clock.text),
+            "taken_at": rows["at"].map(partial(text_of, clock=clock)),
             "patient": rows["patient"],
             "stay": rows["id"],
             "score": rows["score"],
             "flagged": rows["flagged"].map({True: "yes", False: "no"}),
             "truth": rows["truth"],
-            "event": event.map(clock.text),
+            "event": event.map(partial(text_of, clock=clock)),
             "reason": rows["reason"],
         }
     )

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
-from screening.identity.table import colliding
+from screening.identity.writing import colliding
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, Relocated, append
 from screening.ledger.location import (

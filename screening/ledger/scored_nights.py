@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import sqlalchemy as sa
 
+from screening.clock.conversion import next_instants_of
 from screening.clock.windows import Window
 from screening.clock.zone import Clock, clock_of
 from screening.data.outcome_table import OutcomeColumns
@@ -120,7 +121,7 @@ class ScoredNights:
         "stay".
         """
         unit = self.rows["id" if by == "stay" else "patient"].astype(str)
-        midnight = clock.instants_of_days(self.rows["night"].to_numpy())
+        midnight = next_instants_of(self.rows["night"].to_numpy(), clock)
         taken_at = pd.to_datetime(self.rows["taken_at"], utc=True, format="ISO8601")
         taken = taken_at.dt.tz_localize(None).to_numpy("datetime64[us]")
         at = np.where(np.isnat(taken), midnight, taken)

@@ -14,12 +14,11 @@ import json
 import os
 import pwd
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import sqlalchemy as sa
 from pydantic import (
     AfterValidator,
@@ -31,14 +30,15 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from screening.clock.zone import MICROSECONDS, Clock, clock_of, host_clock
+from screening.clock.zone import Clock, clock_of, host_clock
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
-from screening.identity.table import BUT_FOR, colliding
+from screening.identity.writing import BUT_FOR, colliding
+from screening.ledger.current_verdicts import ordered_verdicts
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part
-from screening.schemas.run import HAS_IT, LedgerFacts, Word
+from screening.schemas.run import LedgerFacts, Word
 from screening.store.serialization import read_run
 
 MAX_BYTES = 16 << 20
@@ -57,14 +57,17 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
         raise ValueError(f"it lies before the year {_FIRST_YEAR}")
     # A clock may be a little fast.
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    # The last hours of year 9999 have no UTC either.
+    if time.year > soon.year:
+        raise ValueError("it is still to come")
     if time.tzinfo is None:
         clock = (info.context or {}).get("clock") or host_clock()
-        (utc,) = clock.instants(np.array([time], MICROSECONDS)).utc
-        if np.isnat(utc):
+        instant = clock.instant(time)
+        if instant is None:
             raise ValueError(
                 "it does not exist: summer time begins in this hour; write its zone"
             )
-        time = utc.item().replace(tzinfo=datetime.UTC)
+        time = instant
     if time > soon:
         raise ValueError("it is still to come")
     return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
@@ -278,81 +281,6 @@ def _as_compared(name: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return folded.replace(".", "").strip()
-
-
-LATEST = ("given", "entry")
-
-
-def _last(
-    rows: sa.FromClause, group_by: Sequence[str], order_by: Sequence[str]
-) -> sa.Subquery:
-    """Return of each group of rows the last one in an order."""
-    columns = [rows.c[name] for name in group_by]
-    latest = [rows.c[name].desc() for name in order_by]
-    turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
-    numbered = sa.select(rows, turn.label("turn")).subquery()
-    columns_of_rows = [numbered.c[column.name] for column in rows.c]
-    return sa.select(*columns_of_rows).where(numbered.c.turn == 1).subquery()
-
-
-def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Return the current verdict on each case of a run, restricted by conditions.
-
-    Its column `run` is the last entry of the run: of two tables of a night the one
-    recorded later counts.
-    """
-    chosen = sa.select(REVIEWS).where(*which).subquery()
-    of_reviewers = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
-    side = sa.case(
-        (of_reviewers.c.verdict.in_(HAS_IT), 1),
-        (of_reviewers.c.verdict == "ruled out", -1),
-        else_=0,
-    )
-    case = [of_reviewers.c.key, of_reviewers.c.case_id]
-    highest = sa.func.max(side).over(partition_by=case)
-    lowest = sa.func.min(side).over(partition_by=case)
-    with_contrast = sa.select(
-        of_reviewers, (highest - lowest).label("contrast")
-    ).subquery()
-    last = _last(with_contrast, ("key", "case_id"), LATEST)
-    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == last.c.key)
-    verdict = sa.case((last.c.contrast == 2, "disputed"), else_=last.c.verdict)
-    return sa.select(
-        last.c.key,
-        last.c.case_id,
-        last.c.series,
-        last.c.night,
-        last.c.flagged,
-        verdict.label("verdict"),
-        run.scalar_subquery().label("run"),
-    ).subquery()
-
-
-def ordered_verdicts(
-    connection: sa.Connection, *which: sa.ColumnElement[bool]
-) -> Sequence[sa.Row[Any]]:
-    """Return the current verdicts in order of their nights and runs."""
-    verdicts = current_verdicts(*which)
-    in_order = (verdicts.c.night, verdicts.c.run, verdicts.c.case_id)
-    return connection.execute(sa.select(verdicts).order_by(*in_order)).all()
-
-
-def _as_it_is(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    return column
-
-
-def last_verdicts(
-    *which: sa.ColumnElement[bool],
-    patient_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]] = _as_it_is,
-) -> sa.Subquery:
-    """Return the current verdict on the last night of each `patient`.
-
-    `patient_of`: gives the patient of a case; by default the case itself.
-    """
-    current = current_verdicts(*which)
-    patient = patient_of(current.c.case_id).label("patient")
-    of_patients = sa.select(current, patient).subquery()
-    return _last(of_patients, ("patient",), ("night", "run"))
 
 
 def review(

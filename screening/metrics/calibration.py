@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from sklearn.linear_model import LogisticRegression
 
+from screening.metrics.chances import chances_at
 from screening.metrics.intervals import (
     codes_of,
     design_effect,
@@ -275,7 +276,7 @@ def calibration_elsewhere(
         return written
     codes = group_codes(groups)
     weight = np.ones(len(scores))
-    as_written = written.platt.chances(scores)[0]
+    as_written = chances_at(scores, written.platt)[0]
     p = _bound(as_written)
     share, low, high = share_range(positive, codes)
     if prevalence is not None:
@@ -542,7 +543,7 @@ def probability_intervals(
     if calibration is None or calibration.platt is None:
         undefined = np.full(len(scores), np.nan)
         return undefined, undefined, undefined
-    return calibration.platt.chances(scores)
+    return chances_at(scores, calibration.platt)
 
 
 def decision_curve(
@@ -592,7 +593,7 @@ def _cross_fit(
     for number in np.unique(fold):
         test = fold == number
         curve = fit(scores[~test], positive[~test], weight[~test])
-        p[test] = curve.chances(scores[test])[0]
+        p[test] = chances_at(scores[test], curve)[0]
     return _bound(p)
 
 

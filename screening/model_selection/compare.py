@@ -19,8 +19,8 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import ReadOptions, labelled_cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
-from screening.io.database import Database
 from screening.io.opening import Readable
+from screening.io.queries import Database
 from screening.metrics.intervals import percentiles
 from screening.metrics.paired import (
     DRAWS,

@@ -23,6 +23,7 @@ from screening.metrics.calibration import (
     calibration_elsewhere,
     refit_calibration,
 )
+from screening.metrics.chances import chances_at
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import (
     auroc_difference,
@@ -322,7 +323,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
     if subgroups is not None:
         chance = None
         if calibration.earned and calibration.platt is not None:
-            chance = calibration.platt.chances(scores)[0]
+            chance = chances_at(scores, calibration.platt)[0]
         rows = JudgedRows(
             scores,
             held.watched[:, m],

@@ -11,7 +11,7 @@ import pandas as pd
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.identity.reduced import reduced_forms
-from screening.identity.table import BUT_FOR, colliding
+from screening.identity.writing import BUT_FOR, colliding
 from screening.ledger.merging import Merges
 from screening.schemas.model import IdShape, TrainingFacts
 from screening.spelling import first_of

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.stats import hypergeom
+import scipy
 
 Counts = Sequence[float] | np.ndarray
 
@@ -37,7 +37,7 @@ def more_often(
         return 1.0
     x, m = _in_units(events, rows)
     k, n = _in_units(past_events, past_rows)
-    return float(hypergeom.sf(x - 1, m + n, x + k, m))
+    return float(scipy.stats.hypergeom.sf(x - 1, m + n, x + k, m))
 
 
 def other_shares(counts: Counts, past: Counts) -> float:
@@ -65,7 +65,7 @@ def outside(events: float, rows: float, past_rows: float) -> float:
     if not x:
         return 1.0
     _, n = _in_units(0, past_rows)
-    all_inside = hypergeom.pmf(x, m + n, x, m)
+    all_inside = scipy.stats.hypergeom.pmf(x, m + n, x, m)
     return float(min(1.0, (x + 1) * all_inside))
 
 
@@ -85,7 +85,7 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
     # stays one.
     rows_of_category = [_whole_rows(n) for n in (*unseen, *past) if n]
     sizes, times = np.unique(rows_of_category, return_counts=True)
-    inside = np.minimum(hypergeom.logpmf(sizes, n_rows, sizes, m), 0.0)
+    inside = np.minimum(scipy.stats.hypergeom.logpmf(sizes, n_rows, sizes, m), 0.0)
     with np.errstate(divide="ignore"):
         rest = np.log1p(-np.exp(inside))
     tilted = np.logaddexp(rest, inside + np.outer(TILTS, sizes))

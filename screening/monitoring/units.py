@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+import scipy
 from scipy.special import voigt_profile
-from scipy.stats import binom, cauchy
 
 from screening.schemas.model import NumberProfile
 
@@ -423,7 +423,7 @@ class Density:
         near = WINDOW * self.width
         below = np.interp(x - near, self.ends, self.share, left=0.0)
         above = np.interp(x + near, self.ends, self.share, left=0.0)
-        stray = cauchy.pdf(x, self.middle, STRAY_WIDTH * self.width)
+        stray = scipy.stats.cauchy.pdf(x, self.middle, STRAY_WIDTH * self.width)
         smooth = (above - below) / (2 * near)
         return np.log((1 - STRAY_SHARE) * smooth + STRAY_SHARE * stray)
 
@@ -517,7 +517,7 @@ class _Night:
         n_converted = int(share * self.n_units)
         if n_converted < MIN_CONVERTED_ROWS or share < MIN_CONVERTED_SHARE:
             return None
-        p = binom.sf(n_converted - 1, int(self.n_units), 1 / ROW_RATIO)
+        p = scipy.stats.binom.sf(n_converted - 1, int(self.n_units), 1 / ROW_RATIO)
         if p > chance:
             return None
         return UnitShift(self.conversion, ROW_RATIO, ROW_RATIO, share)

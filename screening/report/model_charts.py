@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.special import expit
 
 from screening.report import format as fmt
 from screening.report.charts import Axes
@@ -372,8 +373,8 @@ def _chance_at_threshold(
         return None
     if point.sensitivity.value is None:
         return None
-    chances, _, _ = calibration.platt.chances(np.array([point.threshold]))
-    return float(chances[0])
+    threshold = calibration.platt.within_range(np.array([point.threshold]))
+    return float(expit(calibration.platt.log_odds(threshold))[0])
 
 
 def _useful_thresholds(curve: DecisionCurve) -> list[float]:

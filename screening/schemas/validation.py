@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
-from scipy.special import expit
 
 from screening.schemas.base import (
     ColumnarDocument,
@@ -186,29 +185,16 @@ class Platt(Document):
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:
         """Return the log odds of the chance of each score, shape (n_rows,)."""
-        return self.intercept + self.slope * self._apart(scores)
+        return self.intercept + self.slope * self.distances(scores)
 
-    def _apart(self, scores: np.ndarray) -> np.ndarray:
+    def distances(self, scores: np.ndarray) -> np.ndarray:
+        """Return how far each score lies above the centre, shape (n_rows,)."""
         apart = np.asarray(scores, dtype=float) - self.centre
         return np.clip(apart, -LARGEST, LARGEST)
 
     def within_range(self, scores: np.ndarray) -> np.ndarray:
         """Return scores limited to the range of the held-out ones, shape (n_rows,)."""
         return scores if self.range is None else np.clip(scores, *self.range)
-
-    def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the chance of each score, and the ends of its 95 % interval.
-
-        Each has shape (n_rows,), 0 to 1. The interval is logit +- 1.96 standard errors
-        of the fitted curve at the score; it does not describe how patients differ.
-        """
-        limited = self.within_range(scores)
-        logit = self.log_odds(limited)
-        apart = self._apart(limited)
-        of_intercept, both, of_slope = self.covariance
-        variance = of_intercept + 2 * both * apart + of_slope * apart**2
-        error = 1.96 * np.sqrt(np.maximum(variance, 0.0))
-        return expit(logit), expit(logit - error), expit(logit + error)
 
 
 class Bin(Document):

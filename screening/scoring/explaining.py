@@ -18,8 +18,8 @@ from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.columns import absent
-from screening.io.database import Database
 from screening.io.opening import Readable
+from screening.io.queries import Database
 from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import Case, Contribution

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from screening.data.ids import word_pattern
+from screening.identity.writing import word_pattern
 
 # Styles of a page name nobody; an id such as 100% may stand there.
 _STYLES = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)

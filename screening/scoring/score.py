@@ -19,8 +19,8 @@ from screening.errors import ModelError, UsageError
 from screening.files import digest_beside, digest_of
 from screening.identity.hashes import series_key as hashes_of_series
 from screening.identity.table import IdReader
-from screening.io.database import Database
 from screening.io.opening import Readable
+from screening.io.queries import Database
 from screening.io.readers import Source
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, run_id_of

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.clock.conversion import local_times, text_of
 from screening.clock.night import hour_of_night
 from screening.clock.zone import Clock
 from screening.data.stream import CohortStream
@@ -125,7 +126,7 @@ class Summary:
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
         clock = self.scorer.reader.clock
-        times = clock.local(np.array(part.days, "datetime64[us]"))
+        times = local_times(np.array(part.days, "datetime64[us]"), clock)
         days = [str(day) for day in times.astype("datetime64[D]")]
         night_hour = hour_of_night(
             self.scorer.night,
@@ -200,7 +201,7 @@ class Summary:
                 started=started,
                 seconds=0.0,
                 table_written=_minute(stream.source.written_at, clock),
-                taken_at=clock.text(night_hour.at),
+                taken_at=text_of(night_hour.at, clock),
                 taken_from=night_hour.taken_from,
                 time_zone=clock.name,
                 is_zone_of_host=clock.is_of_host,

@@ -22,8 +22,8 @@ from joblib import Parallel, delayed
 
 from screening.cluster import open_cluster
 from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
-from screening.io.database import Database
 from screening.io.opening import digests, exists
+from screening.io.queries import Database
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy

@@ -26,7 +26,7 @@ from screening.clock.names import check_hour, check_zone
 from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError
 from screening.files import read_toml
-from screening.io.database import Database
+from screening.io.queries import Database
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers

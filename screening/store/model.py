@@ -26,7 +26,8 @@ from screening.data.stream import BATCH_ROWS, CohortStream, id_reader, open_coho
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.identity.hashes import HASH_KEY
-from screening.identity.table import IdReader, Patients
+from screening.identity.patients import Patients
+from screening.identity.table import IdReader
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns, frame_of
 from screening.metrics.calibration import likeliest, p_values, probability_intervals

@@ -8,7 +8,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.io.database import (
+from screening.io.connections import (
     database_errors,
     described,
     duckdb_has,

@@ -1,0 +1,85 @@
+"""Queries for the verdicts that count: of each case, and of each patient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from screening.ledger.database import REVIEWS, RUNS
+from screening.schemas.run import HAS_IT
+
+LATEST = ("given", "entry")
+
+
+def _last(
+    rows: sa.FromClause, group_by: Sequence[str], order_by: Sequence[str]
+) -> sa.Subquery:
+    """Return of each group of rows the last one in an order."""
+    columns = [rows.c[name] for name in group_by]
+    latest = [rows.c[name].desc() for name in order_by]
+    turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
+    numbered = sa.select(rows, turn.label("turn")).subquery()
+    columns_of_rows = [numbered.c[column.name] for column in rows.c]
+    return sa.select(*columns_of_rows).where(numbered.c.turn == 1).subquery()
+
+
+def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
+    """Return the current verdict on each case of a run, restricted by conditions.
+
+    Its column `run` is the last entry of the run: of two tables of a night the one
+    recorded later counts.
+    """
+    chosen = sa.select(REVIEWS).where(*which).subquery()
+    of_reviewers = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
+    side = sa.case(
+        (of_reviewers.c.verdict.in_(HAS_IT), 1),
+        (of_reviewers.c.verdict == "ruled out", -1),
+        else_=0,
+    )
+    case = [of_reviewers.c.key, of_reviewers.c.case_id]
+    highest = sa.func.max(side).over(partition_by=case)
+    lowest = sa.func.min(side).over(partition_by=case)
+    with_contrast = sa.select(
+        of_reviewers, (highest - lowest).label("contrast")
+    ).subquery()
+    last = _last(with_contrast, ("key", "case_id"), LATEST)
+    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == last.c.key)
+    verdict = sa.case((last.c.contrast == 2, "disputed"), else_=last.c.verdict)
+    return sa.select(
+        last.c.key,
+        last.c.case_id,
+        last.c.series,
+        last.c.night,
+        last.c.flagged,
+        verdict.label("verdict"),
+        run.scalar_subquery().label("run"),
+    ).subquery()
+
+
+def ordered_verdicts(
+    connection: sa.Connection, *which: sa.ColumnElement[bool]
+) -> Sequence[sa.Row[Any]]:
+    """Return the current verdicts in order of their nights and runs."""
+    verdicts = current_verdicts(*which)
+    in_order = (verdicts.c.night, verdicts.c.run, verdicts.c.case_id)
+    return connection.execute(sa.select(verdicts).order_by(*in_order)).all()
+
+
+def _as_it_is(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return column
+
+
+def last_verdicts(
+    *which: sa.ColumnElement[bool],
+    patient_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]] = _as_it_is,
+) -> sa.Subquery:
+    """Return the current verdict on the last night of each `patient`.
+
+    `patient_of`: gives the patient of a case; by default the case itself.
+    """
+    current = current_verdicts(*which)
+    patient = patient_of(current.c.case_id).label("patient")
+    of_patients = sa.select(current, patient).subquery()
+    return _last(of_patients, ("patient",), ("night", "run"))
