@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import stat
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -18,10 +20,12 @@ from pathlib import Path
 from threading import Thread
 from typing import IO, Any
 
-from screening.errors import ScreenError, UsageError, of_system
+from screening.errors import Locked, ScreenError, UsageError, of_system
 
 # What tomllib says of a table or a key that is given twice.
 TWICE = re.compile("Cannot (declare|overwrite a value)")
+# Seconds between two attempts to lock a folder.
+_LOCK_INTERVAL = 0.02
 
 
 def is_utf8(text: str) -> bool:
@@ -210,6 +214,51 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
         " end of the file belongs to its last table: put it under the table it is of,"
         " or keep one of them"
     )
+
+
+@contextmanager
+def sole_use(folder: Path, seconds: float) -> Iterator[None]:
+    """Keep other processes that ask for it out of a folder inside a ``with`` block.
+
+    Nothing is left in the folder, and the end of a process gives it free.
+
+    Parameters
+    ----------
+    folder : Path
+    seconds : float
+        How long another process is waited for.
+
+    Raises
+    ------
+    Locked
+        Another process has had the folder for so long.
+    UsageError
+        The folder cannot be opened, or its file system has no locks.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise of_system(error, folder) from error
+    try:
+        _lock(handle, folder, time.monotonic() + seconds)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path, until: float) -> None:
+    """Lock an open folder; Locked if that did not succeed until a time."""
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise Locked(f"another process is reading {folder}") from None
+            time.sleep(_LOCK_INTERVAL)
+        except OSError as error:
+            raise of_system(error, folder) from error
+        else:
+            return
 
 
 def read_secret(path: Path, most: int) -> bytes:

@@ -36,7 +36,8 @@
     place.setAttribute("aria-label", "Verdict on " + id);
   }
   function note(details) {
-    if (details.querySelector(".said")) return;
+    var made = details.querySelector(".said");
+    if (made) return made;
     var input = document.createElement("input");
     input.className = "said";
     input.maxLength = 2000;
@@ -46,6 +47,7 @@
       "Note on " + details.parentNode.querySelector(".id bdi").textContent,
     );
     details.append(input);
+    return input;
   }
   var seen = new IntersectionObserver(
     function (entries) {
@@ -77,29 +79,27 @@
     true,
   );
 
+  function verdictOn(line) {
+    var ticked = line.querySelector(".t input:checked"),
+      said = line.querySelector(".said");
+    var one = { id: named(line), verdict: ticked ? ticked.value : "" };
+    if (line.dataset.given) one.given = line.dataset.given;
+    if (said && said.value.trim()) one.note = said.value.trim();
+    return one;
+  }
   function verdicts() {
-    return lines
-      .map(function (line) {
-        var ticked = line.querySelector(".t input:checked"),
-          said = line.querySelector(".said");
-        var one = { id: named(line), verdict: ticked ? ticked.value : "" };
-        if (line.dataset.given) one.given = line.dataset.given;
-        if (said && said.value.trim()) one.note = said.value.trim();
-        return one;
-      })
-      .filter(function (one) {
-        return one.verdict !== "";
-      });
+    return lines.map(verdictOn).filter(function (one) {
+      return one.verdict !== "";
+    });
   }
 
   // What is ticked lives in this page alone, so leaving it unsaved is worth a question.
   var unsaved = false,
     told = box.querySelector("[role=status]");
-  document.addEventListener("change", function (event) {
-    if (!event.target.closest(".t, .said")) return;
+  function changed(line) {
     // Of two words of one reviewer the one given later stands, whichever file is read
     // first.
-    event.target.closest(".c").dataset.given = new Date().toISOString();
+    line.dataset.given = new Date().toISOString();
     var given = verdicts().length;
     unsaved = given > 0;
     box.hidden = false;
@@ -108,6 +108,9 @@
       given +
       (given === 1 ? " verdict" : " verdicts") +
       " not saved yet (Ctrl+S saves).";
+  }
+  document.addEventListener("change", function (event) {
+    if (event.target.closest(".t, .said")) changed(event.target.closest(".c"));
   });
   window.addEventListener("beforeunload", function (event) {
     if (unsaved) event.preventDefault();
@@ -152,19 +155,40 @@
     );
     link.download = list.dataset.file;
     link.click();
-    unsaved = false;
-    told.textContent =
+    saved(
       given.length +
-      (given.length === 1 ? " verdict" : " verdicts") +
-      " saved as " +
-      list.dataset.file +
-      "; screen review reads it.";
+        (given.length === 1 ? " verdict" : " verdicts") +
+        " saved as " +
+        list.dataset.file +
+        "; screen review reads it.",
+    );
   }
-  box.querySelector("button").addEventListener("click", save);
+  function saved(words) {
+    unsaved = false;
+    told.textContent = words;
+  }
+  // Where a service takes verdicts (screen serve), its script gives *Save* another
+  // target.
+  var review = {
+    box: box,
+    changed: changed,
+    choices: choices,
+    lines: lines,
+    note: note,
+    run: list.dataset.run,
+    save: save,
+    saved: saved,
+    told: told,
+    verdictOn: verdictOn,
+  };
+  document.dispatchEvent(new CustomEvent("review", { detail: review }));
+  box.querySelector("button").addEventListener("click", function () {
+    review.save();
+  });
   document.addEventListener("keydown", function (event) {
     if ((event.ctrlKey || event.metaKey) && event.key === "s" && !event.altKey) {
       event.preventDefault();
-      save();
+      review.save();
     }
   });
 })();

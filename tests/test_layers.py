@@ -17,6 +17,7 @@ ROOMS = (
     "",
     "screen",
     "plots",
+    "serve",
     "site",
     "imaging",
     "scoring",

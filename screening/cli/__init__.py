@@ -30,6 +30,7 @@ from screening.cli.score import (
     run_command,
     score_command,
 )
+from screening.cli.serve import serve_command
 from screening.cli.train import (
     approve_command,
     compare_command,
@@ -67,6 +68,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export_command,
     "report": report_command,
     "review": review_command,
+    "serve": serve_command,
     "outcomes": outcomes_command,
     "history": history_command,
     "validate": validate_command,
@@ -103,6 +105,7 @@ EXAMPLES: dict[str, str] = {
     "export": "screen export runs/2026-03-01 --to fhir --out flagged.json",
     "report": "screen report runs/2026-03-01",
     "review": "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
+    "serve": "screen serve NIGHT.toml",
     "outcomes": (
         "screen outcomes events.csv --time infected_at --within 72h --series ward-7"
         " --ledger screening.db"

@@ -10,111 +10,34 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os
 import pwd
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-)
-from pydantic.dataclasses import dataclass
+from pydantic import ValidationError
 
-from screening.clock.zone import Clock, clock_of, host_clock
+from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError, VerdictError
-from screening.files import read_bounded, read_secret
+from screening.files import read_secret
 from screening.identity.writing import BUT_FOR, colliding
 from screening.ledger.current_verdicts import ordered_verdicts
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part
-from screening.schemas.run import LedgerFacts, Word
+from screening.ledger.verdict_file import (
+    READER,
+    Verdict,
+    as_compared,
+    read_verdict_file,
+)
+from screening.schemas.run import LedgerFacts
 from screening.store.serialization import read_run
 
-MAX_BYTES = 16 << 20
 MAX_TOKEN_BYTES = 4096
-_FIRST_YEAR = 2000
-
-
-def _in_utc(text: str, info: ValidationInfo) -> str:
-    """Return a time in UTC, so that texts sort as times do.
-
-    A time without a zone is one of the `clock` of the context, else of this host's.
-    """
-    time = datetime.datetime.fromisoformat(text)
-    # No page of this program is so old, and the first hours of year 1 have no UTC.
-    if time.year < _FIRST_YEAR:
-        raise ValueError(f"it lies before the year {_FIRST_YEAR}")
-    # A clock may be a little fast.
-    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    # The last hours of year 9999 have no UTC either.
-    if time.year > soon.year:
-        raise ValueError("it is still to come")
-    if time.tzinfo is None:
-        clock = (info.context or {}).get("clock") or host_clock()
-        instant = clock.instant(time)
-        if instant is None:
-            raise ValueError(
-                "it does not exist: summer time begins in this hour; write its zone"
-            )
-        time = instant
-    if time > soon:
-        raise ValueError("it is still to come")
-    return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-
-
-# No ledger can hold a null, and nobody types one.
-NO_NULL = r"^[^\x00]*$"
-Site = Annotated[str, Field(max_length=100, pattern=NO_NULL)]
-Initials = Annotated[str, Field(max_length=20, pattern=NO_NULL)]
-
-
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", validate_by_name=True))
-class Verdict:
-    """One reviewer's verdict on one case, as an element of a file has it.
-
-    Parameters
-    ----------
-    case_id : str
-        Id of the row, or of the group if rows come in groups.
-    verdict : str
-    site, initials : str
-        The reviewer.
-    note : str
-    given : str, optional
-        When, as ISO 8601 in UTC; None if that was not noted. A time without a zone is
-        read in that of the night.
-    """
-
-    case_id: Annotated[str, Field(alias="id")]
-    verdict: Word
-    site: Site = ""
-    initials: Initials = ""
-    note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
-    given: Annotated[str, AfterValidator(_in_utc)] | None = None
-
-
-@dataclass(frozen=True, config=ConfigDict(extra="ignore"))
-class VerdictFile:
-    """The file that a page saves: verdicts, and the reviewer of those without one."""
-
-    format: Literal[1]
-    verdicts: list[Verdict]
-    site: Site = ""
-    initials: Initials = ""
-
-
-READER = TypeAdapter(VerdictFile)
 
 
 def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
@@ -249,8 +172,7 @@ class _NewVerdict(NamedTuple):
         """Return True if an earlier verdict has the same words."""
         contents = attrgetter("verdict", "note")
         is_by_same = all(
-            _as_compared(getattr(row, name))
-            == _as_compared(getattr(self.verdict, name))
+            as_compared(getattr(row, name)) == as_compared(getattr(self.verdict, name))
             for name in ("site", "initials")
         )
         return is_by_same and bool(contents(row) == contents(self.verdict))
@@ -270,17 +192,8 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     if token:
         return ("token", token)
     if initials:
-        return ("initials", _as_compared(site), _as_compared(initials))
+        return ("initials", as_compared(site), as_compared(initials))
     return ("login", login)
-
-
-def _as_compared(name: str) -> str:
-    """Return a name without case, dots, and blanks at its ends.
-
-    One person who writes "A.B." today and "ab" tomorrow is one reviewer.
-    """
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return folded.replace(".", "").strip()
 
 
 def review(
@@ -451,36 +364,6 @@ def _checked(
     if faults:
         raise VerdictError(faults, parameters=["token"])
     return verdicts
-
-
-def read_verdict_file(path: Path) -> dict[str, Any]:
-    """Return a file of verdicts; raise VerdictError if it is something else."""
-    try:
-        content = json.loads(
-            read_bounded(path, MAX_BYTES, UsageError), object_pairs_hook=_each_once
-        )
-    except (ValueError, RecursionError):
-        raise VerdictError(
-            f"{path.name} is no JSON; save the verdicts from the page again"
-        ) from None
-    verdicts = content.get("verdicts") if isinstance(content, dict) else None
-    if not isinstance(verdicts, list):
-        raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
-    return content
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of a file; VerdictError if a key stands twice in it.
-
-    Only the last of the two would count, without a word.
-    """
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise VerdictError(
-            "a key stands twice in one object of the file; save the verdicts from the "
-            "page again"
-        )
-    return content
 
 
 def _faults_of_times(verdicts: Sequence[Verdict], page: _Page) -> Iterator[str]:

@@ -8,22 +8,26 @@ import re
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from screening.errors import (
+    Locked,
     ModelError,
     ScreenError,
     UsageError,
     VerdictError,
     of_system,
 )
+from screening.files import sole_use
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.model_registry import retired
-from screening.ledger.verdicts import read_verdict_file, review
+from screening.ledger.verdict_file import read_verdict_file
+from screening.ledger.verdicts import review
 from screening.ledger.verifying import refuse_older
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
@@ -35,6 +39,8 @@ DONE = "done"
 REFUSED = "refused"
 # A file that is no JSON may still be on its way for so many seconds.
 SETTLE_SECONDS = 60
+# A letterbox has the folder for as long as it writes one file.
+LETTERBOX_SECONDS = 30
 # Names of files that pages save; others may be called after a patient.
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
 _LOST = (
@@ -101,7 +107,7 @@ def read_inbox(
     try:
         found = sorted(folder.glob("*.json"))
         for name in (DONE, REFUSED):
-            (folder / name).mkdir(mode=0o700, exist_ok=True)
+            _make_beside(folder, name)
     except OSError as error:
         raise of_system(error, folder) from error
     if found:
@@ -127,24 +133,58 @@ def _read_each(
     for number, file in enumerate(files, start=1):
         name = file.name if _SAVED.fullmatch(file.name) else f"file {number}"
         try:
-            if _is_on_its_way(file):
-                continue
-            line = _read_one(network, ledger, file, name, token)
-        except FileNotFoundError:
-            continue  # whoever sent it has taken it away
-        except _Waits as error:
+            with _while_nobody_saves(network, file.parent):
+                line = _read_and_move(network, ledger, file, name, token)
+        except Locked as error:
             line = VerdictsRead(file=name, refused=str(error), waits=True)
-        except ScreenError as error:
-            # Without its path: a file may be called after a patient.
-            reason = str(error).replace("\n", "; ").replace(str(file), "it")
-            line = VerdictsRead(file=name, refused=reason)
-        try:
-            if not line.waits:
-                _put_away(file, line)
-        except OSError as error:
-            reason = f"it cannot be moved: {error.strerror}"
-            line = VerdictsRead(file=name, refused=reason)
-        yield line
+        if line is not None:
+            yield line
+
+
+def _while_nobody_saves(network: Network, folder: Path) -> AbstractContextManager[None]:
+    """Return what keeps a letterbox (`screen serve`) from changing a file meanwhile.
+
+    A word that was withdrawn has then not been read, and one that was read cannot be
+    withdrawn.
+    """
+    if network.serve is None:
+        return nullcontext()
+    return sole_use(folder, LETTERBOX_SECONDS)
+
+
+def _read_and_move(
+    network: Network, ledger: Ledger, file: Path, name: str, token: Path | None
+) -> VerdictsRead | None:
+    """Read a file and move it; return what became of it, None if it is not there."""
+    try:
+        if _is_on_its_way(file):
+            return None
+        line = _read_one(network, ledger, file, name, token)
+    except FileNotFoundError:
+        return None  # whoever sent it has taken it away
+    except _Waits as error:
+        line = VerdictsRead(file=name, refused=str(error), waits=True)
+    except ScreenError as error:
+        # Without its path: a file may be called after a patient.
+        reason = str(error).replace("\n", "; ").replace(str(file), "it")
+        line = VerdictsRead(file=name, refused=reason)
+    try:
+        if not line.waits:
+            _put_away(file, line)
+    except OSError as error:
+        reason = f"it cannot be moved: {error.strerror}"
+        line = VerdictsRead(file=name, refused=reason)
+    return line
+
+
+def _make_beside(folder: Path, name: str) -> None:
+    """Make a folder in the folder of verdicts, for those who may read that."""
+    made = folder / name
+    if made.is_dir():
+        return
+    made.mkdir(mode=0o700)
+    readers = stat.S_IMODE(folder.stat().st_mode) & (stat.S_IRGRP | stat.S_IXGRP)
+    made.chmod(stat.S_IMODE(made.stat().st_mode) | readers)
 
 
 def _is_on_its_way(file: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    IPvAnyAddress,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -36,6 +38,9 @@ MAX_BYTES = 16 << 20
 # Of the faults of a file; the others are counted.
 MAX_FAULTS_SHOWN = 20
 PLACEHOLDERS = ("date", "series")
+EVERY = "*"
+"""In the table of readers: every series."""
+MAX_READER = 100
 
 
 def _pattern(text: str) -> str:
@@ -104,6 +109,29 @@ Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)
 Count = Annotated[int, Field(ge=1)]
 Days = Annotated[int, Field(ge=0, le=366)]
 Hour = Annotated[str, Field(min_length=1), AfterValidator(check_hour)]
+
+
+def _address(text: str) -> str:
+    """Check the address of a service."""
+    kind, colon, rest = text.rpartition(":")
+    is_path = text.startswith("unix:/")
+    if not is_path and not (colon and kind and rest.isdecimal()):
+        raise ValueError("write unix:/path/of/socket, or an address and its port")
+    return text
+
+
+def reader_name(text: str) -> str:
+    """Return a reader's name in the form in which names are compared.
+
+    ValueError if it is empty, too long, or has characters that are not seen.
+    """
+    name = unicodedata.normalize("NFC", text).strip()
+    unseen = [char for char in name if unicodedata.category(char)[0] in "CZ"]
+    if not 0 < len(name) <= MAX_READER or set(unseen) - {" "}:
+        raise ValueError(
+            f"a reader is named by up to {MAX_READER} characters that can be seen"
+        )
+    return name
 
 
 class _Table(BaseModel):
@@ -238,10 +266,47 @@ class SeriesPlan(_Table):
     hour: Hour | None = None
 
 
+class Letterbox(_Table):
+    """How `screen serve` shows pages and takes verdicts: the table `[serve]`.
+
+    Parameters
+    ----------
+    address : str
+        Where it listens: `unix:` and a path, or a host's address and a port. A socket
+        that systemd hands over comes before it.
+    login : str, optional
+        Header in which the hospital's login names the reader.
+    proxies : list of address
+        Who may send that header over TCP.
+    secret : Path, optional
+        Private file with what these also send, in the header `X-Screening-Secret`.
+    readers : dict
+        By name, the series that a reader may see; `"*"` is all of them.
+    keys : dict
+        Without a login: by series, the private file with its secret.
+    certificate, certificate_key : Path, optional
+        For TLS.
+    """
+
+    address: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8750"
+    login: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,60}$")] | None = None
+    proxies: list[IPvAnyAddress] = []
+    secret: Place | None = None
+    readers: dict[Annotated[str, AfterValidator(reader_name)], Words] = {}
+    keys: dict[Annotated[str, AfterValidator(_name)], Place] = {}
+    certificate: Place | None = None
+    certificate_key: Place | None = None
+
+    def may_see(self, reader: str, series: str) -> bool:
+        """Return True if the table of readers shows a series to a reader."""
+        return not {series, EVERY}.isdisjoint(self.readers.get(reader, ()))
+
+
 class NightFile(_Table):
     """The whole file."""
 
     site: Site = Field({}, validate_default=True)
+    serve: Letterbox | None = None
     series: dict[Annotated[str, AfterValidator(_name)], SeriesPlan] = {}
 
 
@@ -253,6 +318,7 @@ class Network:
     series: Mapping[str, SeriesPlan]
     file: Path
     ledger: str
+    serve: Letterbox | None = None
 
     @property
     def folder(self) -> Path:
@@ -360,7 +426,9 @@ class Network:
         return self.site.runs / filled(pattern, name, night)
 
 
-def read_network(path: Path, ledger: str | None = None) -> Network:
+def read_network(
+    path: Path, ledger: str | None = None, needs_ledger: bool = True
+) -> Network:
     """Read `NIGHT.toml`.
 
     Parameters
@@ -368,6 +436,8 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     path : Path
     ledger : str, optional
         The ledger if the file names none.
+    needs_ledger : bool
+        False for what never opens it: a file that names none is then no fault.
 
     Raises
     ------
@@ -385,9 +455,9 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
         place = file.site.ledger or ledger or ""
         if "://" not in place:
             place = str(folder / Path(os.path.expandvars(place)).expanduser())
-        network = Network(file.site, file.series, path.resolve(), place)
+        network = Network(file.site, file.series, path.resolve(), place, file.serve)
         faults.extend(_conflicts(network))
-        if not (file.site.ledger or ledger):
+        if needs_ledger and not (file.site.ledger or ledger):
             faults.append(
                 "site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER"
             )
@@ -415,7 +485,8 @@ def _keys_of(tables: Sequence[str]) -> Iterable[str]:
     """Return the keys of a table of the file."""
     if not tables:
         return NightFile.model_fields
-    return Site.model_fields if list(tables) == ["site"] else SeriesPlan.model_fields
+    kinds: dict[str, type[_Table]] = {"site": Site, "serve": Letterbox}
+    return kinds.get(tables[0], SeriesPlan).model_fields
 
 
 def _conflicts(network: Network) -> Iterator[str]:
@@ -439,6 +510,18 @@ def _conflicts(network: Network) -> Iterator[str]:
                 " in it"
             )
         yield from _conflicts_of_series(network, name)
+    yield from _unknown_series(network)
+
+
+def _unknown_series(network: Network) -> Iterator[str]:
+    """Yield the series that the table `[serve]` names and the site does not have."""
+    if network.serve is None:
+        return
+    named = {name for names in network.serve.readers.values() for name in names}
+    named.update(network.serve.keys)
+    for name in sorted(named - {EVERY, *network.series}):
+        hint = did_you_mean(name, network.series)
+        yield f"serve: there is no series '{name}'{hint}"
 
 
 def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:

@@ -1,0 +1,41 @@
+"""The command that shows published pages and takes verdicts: `screen serve`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from screening.cli.console import printable
+from screening.errors import UsageError
+
+# What a request asked for, by whom, and what it got.
+AuditLine = dict[str, str | int]
+
+
+def serve_command(
+    site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site.")],
+) -> None:
+    """Show the published pages to readers, and put their verdicts into the inbox.
+
+    One line of JSON on stdout says who asked for what, and the result. The ledger is
+    never opened.
+    """
+    from screening.site.site import read_network
+
+    network = read_network(site, needs_ledger=False)
+    try:
+        from screening.serve.server import serve
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"screen serve needs {missing.name}; install it:"
+            ' pip install "screening[serve]"'
+        ) from None
+    serve(network, _print_line)
+
+
+def _print_line(line: AuditLine) -> None:
+    """Print a line of the audit; nothing of it can end the line."""
+    typer.echo(printable(json.dumps(line)))

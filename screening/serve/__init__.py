@@ -1,0 +1,1 @@
+"""A letterbox: published pages for readers, and their verdicts into the inbox."""

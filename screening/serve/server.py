@@ -1,0 +1,166 @@
+"""The sockets of the service, and the patience that it has with a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from screening.errors import UsageError, of_system
+from screening.serve.app import Audit, Service
+from screening.site.site import Letterbox, Network
+
+# Seconds from the beginning of a connection to its end: each has one request.
+MAX_SECONDS = 30
+MAX_CONNECTIONS = 400
+# Of one address that is none of the proxies.
+MAX_OF_ADDRESS = 40
+MAX_HEADERS = 16 << 10
+BACKLOG = 256
+# The first file that systemd hands over.
+_FIRST_FILE = 3
+
+
+def serve(network: Network, audit: Audit) -> None:
+    """Answer requests until the process is stopped.
+
+    Parameters
+    ----------
+    network : Network
+    audit : callable
+        Receives a line of each request.
+
+    Raises
+    ------
+    UsageError
+        If the site's table `[serve]` is missing or makes no safe service.
+    """
+    if network.serve is None:
+        raise UsageError(f"{network.file.name} has no table [serve]; see docs/serve.md")
+    with _handed_over() or bound(network.serve.address) as listener:
+        server_at(listener, network, audit).run(sockets=[listener])
+
+
+def server_at(
+    listener: socket.socket, network: Network, audit: Audit
+) -> uvicorn.Server:
+    """Return the server of a site for a socket; UsageError as for `serve`."""
+    table = network.serve
+    if table is None or network.site.publish is None or network.site.verdicts is None:
+        raise UsageError("screen serve needs `publish` and `verdicts` under [site]")
+    _refuse_open(listener, table)
+    over_unix = listener.family == socket.AF_UNIX
+    config = uvicorn.Config(
+        Service(network, over_unix, table.certificate is not None, audit),
+        http=_protocol(frozenset(map(str, table.proxies))),
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=MAX_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADERS,
+        ssl_certfile=table.certificate,
+        ssl_keyfile=table.certificate_key,
+    )
+    return uvicorn.Server(config)
+
+
+def _handed_over() -> socket.socket | None:
+    """Return the socket that systemd has opened for this process, if any."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    return socket.socket(fileno=_FIRST_FILE)
+
+
+def bound(address: str) -> socket.socket:
+    """Return a socket that listens at an address."""
+    try:
+        if address.startswith("unix:"):
+            return _bound_to_path(Path(address.removeprefix("unix:")))
+        host, _, port = address.rpartition(":")
+        place = ipaddress.ip_address(host.strip("[]"))
+        family = socket.AF_INET if place.version == 4 else socket.AF_INET6
+        return socket.create_server(
+            (str(place), int(port)), family=family, backlog=BACKLOG
+        )
+    except OSError as error:
+        raise of_system(error, address) from error
+    except ValueError as error:
+        raise UsageError(f"serve.address {address}: {error}") from None
+
+
+def _bound_to_path(path: Path) -> socket.socket:
+    """Return a socket at a path, which its owner and group may reach."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    # The mode is that of the socket from its beginning.
+    before = os.umask(0o117)
+    try:
+        listener.bind(os.fspath(path))
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
+    """Refuse a socket that lets in whom it should not."""
+    if (table.certificate is None) != (table.certificate_key is None):
+        raise UsageError("serve: give certificate and certificate_key together")
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        if os.stat(name).st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"every user of this host may reach {name}; give its socket the mode"
+                " 0660 and the group of the web server"
+            )
+        return
+    if not ipaddress.ip_address(name[0]).is_loopback and table.certificate is None:
+        raise UsageError(
+            f"serve.address: {name[0]} is reached over the network, so give certificate"
+            " and certificate_key, or listen on 127.0.0.1 or a Unix socket behind a web"
+            " server"
+        )
+
+
+def _protocol(proxies: frozenset[str]) -> type[asyncio.Protocol]:
+    """Return the protocol of a connection that ends in time.
+
+    `proxies`: addresses with any number of connections, up to that of all.
+    """
+
+    class Impatient(H11Protocol):
+        """A connection with one request, which ends after `MAX_SECONDS` in any case."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.ending = self.loop.call_later(MAX_SECONDS, transport.abort)
+            host = _host_of(self)
+            n_same = sum(host == _host_of(other) for other in self.connections)
+            if host and host not in proxies and n_same > MAX_OF_ADDRESS:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.ending.cancel()
+            super().connection_lost(exc)
+
+    return Impatient
+
+
+def _host_of(connection: Any) -> str:
+    """Return the address of the other side; empty over a Unix socket."""
+    return connection.client[0] if connection.client else ""

@@ -1,0 +1,224 @@
+"""Words: verdicts of readers, each reader's in a file of the site's inbox."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import stat
+from collections.abc import Set
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from screening.errors import UsageError, VerdictError
+from screening.files import sole_use
+from screening.ledger.verdict_file import (
+    MAX_BYTES,
+    NO_NULL,
+    READER,
+    parse_json,
+    parse_verdict_file,
+)
+from screening.schemas.run import Word
+from screening.serve.access import Refused
+from screening.serve.pages import read_below
+from screening.site.inbox import DONE, REFUSED
+from screening.site.site import Network
+from screening.store.publishing import write_whole
+
+# Words of one request, and of one reader on one page.
+MAX_WORDS = 5000
+# Seconds for which a night that reads the inbox is waited for.
+PATIENCE = 5.0
+# Where a file of words lies, and what the page says of it; later ones come before.
+_STATES = {DONE: "read by the night", REFUSED: "refused by the night", "": "saved"}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Said:
+    """One word of a request; without a verdict an earlier word is withdrawn."""
+
+    id: Annotated[str, Field(min_length=1, max_length=500, pattern=NO_NULL)]
+    verdict: Word | Literal[""]
+    note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Saying:
+    """The words of a request, and the run of the page on which they were given."""
+
+    run_id: Annotated[str, Field(max_length=64)]
+    words: Annotated[list[Said], Field(min_length=1, max_length=MAX_WORDS)]
+
+
+_SAYING = TypeAdapter(Saying)
+_Word = dict[str, str]
+
+
+def saying_of(body: bytes) -> Saying:
+    """Return the words of a request; Refused if it is anything else."""
+    try:
+        saying = _SAYING.validate_python(parse_json(body))
+    except (ValueError, RecursionError, VerdictError):
+        raise Refused(400, "no words") from None
+    if len({said.id for said in saying.words}) < len(saying.words):
+        raise Refused(400, "a patient twice")
+    return saying
+
+
+class Inbox:
+    """The inbox of a site, into which readers' words are written.
+
+    Parameters
+    ----------
+    network : Network
+
+    Raises
+    ------
+    UsageError
+        If the folder is missing, cannot be written, or cannot be locked.
+    """
+
+    def __init__(self, network: Network):
+        folder = network.site.verdicts
+        if folder is None or not folder.is_dir():
+            raise UsageError("serve: make the folder that `verdicts` of [site] names")
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise UsageError(f"serve: cannot write in {folder}")
+        with sole_use(folder, PATIENCE):
+            self.folder = folder
+        self.site = network.site.title[:100]
+
+    def words(self, series: str, night: str, run_id: str) -> list[_Word]:
+        """Return the last word of every reader on every patient of a page.
+
+        Returns
+        -------
+        list of dict
+            With `id`, `verdict`, `note`, `by`, `given` and `state`.
+        """
+        last: dict[tuple[str, str], _Word] = {}
+        for place, state in _STATES.items():
+            for name in self._names(place, _prefix(series, night)):
+                for word in _words_in(self._read(place, name), run_id):
+                    key = word["by"], word["id"]
+                    if key not in last or last[key]["given"] <= word["given"]:
+                        last[key] = word | {"state": state}
+        return sorted(last.values(), key=lambda word: (word["id"], word["given"]))
+
+    def save(self, series: str, night: str, reader: str, saying: Saying) -> str:
+        """Write the words of a reader; return in words what was done.
+
+        They are one file, which is replaced in one step: it has all words of the
+        request, or none.
+
+        Raises
+        ------
+        Refused
+            If a word that is to be withdrawn has been read, or the file cannot be
+            replaced.
+        Locked
+            While a night reads the inbox.
+        """
+        of_reader = json.dumps([saying.run_id, reader]).encode()
+        digest = sha256(of_reader).hexdigest()[:12]
+        name = f"{_prefix(series, night)}{digest}.json"
+        with sole_use(self.folder, PATIENCE):
+            earlier = self._read("", name)
+            kept = {word["id"]: word for word in _words_in(earlier, saying.run_id)}
+            if not kept and os.path.lexists(self.folder / name):
+                raise Refused(409, "damaged file")
+            n_withdrawn = _merge(kept, saying, self._read_ids(name, saying.run_id))
+            words = list(kept.values())
+            self._write(self.folder / name, words, saying.run_id, reader)
+        n_saved = sum(said.verdict != "" for said in saying.words)
+        counts = {"saved": n_saved, "withdrawn": n_withdrawn}
+        return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "0 saved"
+
+    def _read_ids(self, name: str, run_id: str) -> set[str]:
+        """Return whose words of a file's reader the night has read."""
+        stem = name.removesuffix(".json")
+        files = [self._read(DONE, each) for each in self._names(DONE, stem)]
+        return {word["id"] for text in files for word in _words_in(text, run_id)}
+
+    def _write(self, path: Path, words: list[_Word], run_id: str, reader: str) -> None:
+        """Replace a file of words as the page would save it, or remove it if empty."""
+        if len(words) > MAX_WORDS:
+            raise Refused(413, "too many words")
+        if not words:
+            path.unlink(missing_ok=True)
+            return
+        keys = ("id", "verdict", "given", "note")
+        verdicts = [{key: word[key] for key in keys if word[key]} for word in words]
+        content = {"format": 1, "run_id": run_id, "site": self.site}
+        content |= {"initials": reader, "verdicts": verdicts}
+        READER.validate_python(content)
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        # Whoever may read the inbox, as the account of the night does.
+        folder = self.folder.stat()
+        mode = 0o600 | folder.st_mode & stat.S_IRGRP
+        write_whole(path, text.encode(), mode, folder.st_gid)
+
+    def _names(self, place: str, prefix: str) -> list[str]:
+        """Return the files of words whose names begin so, sorted."""
+        try:
+            names = os.listdir(self.folder / place)
+        except OSError:
+            return []
+        return sorted(n for n in names if n.startswith(prefix) and n.endswith(".json"))
+
+    def _read(self, place: str, name: str) -> bytes | None:
+        parts = filter(None, (place, name))
+        return read_below(self.folder, *parts, most=MAX_BYTES)
+
+
+def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
+    """Put the words of a request among those of a file; return how many left it.
+
+    `read`: whose words the night has read.
+    """
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    n_before = len(kept)
+    for said in saying.words:
+        if said.verdict == "":
+            if said.id in read and said.id not in kept:
+                raise Refused(409, "read by the night")
+            kept.pop(said.id, None)
+    n_withdrawn = n_before - len(kept)
+    for said in saying.words:
+        word = {"id": said.id, "verdict": said.verdict, "note": said.note}
+        # A request that is sent again changes nothing.
+        if said.verdict and not word.items() <= kept.get(said.id, {}).items():
+            kept[said.id] = word | {"given": now}
+    return n_withdrawn
+
+
+def _prefix(series: str, night: str) -> str:
+    return f"verdicts-{series}-{night}-"
+
+
+def _words_in(text: bytes | None, run_id: str) -> list[_Word]:
+    """Return the words of a file on a run; none if it is damaged or of another."""
+    if text is None:
+        return []
+    try:
+        content = parse_verdict_file(text, "it")
+        file = READER.validate_python(content)
+    except (VerdictError, ValidationError):
+        return []
+    if content.get("run_id") != run_id:
+        return []
+    return [
+        {
+            "id": verdict.case_id,
+            "verdict": verdict.verdict,
+            "note": verdict.note,
+            "given": verdict.given or "",
+            "by": verdict.initials or file.initials,
+        }
+        for verdict in file.verdicts
+    ]

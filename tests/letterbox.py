@@ -1,0 +1,179 @@
+"""A site with published pages and a letterbox, served in a thread, and who asks it."""
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from report_fixture import nosocomial_run
+
+from screening.report import render_run
+from screening.report.worklist import form
+from screening.schemas.run import RunDocument
+from screening.serve import server as serving
+from screening.site.site import read_network
+
+NIGHT = "2025-03-11"
+WARDS = ("ward-a", "ward-b")
+LOGIN = "X-Remote-User"
+BY_LOGIN = f"""
+[serve]
+login = "{LOGIN}"
+
+[serve.readers]
+"anna.weber" = ["ward-a"]
+"b.klein" = ["ward-a", "ward-b"]
+"chief" = ["*"]
+"""
+SITE = """
+[site]
+title = "County hospital"
+runs = "runs"
+publish = "pages"
+verdicts = "inbox"
+"""
+SERIES = """
+[series.{name}]
+model = "m"
+cohort = "in/{name}/{{date}}.csv"
+"""
+RUN = nosocomial_run()
+RUN_ID = RUN["run_id"]
+IDS = [case["id"] for case in RUN["cases"]]
+PAGE = render_run(RUN).encode()
+# What the page's own script sends besides.
+BY_SCRIPT = {
+    "X-Letterbox": "1",
+    "Content-Type": "application/json",
+    "Sec-Fetch-Site": "same-origin",
+}
+
+
+def lay_site(
+    folder: Path, serve: str = BY_LOGIN, wards: tuple[str, ...] = WARDS, **more: str
+) -> Path:
+    """Write a site with a page of one night in each ward; return its NIGHT.toml."""
+    for ward in wards:
+        pages = folder / "pages" / ward
+        pages.mkdir(parents=True)
+        (pages / f"{NIGHT}.html").write_bytes(PAGE)
+        (pages / "latest.html").write_bytes(PAGE)
+    (folder / "pages" / "latest.html").write_text("<p>overview</p>")
+    (folder / "inbox").mkdir()
+    series = "".join(SERIES.format(name=ward) for ward in wards)
+    file = folder / "NIGHT.toml"
+    file.write_text(SITE + serve + series)
+    return file
+
+
+def words_of(ids: list[str], verdict: str = "confirmed", **more: str) -> bytes:
+    """Return the body with which the page's script sends the same word on patients."""
+    words = [{"id": name, "verdict": verdict, **more} for name in ids]
+    return json.dumps({"run_id": RUN_ID, "words": words}).encode()
+
+
+@dataclass
+class Answer:
+    """What a request got."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Served:
+    """A letterbox that answers; `audit` has its lines."""
+
+    folder: Path
+    address: Any
+    audit: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def inbox(self) -> Path:
+        return self.folder / "inbox"
+
+    def connected(self, source: str | None = None) -> socket.socket:
+        """Return a connection, over TCP from an address of this host."""
+        if isinstance(self.address, str):
+            connection = socket.socket(socket.AF_UNIX)
+        else:
+            connection = socket.socket()
+            connection.bind((source or "127.0.0.1", 0))
+        connection.settimeout(20)
+        connection.connect(self.address)
+        return connection
+
+    def raw(self, request: bytes, source: str | None = None) -> bytes:
+        """Send bytes; return all that comes back."""
+        with self.connected(source) as connection:
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    def ask(
+        self,
+        path: str,
+        reader: str | None = "anna.weber",
+        method: str = "GET",
+        body: bytes | None = None,
+        source: str | None = None,
+        **headers: str,
+    ) -> Answer:
+        """Send a request as the web server in front does, with the login's header."""
+        asking = http.client.HTTPConnection("letterbox")
+        asking.sock = self.connected(source)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if reader is not None:
+            sent[LOGIN] = reader.encode().decode("latin-1")
+        asking.request(method, path, body, sent)
+        came = asking.getresponse()
+        answer = Answer(came.status, dict(came.getheaders()), came.read())
+        asking.close()
+        return answer
+
+    def words(self, reader: str = "anna.weber", ward: str = "ward-a") -> list[Any]:
+        """Return the words that a reader sees on the page of a ward."""
+        headers = {"X-Letterbox": "1"}
+        return self.ask(f"/{ward}/{NIGHT}.json", reader, **headers).json["words"]
+
+    def save(
+        self, body: bytes, reader: str = "anna.weber", ward: str = "ward-a", **more: str
+    ) -> Answer:
+        """Send words as the page's script does."""
+        headers = BY_SCRIPT | {
+            key.replace("_", "-"): value for key, value in more.items()
+        }
+        return self.ask(f"/{ward}/{NIGHT}.json", reader, "POST", body, **headers)
+
+
+@contextmanager
+def served(file: Path, address: str | None = None) -> Iterator[Served]:
+    """Serve a site in a thread, by default on a Unix socket."""
+    network = read_network(file, needs_ledger=False)
+    listener = serving.bound(address or f"unix:{file.parent / 's'}")
+    answering = Served(file.parent, listener.getsockname())
+    server = serving.server_at(listener, network, answering.audit.append)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield answering
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listener.close()
+
+
+def fields_of_page() -> dict[str, object]:
+    """Return what the review form of the page is made of."""
+    fields = form(RunDocument.from_dict(RUN))
+    assert fields is not None
+    return fields
