@@ -75,13 +75,13 @@ python:
 	@echo $(PYTHON)
 
 # What an installation consists of: versions with hashes. requirements-test.lock is for tests, requirements-demo.lock for
-# `make demo`, requirements.lock for hospitals (scoring, PostgreSQL, Excel, signatures). `make lock` upgrades all three.
+# `make demo`, requirements.lock for hospitals (scoring, PostgreSQL, `screen serve`, Excel, signatures). `make lock` upgrades all three.
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 lock: $(SUPPLY)/installed
 	$(SUPPLY)/bin/uv pip compile $(LOCK) --upgrade --extra test --output-file requirements-test.lock pyproject.toml
 	echo setuptools | $(SUPPLY)/bin/uv pip compile $(LOCK) --constraint requirements-test.lock \
 		--output-file requirements-demo.lock pyproject.toml -
-	$(SUPPLY)/bin/uv pip compile $(LOCK) --extra postgres --extra signing --extra xlsx --constraint requirements-test.lock \
+	$(SUPPLY)/bin/uv pip compile $(LOCK) --extra postgres --extra serve --extra signing --extra xlsx --constraint requirements-test.lock \
 		--output-file requirements.lock pyproject.toml
 
 # The bill of materials of a hospital's installation, as CycloneDX.

@@ -1,20 +1,19 @@
 // Where screen serve shows a page, *Save* sends words instead of making a download.
 document.addEventListener("review", ({ detail: review }) => {
-  const { reader } = document.querySelector("script[data-reader]").dataset;
+  const { reader, key } = document.querySelector("script[data-reader]").dataset;
   const address = location.pathname.replace(/html$/, "json");
-  const key = [address, review.run, reader].join(" ");
   const lineOf = new Map(review.lines.map((line) => [review.verdictOn(line).id, line]));
   const touched = () => review.lines.filter((line) => line.dataset.given);
   const clock = (time) => new Date(time).toTimeString().slice(0, 5);
   const say = (words) => ((review.box.hidden = false), (review.told.textContent = words));
-  const failed = ({ message }) => touched().length && say(`Not saved, kept here: ${message}.`);
+  const state = () => (touched().length ? "not saved, kept here" : "not up to date");
+  const failed = ({ message }) => say(`${clock(Date.now())}: ${state()}: ${message}.`);
   // What is not saved outlives this tab, by the places of lines and never by ids.
   function keep() {
     const unnamed = (line, place) => ({ ...review.verdictOn(line), id: undefined, place });
     const kept = review.lines.map(unnamed).filter((word) => word.given);
     localStorage.setItem(key, JSON.stringify(kept));
     if (kept.length) say(`${kept.length} not saved yet (Ctrl+S saves).`);
-    else localStorage.removeItem(key);
   }
   function tick(line, { verdict, note }) {
     const details = line.querySelector("details");
@@ -31,8 +30,9 @@ document.addEventListener("review", ({ detail: review }) => {
   }
   async function ask(more) {
     const headers = { "X-Letterbox": "1", "Content-Type": "application/json" };
-    const answer = await fetch(address, { headers, ...more }), told = await answer.json();
-    if (!answer.ok) throw new Error(told.error);
+    const answer = await fetch(address, { headers, ...more }).catch(() => new Response());
+    const told = await answer.json().catch(() => ({ error: "the service does not answer" }));
+    if (told.error) throw new Error(told.error);
     document.querySelectorAll(".word").forEach((old) => old.remove());
     told.words.filter((word) => lineOf.has(word.id)).forEach(show);
     return told;
@@ -41,8 +41,8 @@ document.addEventListener("review", ({ detail: review }) => {
     const sent = touched().map((line) => ({ ...review.verdictOn(line), line }));
     if (!sent.length) return say("Nothing to save yet: no verdict has been given.");
     const words = sent.map(({ id, verdict, note }) => ({ id, verdict, note }));
-    const body = JSON.stringify({ run_id: review.run, words });
-    const told = await ask({ method: "POST", body });
+    const saying = JSON.stringify({ run_id: review.run, words });
+    const told = await ask({ method: "POST", body: saying });
     const isSettled = ({ line, given }) => line.dataset.given === given;
     sent.filter(isSettled).forEach(({ line }) => delete line.dataset.given);
     if (!touched().length) review.saved("");

@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ from typing import Any
 from report_fixture import nosocomial_run
 
 from screening.report import render_run
-from screening.report.worklist import form
-from screening.schemas.run import RunDocument
 from screening.serve import server as serving
 from screening.site.site import read_network
 
@@ -64,7 +62,7 @@ def lay_site(
         (pages / f"{NIGHT}.html").write_bytes(PAGE)
         (pages / "latest.html").write_bytes(PAGE)
     (folder / "pages" / "latest.html").write_text("<p>overview</p>")
-    (folder / "inbox").mkdir()
+    (folder / "inbox").mkdir(mode=0o700)
     series = "".join(SERIES.format(name=ward) for ward in wards)
     file = folder / "NIGHT.toml"
     file.write_text(SITE + serve + series)
@@ -134,11 +132,10 @@ class Served:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if reader is not None:
             sent[LOGIN] = reader.encode().decode("latin-1")
-        asking.request(method, path, body, sent)
-        came = asking.getresponse()
-        answer = Answer(came.status, dict(came.getheaders()), came.read())
-        asking.close()
-        return answer
+        with closing(asking):
+            asking.request(method, path, body, sent)
+            came = asking.getresponse()
+            return Answer(came.status, dict(came.getheaders()), came.read())
 
     def words(self, reader: str = "anna.weber", ward: str = "ward-a") -> list[Any]:
         """Return the words that a reader sees on the page of a ward."""
@@ -159,21 +156,13 @@ class Served:
 def served(file: Path, address: str | None = None) -> Iterator[Served]:
     """Serve a site in a thread, by default on a Unix socket."""
     network = read_network(file, needs_ledger=False)
-    listener = serving.bound(address or f"unix:{file.parent / 's'}")
-    answering = Served(file.parent, listener.getsockname())
-    server = serving.server_at(listener, network, answering.audit.append)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield answering
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        listener.close()
-
-
-def fields_of_page() -> dict[str, object]:
-    """Return what the review form of the page is made of."""
-    fields = form(RunDocument.from_dict(RUN))
-    assert fields is not None
-    return fields
+    with serving.bound(address or f"unix:{file.parent / 's'}") as listener:
+        answering = Served(file.parent, listener.getsockname())
+        server = serving.server_at(listener, network, answering.audit.append)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield answering
+        finally:
+            server.should_exit = True
+            thread.join(30)

@@ -275,11 +275,14 @@ def test_table_of_merged_numbers_is_read(tmp_path):
         "# /etc/systemd/system/screening.timer",
         "# /etc/systemd/system/screening-watch.service",
         "# /etc/systemd/system/screening-watch.timer",
+        "# /etc/systemd/system/screening-serve.socket",
+        "# /etc/systemd/system/screening-serve.service",
     ],
 )
 def test_other_units_verified(tmp_path, heading):
     """systemd knows every key of the timer and of the unit that reports a failure."""
-    for name in ("# /etc/systemd/system/screening.service", heading):
+    units = ("screening.service", "screening-serve.service", "screening-serve.socket")
+    for name in (*(f"# /etc/systemd/system/{unit}" for unit in units), heading):
         text = block(name)
         # What a unit starts need not be installed where it is verified.
         text = text.replace("/opt/screening/bin/screening", "/bin/true")

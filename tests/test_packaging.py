@@ -212,7 +212,7 @@ def test_the_locked_installation_holds_no_tool_of_developers():
     """Tests and documents need much that no hospital's host should carry."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
-    needed = required("", "postgres", "signing", "xlsx")
+    needed = required("", "postgres", "serve", "signing", "xlsx")
     assert needed <= installed
     of_developers = required("test", "docs", "plots") - needed
     assert installed & of_developers == set()

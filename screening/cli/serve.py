@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from screening.cli.console import printable
+from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
 
 # What a request asked for, by whom, and what it got.
@@ -33,6 +34,7 @@ def serve_command(
             f"screen serve needs {missing.name}; install it:"
             ' pip install "screening[serve]"'
         ) from None
+    stop_waiting()
     serve(network, _print_line)
 
 

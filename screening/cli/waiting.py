@@ -31,6 +31,7 @@ WORK = {
     "export": "Writing the export",
     "report": "Drawing the report",
     "review": "Entering the verdicts",
+    "serve": "Showing the published pages",
     "outcomes": "Joining the outcomes with the nights",
     "history": "Reading the nights of the ledger",
     "validate": "Scoring and judging the cohort",

@@ -8,26 +8,25 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from screening.errors import Locked
+from screening.errors import ScreenError, UsageError
 from screening.report.drawing import draw
-from screening.serve.access import Access, Headers, Reader, Refused
-from screening.serve.pages import Page, Shelf, policy_of
+from screening.serve.access import Access, Reader, Refused, header
+from screening.serve.pages import Shelf, ids_of, policy_of
 from screening.serve.words import Inbox, Saying, saying_of
-from screening.site.site import Network
+from screening.site.site import Network, read_network
 
 LATEST = "latest"
 # Series and night of an address; all others are refused.
 _ADDRESS = re.compile(
-    r"/(?:(?P<series>[^/]{1,40})/)?"
-    r"(?:(?P<night>latest|\d{4}-\d{2}-\d{2})\.(?P<kind>html|json))?"
+    r"/(?:(?:(?P<series>[^/]{1,40})/)?"
+    r"(?P<night>latest|20\d\d-[01]\d-[0-3]\d)\.(?P<kind>html|json))?"
 )
 MAX_BODY = 1 << 20
 # Requests of one reader, or of one address without a reader, in a minute.
@@ -38,29 +37,27 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
     # Each connection has one request, so that none can be hidden behind another.
     "connection": "close",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "x-robots-tag": "noindex",
 }
-NOTHING = "default-src 'none'; frame-ancestors 'none'"
 STRICT_TRANSPORT = "max-age=31536000"
+ASK_KEY = 'Basic realm="screening", charset="UTF-8"'
 # What a page says of a request that was refused; anything else is in the audit alone.
 WORDS = {
     404: "there is no such page, or it is not for you",
     409: "the page was replaced, or the night has read this word; open it again",
     429: "too many requests; wait a minute",
-    503: "the night is reading verdicts; wait a minute",
+    503: "the service cannot do this now; wait a minute",
 }
 
 Audit = Callable[[dict[str, str | int]], None]
 
 
 @dataclass
-class _Asked:
+class Asked:
     """What a request is, as far as it is known: the line of its audit.
 
     `ward` and `night` are those of the site, never a text of the request.
@@ -74,24 +71,6 @@ class _Asked:
     reason: str = ""
 
 
-@dataclass
-class _Rates:
-    """Counts of this minute."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    minute: int = 0
-
-    def refuse_above(self, most: int, key: str) -> None:
-        """Count a request under a key; Refused if there were too many."""
-        minute = int(time.monotonic()) // MINUTE
-        if minute != self.minute:
-            self.minute = minute
-            self.counts.clear()
-        self.counts[key] += 1
-        if self.counts[key] > most:
-            raise Refused(429, "rate")
-
-
 class Service:
     """What readers may ask for.
 
@@ -102,18 +81,39 @@ class Service:
         How the service is reached.
     audit : callable
         Receives the line of each request.
+
+    Raises
+    ------
+    UsageError
+        If the site makes no safe service.
     """
 
     def __init__(self, network: Network, over_unix: bool, over_tls: bool, audit: Audit):
-        self.network = network
-        self.access = Access(network, over_unix)
-        self.shelf = Shelf(network)
-        self.inbox = Inbox(network)
+        self.over_unix = over_unix
         self.audit = audit
-        self.rates = _Rates()
+        self.counts: Counter[object] = Counter()
         self.headers = dict(SECURITY_HEADERS)
         if over_tls:
             self.headers["strict-transport-security"] = STRICT_TRANSPORT
+        self.changed_at = network.file.stat().st_mtime_ns
+        self._use(network)
+
+    def _use(self, network: Network) -> None:
+        """Serve what a file of the site says."""
+        publish, verdicts = network.site.publish, network.site.verdicts
+        if publish is None or verdicts is None:
+            raise UsageError("screen serve needs `publish` and `verdicts` under [site]")
+        self.access = Access(network, self.over_unix)
+        self.shelf = Shelf(publish)
+        self.inbox = Inbox(verdicts, network.site.title)
+        self.network = network
+
+    def _follow_file(self) -> None:
+        """Read the site's file again if it has changed: who may see what is in it."""
+        changed_at = self.network.file.stat().st_mtime_ns
+        if changed_at != self.changed_at:
+            self._use(read_network(self.network.file, needs_ledger=False))
+            self.changed_at = changed_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request: the interface ASGI."""
@@ -123,72 +123,76 @@ class Service:
 
     async def _respond(self, request: Request) -> Response:
         """Return the response to a request, with its headers; write its audit."""
-        asked = _Asked(request.client.host if request.client else "")
+        asked = Asked(request.client.host if request.client else "")
         try:
             response = await self._answer(request, asked)
         except Refused as error:
             asked.reason = error.reason
-            asked.reader = asked.reader or error.reader
-            response = self._refusal(error.status)
-        except (Locked, ClientDisconnect) as error:
-            asked.reason = type(error).__name__
-            response = self._refusal(503)
+            response = _refusal(error.status)
+        except (ScreenError, OSError, ClientDisconnect) as error:
+            asked.reason = str(error) or "the reader has gone"
+            response = _refusal(503)
         except Exception as error:
-            asked.reason = _place_of(error)
-            response = self._refusal(500)
+            # Not its message, which might hold a patient's value.
+            place = traceback.format_tb(error.__traceback__)[-1].strip()
+            asked.reason = f"{type(error).__name__}: {place}"
+            response = _refusal(500)
         for name, value in self.headers.items():
             response.headers.setdefault(name, value)
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        self.audit({"time": now, **asdict(asked), "result": response.status_code})
+        self.note(asked, response.status_code)
         return response
 
-    async def _answer(self, request: Request, asked: _Asked) -> Response:
+    def note(self, asked: Asked, status: int) -> None:
+        """Write the audit of a request."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self.audit({"time": now, **asdict(asked), "result": status})
+
+    def _count(self, most: int, key: str) -> None:
+        """Count a request of this minute under a key; Refused if there are too many."""
+        minute = int(time.monotonic()) // MINUTE
+        if not self.counts[minute]:
+            self.counts = Counter({minute: 1})
+        self.counts[key] += 1
+        if self.counts[key] > most:
+            raise Refused(429, "rate")
+
+    async def _answer(self, request: Request, asked: Asked) -> Response:
         """Return what a request asks for; Refused without the right to it."""
-        headers = _headers_of(request)
+        self._follow_file()
         try:
-            reader = self.access.reader_of(headers, asked.address)
+            reader = self.access.reader_of(request, asked.address)
         except Refused:
-            self.rates.refuse_above(MAX_REQUESTS, f"address {asked.address}")
+            self._count(MAX_REQUESTS, f"address {asked.address}")
             raise
         asked.reader = reader.name
-        self.rates.refuse_above(MAX_REQUESTS, f"reader {reader.name}")
+        self._count(MAX_REQUESTS, f"reader {reader.name}")
+        if not reader.series:
+            raise Refused(403, "reader of no ward")
         place = _ADDRESS.fullmatch(request.scope["path"])
         if place is None or request.scope["query_string"]:
             raise Refused(404, "no such address")
         series, night, kind = place.group("series", "night", "kind")
-        is_words = kind == "json" and series is not None
         asked.what = _what(series, kind, request.method)
-        if request.method not in (("GET", "POST") if is_words else ("GET", "HEAD")):
+        if request.method != ("POST" if asked.what == "save" else "GET"):
             raise Refused(405, "method")
         if series is not None:
-            self._set_ward(asked, reader, series)
-        asked.night = _night_in(night)
-        if not is_words:
-            return await run_in_threadpool(self._shown, reader, asked, kind)
-        # Neither a form nor the script of another site can send this header.
-        if headers.get("x-letterbox") != ["1"]:
-            raise Refused(403, "no header of the page's script")
-        saying = None
-        if request.method == "POST":
-            saying = await self._saying(request, headers, reader.name)
-        return await run_in_threadpool(self._words, asked, saying)
+            asked.ward = series if series in self.network.series else ""
+            if series not in reader.series:
+                raise Refused(404, "ward of others" if asked.ward else "no such ward")
+        asked.night = night or ""
+        if asked.what in ("words", "save"):
+            return await self._exchange(request, asked)
+        return await run_in_threadpool(self._shown, reader, asked)
 
-    def _set_ward(self, asked: _Asked, reader: Reader, series: str) -> None:
-        """Note the series of a request; Refused if the reader may not see it."""
-        if series in self.network.series:
-            asked.ward = series
-        if asked.ward not in reader.series:
-            raise Refused(404, "ward of others" if asked.ward else "no such ward")
-
-    def _shown(self, reader: Reader, asked: _Asked, kind: str | None) -> Response:
+    def _shown(self, reader: Reader, asked: Asked) -> Response:
         """Return a page, or the way to the latest one."""
-        if not asked.ward and kind is None:
+        if asked.what == "start":
             return self._start(reader)
-        if not asked.ward:
-            if kind != "html" or not reader.sees_all:
+        if asked.what == "overview":
+            if len(reader.series) < len(self.network.series):
                 raise Refused(404, "overview of others")
-            return _sent(self.shelf.overview(asked.night or LATEST))
-        if asked.night:
+            return _sent(self.shelf.overview(asked.night))
+        if asked.night != LATEST:
             return _sent(self.shelf.page(asked.ward, asked.night, reader.name))
         night = self.shelf.latest(asked.ward)
         if night is None:
@@ -201,90 +205,76 @@ class Service:
         blocks = {
             "banner": {"title": self.network.site.title, "kind": "Pages", "date": ""},
             "wards": [(name, night) for name, night in wards if night],
-            "sees_all": reader.sees_all,
+            "sees_all": len(reader.series) == len(self.network.series),
             "reader": reader.name,
         }
         content = draw("serve.html.j2", blocks, footer="published pages").encode()
-        return _sent(Page(content, policy_of(content)))
+        return _sent(content)
 
-    async def _saying(self, request: Request, headers: Headers, reader: str) -> Saying:
-        """Return the words that the page's own script has sent."""
-        self.rates.refuse_above(MAX_SAVES, f"save {reader}")
-        if headers.get("sec-fetch-site") != ["same-origin"]:
-            raise Refused(403, "sent by another site")
-        if headers.get("content-type") != ["application/json"]:
-            raise Refused(400, "content type")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY:
-                raise Refused(413, "body")
-        return saying_of(bytes(body))
+    async def _exchange(self, request: Request, asked: Asked) -> Response:
+        """Return the words on a page, after those that are sent are written."""
+        # Neither a form nor the script of another site can send this header.
+        if header(request, "x-letterbox") != "1":
+            raise Refused(403, "no header of the page's script")
+        saying = None
+        if asked.what == "save":
+            # Read before anything is refused: else a web server in front, which is
+            # still sending it, would miss why.
+            body = await _body_of(request)
+            self._count(MAX_SAVES, f"save {asked.reader}")
+            if header(request, "sec-fetch-site") != "same-origin":
+                raise Refused(403, "sent by another site")
+            if header(request, "content-type") != "application/json":
+                raise Refused(400, "content type")
+            saying = saying_of(body)
+        return await run_in_threadpool(self._words, asked, saying)
 
-    def _words(self, asked: _Asked, saying: Saying | None) -> Response:
+    def _words(self, asked: Asked, saying: Saying | None) -> Response:
         """Return the words on a page, after those that its reader sends are written."""
         place = asked.ward, asked.night
-        run = self.shelf.run_of(*place)
-        if run is None:
+        reviewed = self.shelf.reviewed(*place)
+        if reviewed is None:
             raise Refused(404, "no page")
+        run, content = reviewed
         if saying is not None:
             if saying.run_id != run:
                 raise Refused(409, "page replaced")
+            if not {said.id for said in saying.words} <= ids_of(content):
+                raise Refused(400, "a line that the page does not have")
             asked.reason = self.inbox.save(*place, asked.reader, saying)
-        return JSONResponse(
-            {"done": asked.reason, "words": self.inbox.words(*place, run)}
-        )
-
-    def _refusal(self, status: int) -> Response:
-        """Return what a reader is told of a request that is refused."""
-        headers = {"content-security-policy": NOTHING}
-        if status == 401:
-            headers["www-authenticate"] = 'Basic realm="screening", charset="UTF-8"'
-        return JSONResponse(
-            {"error": WORDS.get(status, "this was refused")}, status, headers
-        )
+        words = self.inbox.words(*place, run)
+        return JSONResponse({"done": asked.reason, "words": words})
 
 
-def _headers_of(request: Request) -> Headers:
-    """Return the values of each header; Refused if one is no UTF-8."""
-    headers: dict[str, list[str]] = {}
-    try:
-        for name, value in request.headers.raw:
-            headers.setdefault(name.decode(), []).append(value.decode())
-    except UnicodeDecodeError:
-        raise Refused(400, "header") from None
-    return headers
+async def _body_of(request: Request) -> bytes:
+    """Return the body of a request; Refused if it is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise Refused(413, "body")
+    return bytes(body)
+
+
+def _refusal(status: int) -> Response:
+    """Return what a reader is told of a request that is refused."""
+    headers = {"www-authenticate": ASK_KEY} if status == 401 else None
+    error = WORDS.get(status, "this was refused")
+    return JSONResponse({"error": error}, status, headers)
 
 
 def _what(series: str | None, kind: str | None, method: str) -> str:
     """Return what an address is of, in one word."""
     if series is None:
-        return "start" if kind is None else "overview"
+        return {"html": "overview", "json": "other"}.get(kind or "", "start")
     if kind == "json":
         return "save" if method == "POST" else "words"
     return "page"
 
 
-def _night_in(text: str | None) -> str:
-    """Return the date of an address, empty for the latest; Refused if it is none."""
-    if text is None or text == LATEST:
-        return ""
-    try:
-        return datetime.date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise Refused(404, "no such night") from None
-
-
-def _sent(page: Page | None) -> Response:
-    """Return a page as a response, with its policy."""
+def _sent(page: bytes | None) -> Response:
+    """Return a page as a response, with its policy; Refused if there is none."""
     if page is None:
         raise Refused(404, "no page")
-    policy = f"{page.policy}; frame-ancestors 'none'"
-    headers = {"content-security-policy": policy}
-    return Response(page.content, headers=headers, media_type="text/html")
-
-
-def _place_of(error: Exception) -> str:
-    """Return kind and place of a bug; its message might hold a patient's value."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    headers = {"content-security-policy": f"{policy_of(page)}; frame-ancestors 'none'"}
+    return Response(page, headers=headers, media_type="text/html")

@@ -7,14 +7,11 @@ import html
 import os
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from screening.report.drawing import ENVIRONMENT, text_of
-from screening.site.site import Network
 
 MAX_BYTES = 64 << 20
 _POLICY = re.compile(
@@ -24,48 +21,29 @@ _POLICY = re.compile(
 _HEAD_BYTES = 4096
 _RUN = re.compile(rb'data-run="([0-9A-Za-z_-]{1,64})"')
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page as it is sent.
-
-    Parameters
-    ----------
-    content : bytes
-    policy : str
-        Its content security policy, for the header.
-    """
-
-    content: bytes
-    policy: str
-
-
-@contextmanager
-def _opened(folder: Path, *names: str, flags: int = 0) -> Iterator[int]:
-    """Open a path below a folder; OSError if a part of it is a link."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for i, name in enumerate(names):
-            kind = os.O_DIRECTORY if i < len(names) - 1 else flags
-            how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | kind
-            inner = os.open(name, how, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)
+# A line of the worklist or of the sample, as templates/review.js reads it.
+_LINE = re.compile(rb'<li class=(?:c|"c"|"c quiet")(?=[\s>])')
+_ID = re.compile(
+    rb'[^<>]*\sdata-id="([^"]*)"|.*?<span class=id[^<>]*><bdi>(.*?)</bdi>', re.DOTALL
+)
+_TAG = re.compile(rb"<[^<>]*>")
 
 
 def read_below(folder: Path, *names: str, most: int = MAX_BYTES) -> bytes | None:
     """Return the content of a file below a folder; None if there is no such file.
 
-    Neither a link, nor what is no file, nor a file above `most` bytes is read.
+    Neither a link, nor what is no file, nor a file above `most` bytes is read, and no
+    folder below the first may be a link.
     """
-    with suppress(OSError), _opened(folder, *names) as handle:
-        status = os.fstat(handle)
-        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
-            with open(handle, "rb", closefd=False) as file:
+    path = folder.joinpath(*names)
+    # A circular link is a RuntimeError before Python 3.13.
+    with suppress(OSError, RuntimeError):
+        if path.resolve(strict=True) != folder.resolve().joinpath(*names):
+            return None
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and status.st_size <= most:
                 return file.read()
     return None
 
@@ -73,57 +51,66 @@ def read_below(folder: Path, *names: str, most: int = MAX_BYTES) -> bytes | None
 class Shelf:
     """The folder of published pages of a site."""
 
-    def __init__(self, network: Network):
-        assert network.site.publish is not None
-        self.folder = network.site.publish
+    def __init__(self, folder: Path):
+        self.folder = folder
         self.script = text_of(ENVIRONMENT, "serve.js")
         digest = base64.b64encode(sha256(self.script.encode()).digest()).decode()
         self.source = f"'sha256-{digest}'"
 
     def latest(self, series: str) -> str | None:
         """Return the last night of a series that has a page."""
-        with (
-            suppress(OSError),
-            _opened(self.folder, series, flags=os.O_DIRECTORY) as at,
-        ):
-            names = [Path(name) for name in os.listdir(at)]
-            pages = [path.stem for path in names if path.suffix == ".html"]
-            return max(filter(_NIGHT.fullmatch, pages), default=None)
+        with suppress(OSError):
+            stems = [path.stem for path in (self.folder / series).glob("*.html")]
+            return max(filter(_NIGHT.fullmatch, stems), default=None)
         return None
 
-    def run_of(self, series: str, night: str) -> str | None:
-        """Return the run whose verdicts the page of a night takes; None without one."""
-        found = _RUN.search(read_below(self.folder, series, f"{night}.html") or b"")
-        return found[1].decode() if found else None
-
-    def overview(self, name: str) -> Page | None:
+    def overview(self, name: str) -> bytes | None:
         """Return the page over all series of a night, or the latest one."""
-        content = read_below(self.folder, f"{name}.html")
-        return None if content is None else Page(content, policy_of(content))
+        return read_below(self.folder, f"{name}.html")
 
-    def page(self, series: str, night: str, reader: str) -> Page | None:
+    def reviewed(self, series: str, night: str) -> tuple[str, bytes] | None:
+        """Return the run whose verdicts a page takes, and the page.
+
+        None if there is no such page, or no verdict is asked for on it.
+        """
+        content = read_below(self.folder, series, f"{night}.html") or b""
+        found = _RUN.search(content)
+        return None if found is None else (found[1].decode(), content)
+
+    def page(self, series: str, night: str, reader: str) -> bytes | None:
         """Return the page of a night, whose *Save* sends; None if there is none.
 
         A page on which nothing can be judged, or whose templates have another policy,
         is sent as it is.
         """
         content = read_below(self.folder, series, f"{night}.html")
-        if content is None:
-            return None
-        policy = policy_of(content)
-        if "script-src " not in policy or not _RUN.search(content):
-            return Page(content, policy)
+        policy = policy_of(content or b"")
+        if content is None or "script-src " not in policy or not _RUN.search(content):
+            return content
         policy = policy.replace("script-src ", f"script-src {self.source} ")
         policy = f"{policy}; connect-src 'self'"
         head = content[:_HEAD_BYTES].decode(errors="surrogateescape")
-        tag = f'<script data-reader="{html.escape(reader)}">{self.script}</script>'
+        # What a reader has not saved is kept for these lines in this order alone.
+        key = sha256(f"{series} {reader} ".encode() + content).hexdigest()
+        tag = f'<script data-reader="{html.escape(reader)}" data-key="{key}">'
+        added = f"{tag}{self.script}</script>"
         written = html.escape(policy)
-        head = _POLICY.sub(lambda meta: meta[1] + written + meta[3] + tag, head, 1)
-        sent = head.encode(errors="surrogateescape") + content[_HEAD_BYTES:]
-        return Page(sent, policy)
+        head = _POLICY.sub(lambda meta: meta[1] + written + meta[3] + added, head, 1)
+        return head.encode(errors="surrogateescape") + content[_HEAD_BYTES:]
 
 
 def policy_of(content: bytes) -> str:
     """Return the policy of a page, which forbids everything if it states none."""
     found = _POLICY.search(content[:_HEAD_BYTES].decode(errors="replace"))
     return html.unescape(found[2]) if found else "default-src 'none'"
+
+
+def ids_of(content: bytes) -> set[str]:
+    """Return whose lines a page has, as templates/line.html.j2 writes them."""
+    ids = set()
+    for line in _LINE.split(content)[1:]:
+        found = _ID.match(line)
+        if found is not None:
+            text = found[1] if found[2] is None else _TAG.sub(b"", found[2])
+            ids.add(html.unescape(text.decode(errors="replace")))
+    return ids

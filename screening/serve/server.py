@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from screening.errors import UsageError, of_system
-from screening.serve.app import Audit, Service
+from screening.serve.app import Asked, Audit, Service
 from screening.site.site import Letterbox, Network
 
 # Seconds from the beginning of a connection to its end: each has one request.
@@ -53,23 +53,19 @@ def server_at(
     listener: socket.socket, network: Network, audit: Audit
 ) -> uvicorn.Server:
     """Return the server of a site for a socket; UsageError as for `serve`."""
-    table = network.serve
-    if table is None or network.site.publish is None or network.site.verdicts is None:
-        raise UsageError("screen serve needs `publish` and `verdicts` under [site]")
+    table = network.serve or Letterbox()
     _refuse_open(listener, table)
     over_unix = listener.family == socket.AF_UNIX
+    service = Service(network, over_unix, table.certificate is not None, audit)
     config = uvicorn.Config(
-        Service(network, over_unix, table.certificate is not None, audit),
-        http=_protocol(frozenset(map(str, table.proxies))),
-        loop="asyncio",
+        service,
+        http=_protocol(service),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=MAX_SECONDS,
         h11_max_incomplete_event_size=MAX_HEADERS,
         ssl_certfile=table.certificate,
         ssl_keyfile=table.certificate_key,
@@ -111,9 +107,12 @@ def _bound_to_path(path: Path) -> socket.socket:
     before = os.umask(0o117)
     try:
         listener.bind(os.fspath(path))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     finally:
         os.umask(before)
-    listener.listen(BACKLOG)
     return listener
 
 
@@ -137,11 +136,8 @@ def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
         )
 
 
-def _protocol(proxies: frozenset[str]) -> type[asyncio.Protocol]:
-    """Return the protocol of a connection that ends in time.
-
-    `proxies`: addresses with any number of connections, up to that of all.
-    """
+def _protocol(service: Service) -> type[asyncio.Protocol]:
+    """Return the protocol of a connection that ends in time."""
 
     class Impatient(H11Protocol):
         """A connection with one request, which ends after `MAX_SECONDS` in any case."""
@@ -151,12 +147,18 @@ def _protocol(proxies: frozenset[str]) -> type[asyncio.Protocol]:
             self.ending = self.loop.call_later(MAX_SECONDS, transport.abort)
             host = _host_of(self)
             n_same = sum(host == _host_of(other) for other in self.connections)
-            if host and host not in proxies and n_same > MAX_OF_ADDRESS:
+            is_free = host in {"", *service.access.proxies} or n_same <= MAX_OF_ADDRESS
+            if len(self.connections) > MAX_CONNECTIONS or not is_free:
                 transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.ending.cancel()
             super().connection_lost(exc)
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is not HTTP; its text may hold anything, and is not shown."""
+            service.note(Asked(_host_of(self), reason="no HTTP request"), 400)
+            super().send_400_response("no HTTP request")
 
     return Impatient
 

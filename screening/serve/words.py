@@ -27,10 +27,9 @@ from screening.schemas.run import Word
 from screening.serve.access import Refused
 from screening.serve.pages import read_below
 from screening.site.inbox import DONE, REFUSED
-from screening.site.site import Network
 from screening.store.publishing import write_whole
 
-# Words of one request, and of one reader on one page.
+# Words of one request.
 MAX_WORDS = 5000
 # Seconds for which a night that reads the inbox is waited for.
 PATIENCE = 5.0
@@ -75,7 +74,9 @@ class Inbox:
 
     Parameters
     ----------
-    network : Network
+    folder : Path
+    site : str
+        Its name in the files.
 
     Raises
     ------
@@ -83,15 +84,16 @@ class Inbox:
         If the folder is missing, cannot be written, or cannot be locked.
     """
 
-    def __init__(self, network: Network):
-        folder = network.site.verdicts
-        if folder is None or not folder.is_dir():
-            raise UsageError("serve: make the folder that `verdicts` of [site] names")
+    def __init__(self, folder: Path, site: str):
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            raise UsageError(f"serve: cannot write in {folder}")
+            raise UsageError(
+                f"serve: cannot write in {folder}, the folder `verdicts` of [site];"
+                " make it, and let the account of this service write in it"
+            )
+        # A file system without locks is noticed now.
         with sole_use(folder, PATIENCE):
             self.folder = folder
-        self.site = network.site.title[:100]
+        self.site = site[:100]
 
     def words(self, series: str, night: str, run_id: str) -> list[_Word]:
         """Return the last word of every reader on every patient of a page.
@@ -136,8 +138,7 @@ class Inbox:
             words = list(kept.values())
             self._write(self.folder / name, words, saying.run_id, reader)
         n_saved = sum(said.verdict != "" for said in saying.words)
-        counts = {"saved": n_saved, "withdrawn": n_withdrawn}
-        return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "0 saved"
+        return f"{n_saved} saved, {n_withdrawn} withdrawn"
 
     def _read_ids(self, name: str, run_id: str) -> set[str]:
         """Return whose words of a file's reader the night has read."""
@@ -147,8 +148,6 @@ class Inbox:
 
     def _write(self, path: Path, words: list[_Word], run_id: str, reader: str) -> None:
         """Replace a file of words as the page would save it, or remove it if empty."""
-        if len(words) > MAX_WORDS:
-            raise Refused(413, "too many words")
         if not words:
             path.unlink(missing_ok=True)
             return
@@ -165,11 +164,7 @@ class Inbox:
 
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
-        try:
-            names = os.listdir(self.folder / place)
-        except OSError:
-            return []
-        return sorted(n for n in names if n.startswith(prefix) and n.endswith(".json"))
+        return sorted(f.name for f in (self.folder / place).glob(f"{prefix}*.json"))
 
     def _read(self, place: str, name: str) -> bytes | None:
         parts = filter(None, (place, name))

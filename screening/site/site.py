@@ -41,6 +41,7 @@ PLACEHOLDERS = ("date", "series")
 EVERY = "*"
 """In the table of readers: every series."""
 MAX_READER = 100
+MAX_PORT = 65535
 
 
 def _pattern(text: str) -> str:
@@ -115,7 +116,8 @@ def _address(text: str) -> str:
     """Check the address of a service."""
     kind, colon, rest = text.rpartition(":")
     is_path = text.startswith("unix:/")
-    if not is_path and not (colon and kind and rest.isdecimal()):
+    is_port = rest.isdecimal() and int(rest) <= MAX_PORT
+    if not is_path and not (colon and kind and is_port):
         raise ValueError("write unix:/path/of/socket, or an address and its port")
     return text
 

@@ -304,5 +304,6 @@ UNPAIRED = {
     "demo": "it takes no table and no option that changes what it does",
     "recipes": "it reads the shipped files alone",
     "schema": "it prints a constant",
+    "serve": "it shows what other commands wrote until it is stopped",
 }
 ACTIONS = [f"ledger {action.value}" for action in Action]
