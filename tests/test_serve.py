@@ -519,7 +519,7 @@ def test_words_forged(empty, case):
 
 
 def test_words_too_many(empty):
-    """A body of more than a megabyte is refused before it is read to its end."""
+    """A body of more than half a megabyte is refused."""
     answer = empty.save(b" " * (app.MAX_BODY + 1))
     assert answer.status == 413
     assert list(empty.inbox.rglob("*.*")) == []

@@ -28,7 +28,7 @@ _ADDRESS = re.compile(
     r"/(?:(?:(?P<series>[^/]{1,40})/)?"
     r"(?P<night>latest|20\d\d-[01]\d-[0-3]\d)\.(?P<kind>html|json))?"
 )
-MAX_BODY = 1 << 20
+MAX_BODY = 1 << 19
 # Requests of one reader, or of one address without a reader, in a minute.
 MAX_REQUESTS = 600
 MAX_SAVES = 60
@@ -158,6 +158,9 @@ class Service:
 
     async def _answer(self, request: Request, asked: Asked) -> Response:
         """Return what a request asks for; Refused without the right to it."""
+        # Read before anything is refused: a web server in front that is still sending
+        # would miss why.
+        body = await _body_of(request)
         self._follow_file()
         try:
             reader = self.access.reader_of(request, asked.address)
@@ -181,7 +184,7 @@ class Service:
                 raise Refused(404, "ward of others" if asked.ward else "no such ward")
         asked.night = night or ""
         if asked.what in ("words", "save"):
-            return await self._exchange(request, asked)
+            return await self._exchange(request, asked, body)
         return await run_in_threadpool(self._shown, reader, asked)
 
     def _shown(self, reader: Reader, asked: Asked) -> Response:
@@ -211,16 +214,13 @@ class Service:
         content = draw("serve.html.j2", blocks, footer="published pages").encode()
         return _sent(content)
 
-    async def _exchange(self, request: Request, asked: Asked) -> Response:
+    async def _exchange(self, request: Request, asked: Asked, body: bytes) -> Response:
         """Return the words on a page, after those that are sent are written."""
         # Neither a form nor the script of another site can send this header.
         if header(request, "x-letterbox") != "1":
             raise Refused(403, "no header of the page's script")
         saying = None
         if asked.what == "save":
-            # Read before anything is refused: else a web server in front, which is
-            # still sending it, would miss why.
-            body = await _body_of(request)
             self._count(MAX_SAVES, f"save {asked.reader}")
             if header(request, "sec-fetch-site") != "same-origin":
                 raise Refused(403, "sent by another site")
@@ -250,9 +250,9 @@ async def _body_of(request: Request) -> bytes:
     """Return the body of a request; Refused if it is too large."""
     body = bytearray()
     async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise Refused(413, "body")
+        body += part if len(body) <= MAX_BODY else b""
+    if len(body) > MAX_BODY:
+        raise Refused(413, "body")
     return bytes(body)
 
 
