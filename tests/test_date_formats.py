@@ -99,6 +99,30 @@ def test_dates_are_offered_as_time(tmp_path, name, cells, counted, suffix):
     assert cohort.time[0].astype("datetime64[D]") == np.datetime64("2025-01-01")
 
 
+def test_instants_of_any_name(tmp_path):
+    """Milliseconds are times whatever the column's name; of ten digits a name tells.
+
+    Ten digits may be a number of somebody, so that they are neither time nor feature.
+    """
+    path = tmp_path / "past.csv"
+    found = {}
+    for name, cells in (
+        ("x17", SECONDS.astype("int64") * 1000 + 123),
+        ("x18", SECONDS.astype("int64") + 7),
+        ("admission", SECONDS.astype("int64") + 7),
+    ):
+        pd.DataFrame({"crp": np.linspace(1, 9, 60), name: cells}).to_csv(path)
+        contract, _ = starter_contract(path)
+        assert name not in contract.features
+        found[name] = (contract.time, contract.date_numbers)
+
+    assert found == {
+        "x17": ("x17", "milliseconds_1970"),
+        "x18": (None, None),
+        "admission": ("admission", "seconds_1970"),
+    }
+
+
 def test_other_dates_are_no_features(tmp_path):
     """Dates of birth and of follow-up are dropped in whatever notation."""
     table = pd.DataFrame(

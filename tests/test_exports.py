@@ -237,6 +237,19 @@ def test_id_unknown_to_form(model, run, tmp_path):
     assert not (tmp_path / "omop").exists()
 
 
+def test_export_says_that_ids_are_written_otherwise(run, model, tmp_path):
+    """Who takes a run over is told that its ids were accepted in another writing."""
+    sound = patients(60, seed=7)
+    score(model, sound, tmp_path / "run", date="2026-03-01")
+
+    told = said("export", run, "--to", "csv", "--out", tmp_path / "a.csv")
+    quiet = said("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "b.csv")
+
+    assert told[0] == quiet[0] == 0
+    assert "ids of this run are written otherwise than before" in told[1]
+    assert "written otherwise" not in quiet[1]
+
+
 def test_export_quiet_night(run, tmp_path):
     """A night without flags is a valid bundle, and tables with headers."""
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")

@@ -653,6 +653,7 @@ def export_command(
     if to == MODEL_CARD:
         _export_card(run, form.out, force, as_json)
         return
+    from screening.scoring.id_reasons import note_on_writing
     from screening.scoring.rows import prepared
 
     out = form.out
@@ -661,6 +662,9 @@ def export_command(
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
     flagged, write = prepared(run, to, force or is_own, form.stated, _merges_in(ledger))
+    of_writing = note_on_writing(flagged.run)
+    if of_writing is not None:
+        logs.note(of_writing)
     is_table = form.url is not None
     with _export_registered(ledger, flagged.run, place, is_table=is_table):
         # Nothing replaces a directory of volumes, whose names are the patients'.

@@ -14,7 +14,11 @@ from screening.schemas.reasons import (
     IDS_OF_ANOTHER_SHAPE,
     IDS_REWRITTEN,
 )
+from screening.schemas.run import RunDocument
 from screening.scoring.summary import Summary
+
+# Findings by which the ids of a run may name nobody in another system.
+_OF_WRITING = (IDS_OF_ANOTHER_SHAPE, IDS_REWRITTEN, IDS_COLLIDE)
 
 
 def reasons_of_ids(
@@ -43,6 +47,20 @@ def reasons_of_ids(
     if any(rows.size for rows in rewritten):
         reasons.append(_rewritten(stream, np.unique(np.concatenate(rewritten))))
     return reasons
+
+
+def note_on_writing(run: RunDocument) -> str | None:
+    """Return what whoever takes a run's ids must know of how they are written.
+
+    None for ids that are written as always.
+    """
+    found = () if run.delivery is None else run.delivery.found
+    if not any(reason.code in found for reason in _OF_WRITING):
+        return None
+    return (
+        "ids of this run are written otherwise than before, and were accepted so: who "
+        "takes them over may not recognise the patients"
+    )
 
 
 def _rewritten(stream: CohortStream, rows: np.ndarray) -> Reason:
