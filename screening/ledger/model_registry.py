@@ -23,11 +23,12 @@ from screening.ledger.entries import (
     append,
     stated,
 )
+from screening.ledger.location import ledger_word
 from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.schemas.history import NightsBeside
 from screening.schemas.model import Approval, TrainedOn
-from screening.spelling import did_you_mean, shown_series
+from screening.spelling import command_line, did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
 NO_SHADOW = (
@@ -35,8 +36,7 @@ NO_SHADOW = (
 )
 REVISED_ELSEWHERE = (
     "it is the same model after a threshold or an approval that was entered for other "
-    "series: put it in that one's place with `screen promote MODEL --series {} "
-    "--reason WHY`"
+    "series: put it in that one's place with {}"
 )
 
 
@@ -77,7 +77,10 @@ def refuse_other(
     champion = champions(connection).get(series)
     if champion != model:
         if revisions_to(connection, champion, model):
-            remedy = REVISED_ELSEWHERE.format(shown_series(series))
+            place = ledger_word(connection)
+            words = ("promote", "MODEL", "--series", shown_series(series))
+            promote_it = command_line(*words, "--ledger", place, "--reason", "WHY")
+            remedy = REVISED_ELSEWHERE.format(promote_it)
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
             f"series {shown_series(series)} is scored with {scored}, and this is"

@@ -342,8 +342,10 @@ def test_series_stopped_by_a_threshold(three_wards):
     assert "entered for other series" in second["said"]
     assert second["remedies"][0] == third["remedies"][0]
     assert statuses(three_wards, 2) == ["unchanged", "published", "published"]
-    # The same command again changes nothing.
-    typed(second["remedies"][0], folder, (0,), WHY="of all wards")
+    # The command of the sentence is the same for one ward, and changes nothing again.
+    command = re.search("screen promote MODEL .* --reason WHY", second["said"])[0]
+    assert "--series b " in command
+    typed(command, folder, (0,), MODEL=str(folder / "m"), WHY="of all wards")
     assert not list(folder.rglob("pwned"))
 
 
@@ -479,6 +481,7 @@ TYPED = {
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
     "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
     "ledger/location.py:refuse_copy": "test_copy_moved",
+    "ledger/model_registry.py:refuse_other": "test_series_stopped_by_a_threshold",
     "ledger/verifying.py:_entered_elsewhere": "test_ledger_restored",
     "ledger/verifying.py:refuse_older": "test_older_ledger_accepted",
     "model_selection/revising.py:refuse_draft": "test_draft_approved",
