@@ -245,7 +245,7 @@ class Ward:
     @property
     def twin(self) -> str:
         """Name of the series that has the same table."""
-        return f"{self.code}.twin"
+        return f"twin.{self.number}"
 
     def expected(self, night: int) -> pd.DataFrame:
         """Return the table of a night as it is expected: some stay, some are new."""
