@@ -108,7 +108,11 @@ class Served:
             connection = socket.socket()
             connection.bind((source or "127.0.0.1", 0))
         connection.settimeout(20)
-        connection.connect(self.address)
+        try:
+            connection.connect(self.address)
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def raw(self, request: bytes, source: str | None = None) -> bytes:
