@@ -6,8 +6,12 @@ import datetime
 import json
 import os
 import stat
+import time
+from bisect import bisect_left
 from collections.abc import Set
+from contextlib import suppress
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -33,6 +37,8 @@ from screening.store.publishing import write_whole
 MAX_WORDS = 5000
 # Seconds for which a night that reads the inbox is waited for.
 PATIENCE = 5.0
+# Nanoseconds after which a folder has another time of change.
+SETTLED = 1_000_000_000
 # Where a file of words lies, and what the page says of it; later ones come before.
 _STATES = {DONE: "read by the night", REFUSED: "refused by the night", "": "saved"}
 
@@ -94,6 +100,8 @@ class Inbox:
         with sole_use(folder, PATIENCE):
             self.folder = folder
         self.site = site[:100]
+        # What years of nights have left in a folder is listed when it changes.
+        self.listed: dict[str, tuple[int | None, list[str]]] = {}
 
     def words(self, series: str, night: str, run_id: str) -> list[_Word]:
         """Return the last word of every reader on every patient of a page.
@@ -164,7 +172,19 @@ class Inbox:
 
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
-        return sorted(f.name for f in (self.folder / place).glob(f"{prefix}*.json"))
+        folder = self.folder / place
+        with suppress(OSError):
+            changed = folder.stat().st_mtime_ns
+            known, names = self.listed.get(place, (None, []))
+            if known != changed:
+                names = sorted(os.listdir(folder))
+                # A folder that was changed just now may change once more in this tick.
+                is_settled = time.time_ns() - changed > SETTLED
+                self.listed[place] = (changed if is_settled else None, names)
+            first = bisect_left(names, prefix)
+            of_page = takewhile(lambda name: name.startswith(prefix), names[first:])
+            return [name for name in of_page if name.endswith(".json")]
+        return []
 
     def _read(self, place: str, name: str) -> bytes | None:
         parts = filter(None, (place, name))
