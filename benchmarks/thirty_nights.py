@@ -939,7 +939,7 @@ FAULTS = [
         "a ledger that is not where it was",
         "ward-a",
         ledger_elsewhere,
-        "is not there|older|no ledger",
+        "is not there|is empty",
         4,
         ledger_back,
         None,
