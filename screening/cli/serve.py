@@ -12,9 +12,6 @@ from screening.cli.console import printable
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
 
-# What a request asked for, by whom, and what it got.
-AuditLine = dict[str, str | int]
-
 
 def serve_command(
     site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site.")],
@@ -35,9 +32,5 @@ def serve_command(
             ' pip install "screening[serve]"'
         ) from None
     stop_waiting()
-    serve(network, _print_line)
-
-
-def _print_line(line: AuditLine) -> None:
-    """Print a line of the audit; nothing of it can end the line."""
-    typer.echo(printable(json.dumps(line)))
+    # Nothing of a line of the audit can end the line.
+    serve(network, lambda line: typer.echo(printable(json.dumps(line))))

@@ -9,6 +9,7 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from screening.errors import UsageError
@@ -22,21 +23,8 @@ MIN_SECRET = 22
 MAX_SECRET = 4096
 
 
-class Refused(Exception):
-    """A request without the right to what it asks for.
-
-    Parameters
-    ----------
-    status : int
-        Of the response.
-    reason : str
-        For the audit.
-    """
-
-    def __init__(self, status: int, reason: str):
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
+class Refused(HTTPException):
+    """A request without the right to what it asks for; `detail` is for the audit."""
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ class Service:
         try:
             response = await self._answer(request, asked)
         except Refused as error:
-            asked.reason = error.reason
-            response = _refusal(error.status)
+            asked.reason = error.detail
+            response = _refusal(error.status_code)
         except (ScreenError, OSError, ClientDisconnect) as error:
             asked.reason = str(error) or "the reader has gone"
             response = _refusal(503)

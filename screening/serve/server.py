@@ -43,9 +43,8 @@ def serve(network: Network, audit: Audit) -> None:
     UsageError
         If the site's table `[serve]` is missing or makes no safe service.
     """
-    if network.serve is None:
-        raise UsageError(f"{network.file.name} has no table [serve]; see docs/serve.md")
-    with _handed_over() or bound(network.serve.address) as listener:
+    address = (network.serve or Letterbox()).address
+    with _handed_over() or bound(address) as listener:
         server_at(listener, network, audit).run(sockets=[listener])
 
 

@@ -10,8 +10,8 @@ import time
 from bisect import bisect_left
 from collections.abc import Set
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -100,8 +100,6 @@ class Inbox:
         with sole_use(folder, PATIENCE):
             self.folder = folder
         self.site = site[:100]
-        # What years of nights have left in a folder is listed when it changes.
-        self.listed: dict[str, tuple[int | None, list[str]]] = {}
 
     def words(self, series: str, night: str, run_id: str) -> list[_Word]:
         """Return the last word of every reader on every patient of a page.
@@ -172,23 +170,27 @@ class Inbox:
 
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
-        folder = self.folder / place
         with suppress(OSError):
-            changed = folder.stat().st_mtime_ns
-            known, names = self.listed.get(place, (None, []))
-            if known != changed:
-                names = sorted(os.listdir(folder))
-                # A folder that was changed just now may change once more in this tick.
-                is_settled = time.time_ns() - changed > SETTLED
-                self.listed[place] = (changed if is_settled else None, names)
-            first = bisect_left(names, prefix)
-            of_page = takewhile(lambda name: name.startswith(prefix), names[first:])
-            return [name for name in of_page if name.endswith(".json")]
+            now, changed = time.time_ns(), (self.folder / place).stat().st_mtime_ns
+            # A folder that was changed just now may change once more in this tick.
+            moment = changed if now - changed > SETTLED else now
+            names = _listed(self.folder / place, moment)
+            found = names[bisect_left(names, prefix) : bisect_left(names, f"{prefix}~")]
+            return [name for name in found if name.endswith(".json")]
         return []
 
     def _read(self, place: str, name: str) -> bytes | None:
         parts = filter(None, (place, name))
         return read_below(self.folder, *parts, most=MAX_BYTES)
+
+
+@lru_cache(maxsize=4)
+def _listed(folder: Path, moment: int) -> list[str]:
+    """Return what is in a folder, sorted; years of nights are listed once a change.
+
+    `moment`: when it was changed.
+    """
+    return sorted(os.listdir(folder))
 
 
 def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
