@@ -9,6 +9,8 @@ DOCS = ROOT / "docs"
 # Marks a block that cannot be pasted here: it needs root, a network or a daemon.
 NOT_PASTED = "not-pasted"
 FENCE = re.compile(r"^```(\w+)?(.*)$")
+# A command goes on in the next line.
+BREAK = " \\"
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,19 @@ def read_blocks(path: Path) -> list[Block]:
 
 
 def commands_in(block: Block) -> list[tuple[str, str]]:
-    """Return the (place, command) pairs of a console block."""
+    """Return the (place, command) pairs of a console block.
+
+    A command that goes on behind a backslash is returned as one line.
+    """
     name, first = block.place.rsplit(":", 1)
-    numbered = enumerate(block.lines, int(first))
-    return [
-        (f"{name}:{number}", line.removeprefix("$ "))
-        for number, line in numbered
-        if line.startswith("$ ")
-    ]
+    commands: list[tuple[str, str]] = []
+    goes_on = False
+    for number, line in enumerate(block.lines, int(first)):
+        if goes_on:
+            place, begun = commands.pop()
+            commands.append((place, f"{begun} {line.strip().removesuffix(BREAK)}"))
+        elif line.startswith("$ "):
+            command = line.removeprefix("$ ").removesuffix(BREAK)
+            commands.append((f"{name}:{number}", command))
+        goes_on = line.endswith(BREAK)
+    return commands

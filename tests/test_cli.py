@@ -2,18 +2,21 @@
 say of themselves.
 """
 
+import datetime
 import json
 import os
 import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
@@ -23,6 +26,7 @@ from written_files import contents_of, page_in, read_json
 from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
+from screening.schemas.model import ModelDocument
 from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -321,6 +325,95 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
     assert contract.id == "patient_id"
     assert contract.time == "admission_date"
     assert contract.capacity == 40
+
+
+def test_init_sets_keys_of_the_contract(desk, tmp_path):
+    """`--set` writes any key of [cohort], a list by its items with commas between."""
+    out = tmp_path / "c.toml"
+    words = {
+        "title": "Infection, ward 7",
+        "capacity": "12",
+        "review_sample": "0",
+        "display": "ward,bed",
+        "review_by": "2027-01-01",
+        "id_is_person": "true",
+    }
+    settings = [word for key in words for word in ("--set", f"{key}={words[key]}")]
+    screen("init", desk / "past.csv", "--yes", "--out", out, *settings)
+
+    contract = Contract.load(out)
+    assert contract.title == "Infection, ward 7"
+    assert contract.capacity == 12
+    assert contract.review_sample == 0
+    assert contract.display == ["ward", "bed"]
+    assert contract.review_by == datetime.date(2027, 1, 1)
+    assert contract.id_is_person
+    assert not {"ward", "bed"} & set(contract.features)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("capacity", "write KEY=VALUE"),
+        ("titel=x", "did you mean 'title'?"),
+        ("features=x", "[cohort] has no key 'features'"),
+        ("capacity=many", "capacity: Input should be a valid integer"),
+        ("capacity=0", "capacity: Input should be greater than 0"),
+        ("time_zone=Nowhere", "time_zone: 'Nowhere' is not a time zone"),
+        ("verdicts_need=site,sign", "verdicts_need: Input should be"),
+    ],
+)
+def test_init_refuses_settings_by_key(desk, tmp_path, setting, words):
+    """A setting that the contract cannot have is named; nothing is written."""
+    out = tmp_path / "c.toml"
+    answer = screen("init", desk / "past.csv", "--out", out, "--set", setting, code=2)
+    assert words in answer.stderr
+    assert not out.exists()
+
+
+def test_init_lists_names_of_the_columns_that_carry_the_ranking(model):
+    """Lines for the contract: the name and unit that the model's pages show."""
+    answer = screen("init", "--names", model)
+    facts = ModelDocument.from_dict(read_json(model / "model.json"))
+    named = tomllib.loads(answer.stdout)["features"]
+    assert list(named) == facts.columns_of_ranking
+    assert named
+    assert {name: named[name]["title"] for name in named} == {
+        name: facts.title_of(name) for name in named
+    }
+    as_json = json.loads(screen("init", "--names", model, "--json").stdout)
+    assert tomllib.loads("\n".join(as_json["names"]))["features"] == named
+
+
+def test_init_needs_a_table_or_a_model():
+    answer = screen("init", code=2)
+    assert "give COHORT and --out, or --names MODEL" in answer.stderr
+
+
+def test_init_says_which_of_several_classes_would_be_watched(tmp_path):
+    """And training says so again, or that it needs a choice."""
+    table = tmp_path / "past.csv"
+    classes = (["none"] * 8 + ["sepsis", "stroke"]) * 10
+    pd.DataFrame(
+        {"age": np.arange(100) % 37 + 40, "lactate": np.arange(100) % 11, "dx": classes}
+    ).to_csv(table, index=False)
+    init = screen("init", table, "--label", "dx", "--out", tmp_path / "c.toml")
+    said = " ".join(init.stdout.split())
+    assert "Training would watch sepsis, stroke, each as a class of its own." in said
+    assert "It would not watch none. To name others: --positive sepsis,stroke" in said
+    words = (
+        "train",
+        table,
+        "--label",
+        "dx",
+        "--recipe",
+        "svm",
+        "--out",
+        tmp_path / "m",
+    )
+    refused = screen(*words, code=2)
+    assert "the label has 3 classes" in refused.stderr
+    assert "--positive" in refused.stderr
 
 
 def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from docs_pages import DOCS, ROOT
+from docs_pages import BREAK, DOCS, ROOT
 
 from screening.cli import app
 
@@ -262,9 +262,8 @@ def printed_commands() -> list[tuple[str, str]]:
     commands = []
     for document in DOCUMENTS:
         place = document.relative_to(ROOT).as_posix()
-        for number, line in enumerate(
-            document.read_text(encoding="utf-8").splitlines(), 1
-        ):
+        text = document.read_text(encoding="utf-8").replace(f"{BREAK}\n", "")
+        for number, line in enumerate(text.splitlines(), 1):
             match = COMMAND.match(line)
             if match:
                 commands.append((f"{place}:{number}", match[1]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from screening.cli import options
-from screening.cli.console import bar, print_answer
+from screening.cli.console import bar, print_answer, printable
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
 from screening.spelling import command_line, did_you_mean
@@ -38,15 +38,24 @@ NOTHING = "none"
 
 
 def init_command(
-    cohort: options.Source,
+    cohort: options.OptionalSource = None,
     out: Annotated[
-        Path, options.in_output("--out", "-o", help="Contract to write (TOML).")
-    ],
+        Path | None,
+        options.in_output("--out", "-o", help="Contract to write (TOML)."),
+    ] = None,
     *,
     database: options.DatabaseOptions,
     columns: options.ColumnOptions,
-    capacity: Annotated[
-        int | None, options.in_data(help="Reviews that a night has room for.", min=1)
+    keys: options.ContractKeys,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help=(
+                "Print the columns that carry the ranking of this model, with the names"
+                " and units that its pages show."
+            ),
+        ),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask nothing; accept every guess.")
@@ -58,21 +67,26 @@ def init_command(
     It has the role, type, range (`seen`) and categories of every column. On a terminal
     it asks for each role without an option, with its guess as the default, and lists
     what it guessed and dropped. It writes the contract only if the table keeps to it.
+
+    After training, --names MODEL prints the lines for the contract that name the most
+    important columns as readers know them, and their units.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole
 
+    if names is not None:
+        _print_names(names, as_json)
+        return
+    if cohort is None or out is None:
+        raise UsageError("give COHORT and --out, or --names MODEL")
     if out.exists():
         raise UsageError(
             f"{out} exists already, and may have been edited; give another --out"
         )
-    ask = (
-        None
-        if yes or as_json or not (sys.stdin.isatty() and sys.stdout.isatty())
-        else _ask
-    )
+    is_on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    ask = _ask if is_on_terminal and not yes and not as_json else None
     contract, notes = starter_contract(
-        database.source(cohort), ask, **columns.roles, capacity=capacity
+        database.source(cohort), ask, settings=keys.settings, **columns.roles
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
@@ -82,6 +96,31 @@ def init_command(
         "outcome": contract.label,
     }
     print_answer(answer | in_lists(notes), as_json)
+
+
+def _print_names(model: Path, as_json: bool) -> None:
+    """Print lines for a contract: names and units of columns that carry the ranking."""
+    import tomlkit
+
+    from screening.contract.contract import toml_text
+    from screening.schemas.model import ModelDocument
+    from screening.store.serialization import read_document
+
+    document = ModelDocument.from_dict(read_document(model, "model"))
+    lines: list[str] = []
+    for name in document.columns_of_ranking:
+        lines += [
+            f"[features.{tomlkit.key(name).as_string()}]",
+            f"title = {toml_text(document.title_of(name))}",
+            f"unit = {toml_text(document.declared(name).unit or '')}",
+            "",
+        ]
+    if as_json:
+        print_answer({"names": lines}, as_json)
+        return
+    stop_waiting()
+    for line in lines:
+        typer.echo(printable(line))
 
 
 def _ask(

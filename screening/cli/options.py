@@ -78,17 +78,16 @@ in_validation = partial(typer.Option, rich_help_panel="Validation")
 in_output = partial(typer.Option, rich_help_panel="Output")
 in_ledger = partial(typer.Option, rich_help_panel="Ledger")
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="COHORT",
-        envvar="SCREEN_COHORT",
-        help=(
-            "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a"
-            " database's URL."
-        ),
+_source = typer.Argument(
+    metavar="COHORT",
+    envvar="SCREEN_COHORT",
+    help=(
+        "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a"
+        " database's URL."
     ),
-]
+)
+Source = Annotated[str, _source]
+OptionalSource = Annotated[str | None, _source]
 
 
 @dataclass(frozen=True)
@@ -311,6 +310,35 @@ class ColumnOptions:
         if positive is not None:
             positive = [name for value in positive for name in names_from(value)]
         return vars(self) | {"drop": names_from(self.drop), "positive": positive}
+
+
+@dataclass(frozen=True)
+class ContractKeys:
+    """Keys of `[cohort]` beside the roles of columns."""
+
+    capacity: Annotated[
+        int | None, in_data(help="Reviews that a night has room for.", min=1)
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        in_data(
+            metavar="KEY=VALUE",
+            help=(
+                "Set a key of [cohort], such as capacity=12 or display=ward,bed; may be"
+                " repeated."
+            ),
+        ),
+    ] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return them by key."""
+        from screening.contract.settings import parse_settings
+
+        settings = parse_settings(self.set or ())
+        if self.capacity is not None:
+            settings["capacity"] = self.capacity
+        return settings
 
 
 Independent = Annotated[

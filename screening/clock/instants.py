@@ -38,7 +38,7 @@ class TimeCells:
     is_zoned : ndarray of bool
         The cell states its zone.
     is_twice, is_lost : ndarray of bool
-        See `zone.Instants`; a cell that states its zone is neither.
+        See `conversion.Instants`; a cell that states its zone is neither.
     """
 
     utc: np.ndarray

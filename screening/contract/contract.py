@@ -650,10 +650,12 @@ class Contract(BaseModel):
             lines += [f"# - {_printable_line(note)}" for note in notes]
         return "\n".join(lines) + "\n"
 
-    def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
+    def with_roles(self, **roles: Any) -> Contract:
         """Return the contract with these roles, whose columns are no features."""
         changed: dict[str, Any] = {
-            role: value for role, value in roles.items() if value
+            role: value
+            for role, value in roles.items()
+            if value not in (None, "", [], ())
         }
         if not changed:
             return self

@@ -101,12 +101,33 @@ def positive_classes(
         )
     if len(classes) > 2:
         raise UsageError(
-            f"the label has {len(classes)} classes; name one with `positive`, or "
-            "several as A+B",
+            f"the label has {len(classes)} classes, and this recipe tells one class "
+            "from the rest: name the class to find with `positive`, or several as A+B "
+            "(`screen init` lists the classes)",
             parameters=["positive"],
         )
     case = positive_of_two(counts)
     return {case: (case,)}
+
+
+def rare_classes(counts: Mapping[str, int], contract: Contract) -> list[str]:
+    """Return the classes to find where none is named, the rarest first.
+
+    Those with less than half of an even share of the rows, or else the rarest one.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of rows with each label text.
+    contract : Contract
+    """
+    by_size = sorted(sorted(counts), key=counts.__getitem__)
+    if contract.unlabelled == "no" and BLANK_IS in by_size:
+        # Rows with a blank label are not to be found, however few they are.
+        by_size.remove(BLANK_IS)
+    even_share = sum(counts.values()) / len(counts)
+    rare = [name for name in by_size if counts[name] < even_share / 2]
+    return rare or by_size[:1]
 
 
 def _named_classes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -318,6 +318,7 @@ def starter_contract(
     ask: Ask | None = None,
     *,
     capacity: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     **roles: str | Sequence[str] | None,
 ) -> tuple[Contract, list[str]]:
     """Propose a contract for a table, to be reviewed by a person.
@@ -330,6 +331,8 @@ def starter_contract(
         Asks a person to confirm or correct a proposal.
     capacity : int, optional
         Reviews possible in a night.
+    settings : mapping of str, optional
+        Other keys of `[cohort]`.
     **roles
         Columns by role, which are then not guessed.
 
@@ -339,7 +342,8 @@ def starter_contract(
     notes : list of str
         What was guessed.
     """
-    stated = resolve_contract(None, None, **roles).with_roles(capacity=capacity)
+    stated = resolve_contract(None, None, **roles)
+    stated = stated.with_roles(**{"capacity": capacity, **(settings or {})})
     files, stated = open_source(source, stated)
     inferred = proposed(files, stated, ask)
     # A table that cannot be read is refused now, not by the next command.

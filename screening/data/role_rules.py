@@ -19,6 +19,7 @@ from screening.data.feature_rules import (
     is_counted_in_seconds,
 )
 from screening.data.ids import sizes_of_stems
+from screening.data.labels import rare_classes
 from screening.data.outcome_rules import (
     POINTS_OF_WORD,
     OutcomeColumn,
@@ -243,6 +244,9 @@ def role_notes(
         )
     yield from _date_notes(table, guessed)
     label = table.columns.get(guessed.label or "")
+    n_classes = 0 if label is None else len(label.counts)
+    if label is not None and 2 < n_classes <= MAX_NAMES and not guessed.positive:
+        yield _note_on_classes(label.counts, guessed)
     is_partly_blank = label is not None and label.present < label.rows
     if is_partly_blank and guessed.unlabelled == "refuse":
         yield (
@@ -267,6 +271,18 @@ def _guess_note(
             f"{other})"
         )
     return note
+
+
+def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
+    """Return what training would find of several classes of which none is named."""
+    rare = rare_classes(counts, guessed)
+    rest = [name for name in sorted(counts) if name not in rare]
+    return (
+        f"column '{guessed.label}' has {len(counts)} classes, and `positive` names "
+        f"none. Training would watch {', '.join(rare)}, each as a class of its own. "
+        f"It would not watch {', '.join(rest)}. To name others: --positive "
+        f"{','.join(rare)}"
+    )
 
 
 def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:

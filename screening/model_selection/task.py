@@ -13,10 +13,12 @@ from screening.data.labels import (
     BLANK_IS,
     are_outcomes,
     label_of_blank,
+    rare_classes,
     reads_like_case,
     same_label,
 )
 from screening.errors import CohortError, UsageError
+from screening.io.columns import count_values
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
 from screening.spelling import first_of
@@ -220,7 +222,9 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         positives = cohort.positives()
     rest = _other_classes(cohort.classes, positives, column)
     if several:
-        watched = list(positives) or _rare_classes(cohort)
+        counts = count_values(labels_of(cohort))
+        of_classes = {name: counts[name] for name in cohort.classes}
+        watched = list(positives) or rare_classes(of_classes, cohort.contract)
         classes = sorted([*positives, *rest])
         guess = "watched classes taken to be the rare ones:"
     else:
@@ -284,19 +288,6 @@ def _other_classes(
             f"column {column}: every class is named positive; leave one out"
         )
     return rest
-
-
-def _rare_classes(cohort: Cohort) -> list[str]:
-    """Return classes with less than half of an even share of rows, or the rarest."""
-    classes = cohort.classes
-    if cohort.contract.unlabelled == "no":
-        # Rows with a blank label are not to be found, however few they are.
-        classes = [name for name in classes if name != BLANK_IS]
-    counts = {name: np.count_nonzero(cohort.label == name) for name in classes}
-    by_size = sorted(classes, key=lambda name: counts[name])
-    even_share = cohort.n_rows / len(cohort.classes)
-    rare = [name for name in by_size if counts[name] < even_share / 2]
-    return rare or by_size[:1]
 
 
 def _joined_labels(

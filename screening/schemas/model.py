@@ -651,6 +651,15 @@ class ModelDocument(Document):
         ]
         return [columns for columns in blocks if known.isdisjoint(columns)]
 
+    @property
+    def columns_of_ranking(self) -> list[str]:
+        """Return the columns that carry the ranking, the most important ones first."""
+        reliance = self.training.reliance
+        if reliance:
+            return [name for block in reliance.carrying for name in block.columns]
+        blocks = [block for each in self.training.importance for block in each.blocks]
+        return list(dict.fromkeys(name for block in blocks for name in block.columns))
+
     def title_of(self, feature: str) -> str:
         """Return a feature's title, by default the column's name as words."""
         return self.declared(feature).title or feature.replace("_", " ")

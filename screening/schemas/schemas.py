@@ -105,11 +105,15 @@ HIDDEN: dict[str, Any] = {
 ANSWERS: dict[str, type[Document]] = {
     "init": _of(
         "init",
-        contract=str,
-        features=int,
-        outcome=str | None,
-        notes=Lines,
-        dropped=Lines,
+        # With --names `names` alone is there, without it the others.
+        {
+            "contract": str,
+            "features": int,
+            "outcome": str,
+            "notes": Lines,
+            "dropped": Lines,
+            "names": Lines,
+        },
     ),
     "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
     "demo": _of("demo", reports=Lines),
