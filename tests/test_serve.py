@@ -96,6 +96,17 @@ def file_in(folder):
 # Who
 
 
+def test_service_opens_no_ledger():
+    """It has neither the code that opens one, nor what reads a table or a model."""
+    code = "import sys, screening.serve.server; print(*sys.modules)"
+    words_of_python = [sys.executable, "-c", code]
+    ended = subprocess.run(words_of_python, capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert "screening.serve.words" in loaded
+    absent = {"screening.ledger.database", "screening.store.loading", "sqlalchemy"}
+    assert loaded & (absent | {"pandas", "pyarrow", "sklearn", "numba"}) == set()
+
+
 def test_page_of_ward(empty):
     """A reader gets the own ward; another one looks like one that is not there."""
     own = empty.ask(f"/ward-a/{NIGHT}.html")

@@ -22,6 +22,9 @@ from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded
 from screening.schemas.run import Word
 
+# Folders of an inbox, into which a file goes that was read or cannot be.
+DONE = "done"
+REFUSED = "refused"
 MAX_BYTES = 16 << 20
 _FIRST_YEAR = 2000
 

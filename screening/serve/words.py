@@ -21,16 +21,17 @@ from pydantic.dataclasses import dataclass
 from screening.errors import UsageError, VerdictError
 from screening.files import sole_use
 from screening.ledger.verdict_file import (
+    DONE,
     MAX_BYTES,
     NO_NULL,
     READER,
+    REFUSED,
     parse_json,
     parse_verdict_file,
 )
 from screening.schemas.run import Word
 from screening.serve.access import Refused
 from screening.serve.pages import read_below
-from screening.site.inbox import DONE, REFUSED
 from screening.store.publishing import write_whole
 
 # Words of one request.

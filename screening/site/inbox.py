@@ -26,7 +26,7 @@ from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.model_registry import retired
-from screening.ledger.verdict_file import read_verdict_file
+from screening.ledger.verdict_file import DONE, REFUSED, read_verdict_file
 from screening.ledger.verdicts import review
 from screening.ledger.verifying import refuse_older
 from screening.schemas.history import VerdictsRead
@@ -35,8 +35,6 @@ from screening.spelling import DIGITS, shown_series
 from screening.store.publishing import FILES
 from screening.store.serialization import read_run
 
-DONE = "done"
-REFUSED = "refused"
 # A file that is no JSON may still be on its way for so many seconds.
 SETTLE_SECONDS = 60
 # A letterbox has the folder for as long as it writes one file.
