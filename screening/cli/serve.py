@@ -16,7 +16,7 @@ from screening.errors import UsageError
 def serve_command(
     site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site.")],
 ) -> None:
-    """Show the published pages to readers, and put their verdicts into the inbox.
+    """Show published pages and put the verdicts into the inbox.
 
     One line of JSON on stdout says who asked for what, and the result. The ledger is
     never opened.
