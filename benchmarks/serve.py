@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from letterbox import IDS, LOGIN, NIGHT, Served, lay_site, words_of
 
-from screening.serve import server as serving
+from screening.serve.server import serve as serve_site
 from screening.site.site import read_network
 
 # Seconds that a reader looks at a page.
@@ -55,7 +55,7 @@ def lay(folder: Path, n_readers: int, n_wards: int) -> Path:
 def serve_on_core(file: Path, core: int) -> None:
     """Answer requests, on one core."""
     os.sched_setaffinity(0, {core})
-    serving.serve(read_network(file, needs_ledger=False), str)
+    serve_site(read_network(file, needs_ledger=False), str)
 
 
 class Readers:
