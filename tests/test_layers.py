@@ -36,6 +36,7 @@ ROOMS = (
     "kernels",
     "metrics",
     "report",
+    "features",
     "data",
     "monitoring",
     "contract",

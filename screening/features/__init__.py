@@ -1,0 +1,1 @@
+"""One row a stay from events: the past and tonight by the same words."""

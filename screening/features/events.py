@@ -1,0 +1,98 @@
+"""The one long table that every source gives, and the words that it reserves.
+
+A result is one subject's (and stay's) code at one time. Several lines of one result
+with different `known_since` are its versions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Times are instants in UTC, to the microsecond.
+EVENT_COLUMNS = {
+    "subject": "VARCHAR",
+    "stay": "VARCHAR",
+    "time": "TIMESTAMP",
+    "known_since": "TIMESTAMP",
+    "code": "VARCHAR",
+    "value": "DOUBLE",
+    "unit": "VARCHAR",
+    "text": "VARCHAR",
+}
+"""Columns of the events and their types in DuckDB.
+
+`stay` may be missing; `known_since` is missing where the source does not have it.
+"""
+
+ADMISSION = "ADMISSION"
+TRANSFER = "TRANSFER"
+DISCHARGE = "DISCHARGE"
+BIRTH = "BIRTH"
+SEX = "SEX"
+DEATH = "DEATH"
+MERGED = "MERGED"
+RESERVED_CODES = (ADMISSION, TRANSFER, DISCHARGE, BIRTH, SEX, DEATH, MERGED)
+"""Codes of who is in and of what does not change.
+
+The text of ADMISSION and TRANSFER is the ward, that of DISCHARGE the disposition, that
+of MERGED the subject who remains. The time of SEX and MERGED may be missing.
+"""
+
+WITHDRAWN = "entered-in-error"
+"""Text of a version that withdraws its result, as FHIR writes it."""
+
+# A time of day that exists twice is the first of both, as `clock.conversion` takes it.
+MACROS = """
+CREATE OR REPLACE TEMP MACRO utc_of_local(t, zone) AS
+  CASE WHEN timezone(zone, timezone(zone, t) - INTERVAL 1 HOUR) = t
+       THEN timezone('UTC', timezone(zone, t) - INTERVAL 1 HOUR)
+       ELSE timezone('UTC', timezone(zone, t)) END;
+CREATE OR REPLACE TEMP MACRO has_zone(written) AS
+  regexp_matches(written, '\\d[T ]\\d.*(Z|[+-]\\d\\d(:?\\d\\d)?)$');
+CREATE OR REPLACE TEMP MACRO utc_of_text(written, zone) AS
+  CASE WHEN has_zone(written)
+       THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ))
+       ELSE utc_of_local(try_cast(written AS TIMESTAMP), zone) END;
+"""
+"""Macros of the engine's connection, in whose SQL every source writes its times.
+
+`utc_of_text(written, zone)` reads a time that a text says; a date alone is the
+beginning of its day. A text that is not a time gives NULL.
+"""
+
+
+def open_engine(threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection of its own, in memory, with the macros of the sources.
+
+    Raises
+    ------
+    UsageError
+        DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise UsageError(
+            'features need DuckDB: pip install "screening[duckdb]"'
+        ) from None
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET TimeZone = 'UTC'")
+    if threads is not None:
+        connection.execute(f"SET threads = {threads:d}")
+    connection.execute(MACROS)
+    return connection
+
+
+def sql_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_list(texts: list[str]) -> str:
+    """Return texts as a list of DuckDB's SQL, such as the files of `read_parquet`."""
+    return "[" + ", ".join(map(sql_text, texts)) + "]"
