@@ -33,7 +33,7 @@ WARDS = ("3B", "4A", "Surgery", "ICU")
 BIRTH, SEX, DEATH, MERGED = "BIRTH", "SEX", "DEATH", "MERGED"
 ADMISSION, TRANSFER, DISCHARGE = "ADMISSION", "TRANSFER", "DISCHARGE"
 RESERVED = (BIRTH, SEX, DEATH, MERGED, ADMISSION, TRANSFER, DISCHARGE)
-WITHDRAWN = "WITHDRAWN"
+WITHDRAWN = "entered-in-error"
 KIDNEY_INJURY = "SNOMED/14669001"
 CULTURE = "LOINC/600-7"
 # Code, results a day, centre, spread, decimals, unit, and the same in another unit:

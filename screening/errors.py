@@ -62,6 +62,15 @@ class VerdictError(CohortError):
     broken = "the verdicts cannot be read"
 
 
+class EventsError(CohortError):
+    """A source of events cannot be read (exit code 3).
+
+    Lines that are wrong by themselves are left out and counted; this ends the run.
+    """
+
+    broken = "the events cannot be read"
+
+
 class ModelError(ScreenError):
     """A model, run or ledger is damaged or of another format (exit code 4)."""
 

@@ -58,11 +58,29 @@ CREATE OR REPLACE TEMP MACRO utc_of_text(written, zone) AS
   CASE WHEN has_zone(written)
        THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ))
        ELSE utc_of_local(try_cast(written AS TIMESTAMP), zone) END;
+CREATE OR REPLACE TEMP MACRO day_of(written) AS
+  CASE WHEN regexp_full_match(written, '\\d{4}')
+         THEN try_cast(written || '-12-31' AS DATE)
+       WHEN regexp_full_match(written, '\\d{4}-\\d\\d')
+         THEN last_day(try_cast(written || '-01' AS DATE))
+       WHEN regexp_full_match(written, '\\d{4}-\\d\\d-\\d\\d')
+         THEN try_cast(written AS DATE) END;
+CREATE OR REPLACE TEMP MACRO event_time(written, zone) AS
+  coalesce(utc_of_local(day_of(written) + INTERVAL 12 HOUR, zone),
+           utc_of_text(written, zone));
+CREATE OR REPLACE TEMP MACRO day_over(written, zone) AS
+  utc_of_local(day_of(written) + INTERVAL 24 HOUR, zone);
+CREATE OR REPLACE TEMP MACRO has_comparator(written) AS
+  regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+\\s*$');
 """
 """Macros of the engine's connection, in whose SQL every source writes its times.
 
 `utc_of_text(written, zone)` reads a time that a text says; a date alone is the
 beginning of its day. A text that is not a time gives NULL.
+
+`event_time` is the same for events: one known by its date alone is at 12:00 of that
+day, of a month or year at that of its last day. It is known once the day is over, at
+`day_over(written, zone)`, which is NULL for a text with a time.
 """
 
 

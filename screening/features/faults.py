@@ -38,6 +38,10 @@ class FaultKind(Enum):
         "the value is a number with a comparator, such as <5",
         "kept as text, not as a value",
     )
+    TWO_SYSTEMS = (
+        "the code is given in two systems",
+        "read once for each; name one of them in a feature",
+    )
     NEGATIVE_DURATION = ("the end is before the beginning", "the end is not used")
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
