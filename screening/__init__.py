@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from screening.estimators.multi_class import MultiClassSVM
     from screening.estimators.one_class import OneClassSVM
     from screening.estimators.two_class import TwoClassSVM
+    from screening.features.table import Features
     from screening.io.queries import Database
     from screening.ledger.database import open_ledger
     from screening.ledger.history import history
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Database": "io.queries",
+    "Features": "features.table",
     "GMean": "schemas.figures",
     "MaxFlagRate": "schemas.figures",
     "MinSensitivity": "schemas.figures",
@@ -72,6 +74,7 @@ _HOMES = {
 
 __all__ = [
     "Database",
+    "Features",
     "GMean",
     "MaxFlagRate",
     "MinSensitivity",

@@ -11,6 +11,7 @@ import typer
 
 from screening.cli.boundary import Command, Commands, bounded, exits, offers
 from screening.cli.data import check_command, demo_command, init_command, schema_command
+from screening.cli.features import features_command
 from screening.cli.ledger import (
     history_command,
     ledger_command,
@@ -60,6 +61,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recipes": recipes_command,
     "init": init_command,
     "check": check_command,
+    "features": features_command,
     "train": train_command,
     "compare": compare_command,
     "score": score_command,
@@ -88,6 +90,9 @@ EXAMPLES: dict[str, str] = {
     "recipes": "screen recipes one_class_conformal",
     "init": "screen init past.csv --out cohort.toml",
     "check": "screen check tonight.csv --model trained/infection",
+    "features": (
+        "screen features spec.toml --past 2024-01-01..2025-12-31 --out past.parquet"
+    ),
     "train": (
         "screen train past.csv --contract cohort.toml --label infected --out"
         " trained/infection"

@@ -23,6 +23,7 @@ WORK = {
     "recipes": "Reading the recipes",
     "init": "Reading the table",
     "check": "Checking the table",
+    "features": "Making the table of features",
     "train": "Preparing the training",
     "compare": "Preparing the comparison",
     "score": "Reading the model and the table",

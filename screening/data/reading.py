@@ -27,6 +27,9 @@ from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import Bounds
 
+# Ending of a contract that is written with its table.
+CONTRACT_ENDING = ".contract.toml"
+
 
 class ReadOptions(TypedDict, total=False):
     """Keyword arguments of `read_cohort`."""
@@ -75,8 +78,9 @@ def read_cohort(
         `s3://`, `gs://`, `abfs://`; a folder of NIfTI images, a folder a patient, or a
         BIDS dataset; or a table or query of a database.
     contract : Contract or path, optional
-        Without one, or with one that names no features, types are inferred and stated
-        in `notes`.
+        By default the one beside the file that `screen features` wrote with it. Without
+        one, or with one that names no features, types are inferred and stated in
+        `notes`.
     label : str, optional
         Column that says who was a case; like all roles it goes before the contract's.
     positive : str or sequence of str, optional
@@ -135,8 +139,9 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
+    beside = None if contract is not None else contract_beside(source)
     stated = resolve_contract(
-        contract,
+        contract if beside is None else beside,
         label=label,
         positive=positive,
         unlabelled=unlabelled,
@@ -179,7 +184,22 @@ def read_cohort(
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
+    if beside is not None:
+        note = f"the contract is {beside.name}, beside the table"
+        cohort = replace(cohort, notes=[*cohort.notes, note])
     return cohort
+
+
+def contract_beside(source: Readable) -> Path | None:
+    """Return the contract that was written with a table, such as `past.contract.toml`.
+
+    None if the table is not a file, or has none beside it.
+    """
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return None
+    beside = Path(source).with_suffix(CONTRACT_ENDING)
+    is_there = Path(source).is_file() and beside.is_file()
+    return beside if is_there else None
 
 
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:

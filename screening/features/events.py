@@ -114,3 +114,40 @@ def sql_text(text: str) -> str:
 def sql_list(texts: list[str]) -> str:
     """Return texts as a list of DuckDB's SQL, such as the files of `read_parquet`."""
     return "[" + ", ".join(map(sql_text, texts)) + "]"
+
+
+def is_zoned(kind: str) -> bool:
+    """Return True for a type of DuckDB whose times are instants."""
+    return kind.startswith("TIMESTAMPTZ") or kind.endswith("WITH TIME ZONE")
+
+
+def instant_of(cell: str, kind: str, zone: str) -> str | None:
+    """Return the SQL of a cell's instant in UTC; None where its type has no times.
+
+    Parameters
+    ----------
+    cell : str
+        SQL of the cell.
+    kind : str
+        Its type in DuckDB.
+    zone : str
+        Zone of times that state none.
+    """
+    if kind == "VARCHAR":
+        return f"utc_of_text(trim({cell}), {sql_text(zone)})"
+    if is_zoned(kind):
+        return f"timezone('UTC', CAST({cell} AS TIMESTAMPTZ))"
+    if kind.startswith(("TIMESTAMP", "DATE")):
+        return f"utc_of_local(CAST({cell} AS TIMESTAMP), {sql_text(zone)})"
+    return None
+
+
+def local_time_of(cell: str, kind: str) -> str:
+    """Return the SQL of a cell's local time, NULL where it is an instant by itself."""
+    if kind == "VARCHAR":
+        written = f"trim({cell})"
+        local = f"try_cast({written} AS TIMESTAMP)"
+        return f"CASE WHEN NOT has_zone({written}) THEN {local} END"
+    if is_zoned(kind):
+        return "CAST(NULL AS TIMESTAMP)"
+    return f"CAST({cell} AS TIMESTAMP)"

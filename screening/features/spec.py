@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
+    ValidationError,
     ValidationInfo,
+    model_validator,
 )
 
-from screening.clock.names import check_zone
+from screening.clock.names import check_zone, is_hour
+from screening.clock.zone import Clock
+from screening.contract.contract import Hours
 from screening.errors import UsageError
+from screening.files import read_toml
+from screening.spelling import did_you_mean
 
-Zone = Annotated[str, AfterValidator(check_zone)]
+MAX_BYTES = 4 << 20
+MAX_FAULTS_SHOWN = 20
+
+Static = Literal["age", "sex", "days_in_hospital", "ward"]
+Take = Literal[
+    "last",
+    "first",
+    "min",
+    "max",
+    "mean",
+    "sum",
+    "count",
+    "any",
+    "hours_since",
+    "slope",
+    "change",
+]
+WHOLE_STAY = "stay"
+# Columns of every table that are not features.
+ROLES = ("id", "group", "time", "label")
 
 
 def _from_folder(path: str, info: ValidationInfo) -> str:
@@ -29,7 +59,37 @@ def _from_folder(path: str, info: ValidationInfo) -> str:
     return str(folder / Path(path).expanduser())
 
 
+def _check_hour(hour: str) -> str:
+    """Return an hour of the day; raise ValueError for another text."""
+    if not is_hour(hour):
+        raise ValueError("write an hour of the day, such as 06:00")
+    return hour
+
+
+def _list_of_texts(value: object) -> object:
+    """Return a list, so that `codes = "A"` is valid."""
+    return [value] if isinstance(value, str) else value
+
+
+def _check_ages(text: str) -> str:
+    """Return a range of ages; raise ValueError for another text."""
+    parts = text.split("..")
+    if len(parts) != 2 or not all(not part or part.isdecimal() for part in parts):
+        raise ValueError('write a range of years such as "18..", "..80" or "18..80"')
+    return text
+
+
+def _window(value: object) -> object:
+    """Return the whole stay as None, which has no hours."""
+    return None if value == WHOLE_STAY else value
+
+
 Place = Annotated[str, Field(min_length=1), AfterValidator(_from_folder)]
+Zone = Annotated[str, AfterValidator(check_zone)]
+Texts = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_list_of_texts)
+]
+WindowHours = Annotated[Hours | None, BeforeValidator(_window)]
 
 
 class _Table(BaseModel):
@@ -58,8 +118,8 @@ class Source(_Table):
     format: Literal["long", "meds", "omop", "fhir"]
     path: Place
     columns: dict[str, str] = {}
-    codes: dict[str, str | list[str]] = {}
-    zone: Zone | None = None
+    codes: dict[str, Texts] = {}
+    zone: Zone = "UTC"
     queries: dict[str, Place] = {}
 
     def files(self, endings: Sequence[str]) -> list[str]:
@@ -87,3 +147,244 @@ class Source(_Table):
                 "correct `path`"
             )
         return names
+
+
+class Coded(_Table):
+    """Which events count, by their codes.
+
+    Parameters
+    ----------
+    codes : str or list of str
+        `X*` is every code that begins with X.
+    value_set : str, optional
+        A CSV file whose first column has codes, with or without a header `code`.
+    unit : str, optional
+        Unit that values are converted to.
+    quantity : str, optional
+        What is measured, such as creatinine, where the feature's name does not say it.
+    """
+
+    codes: Texts = ()
+    value_set: Place | None = None
+    unit: str | None = None
+    quantity: str | None = None
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """Return the codes, and those of the file of a value set."""
+        if self.value_set is None:
+            return self.codes
+        return tuple(dict.fromkeys([*self.codes, *_codes_of_file(self.value_set)]))
+
+
+class Feature(Coded):
+    """A column that is made of events before the hour: a key of `[features]`.
+
+    Parameters
+    ----------
+    window : str
+        How far before the hour, such as "24h" or "365d", or "stay".
+    take : str
+        What is taken of the events; see `Take`.
+    text : bool
+        Take the text and not the value, for "last" and "first".
+    """
+
+    window: WindowHours
+    take: Take
+    text: bool = False
+
+    @model_validator(mode="after")
+    def _check_feature(self) -> Feature:
+        if not self.codes and self.value_set is None:
+            raise ValueError("give `codes` or `value_set`")
+        if self.text and self.take not in ("last", "first"):
+            raise ValueError('`text` is for take = "last" and "first"')
+        if self.window == 0:
+            raise ValueError("`window` must be longer than 0 hours")
+        return self
+
+
+def _kind_of_feature(value: object) -> str:
+    """Return whether a feature is a word or a table, so that one fault is named."""
+    return "word" if isinstance(value, str) else "table"
+
+
+AnyFeature = Annotated[
+    Annotated[Static, Tag("word")] | Annotated[Feature, Tag("table")],
+    Discriminator(_kind_of_feature),
+]
+
+
+class Stays(_Table):
+    """Who is in: the table `[stays]`.
+
+    Parameters
+    ----------
+    wards : list of str, optional
+    age : str, optional
+        Range of years, both ends in, such as "18..".
+    hours_in : str
+        At least so long since admission.
+    row : {"first", "every", "drawn"}
+        Which nights of a stay are rows of the past.
+    seed : int
+        Of the night that is drawn.
+    """
+
+    wards: Texts | None = None
+    age: Annotated[str, AfterValidator(_check_ages)] | None = None
+    hours_in: Hours = 0.0
+    row: Literal["first", "every", "drawn"] = "first"
+    seed: int = 0
+
+    @property
+    def ages(self) -> tuple[int | None, int | None]:
+        """Return the least and the greatest age, None for no limit."""
+        least, _, most = (self.age or "..").partition("..")
+        return (int(least) if least else None), (int(most) if most else None)
+
+
+class Outcome(Coded):
+    """What becomes of a stay, and when it counts: the table `[outcome]`.
+
+    Parameters
+    ----------
+    death : bool
+        Death counts.
+    ward : str or list of str
+        A transfer to one of these counts.
+    above, below : float, optional
+        Limits of the value that counts, themselves out.
+    within, after : str
+        End and start of the window after the hour, as in the contract's `[outcome]`.
+    at_risk : bool
+        A stay with an earlier outcome is no longer a row.
+    complete : str, optional
+        Day up to which outcomes are known; by default the newest event.
+    """
+
+    death: bool = False
+    ward: Texts = ()
+    above: float | None = None
+    below: float | None = None
+    within: Hours
+    after: Hours = 0.0
+    at_risk: bool = True
+    complete: str | None = None
+
+    @model_validator(mode="after")
+    def _check_outcome(self) -> Outcome:
+        if not (self.codes or self.value_set or self.death or self.ward):
+            raise ValueError("give `codes`, `value_set`, `death` or `ward`")
+        if self.within <= self.after:
+            raise ValueError("`within` must be longer than `after`")
+        return self
+
+
+class Spec(_Table):
+    """The whole file.
+
+    Parameters
+    ----------
+    hour : str
+        Hour of the night, such as 06:00.
+    zone : str
+        Its time zone, such as Europe/Berlin.
+    source : list of Source
+    stays : Stays
+    features : dict
+        By the name of the column, a `Feature` or one of `Static`.
+    outcome : Outcome, optional
+    """
+
+    hour: Annotated[str, AfterValidator(_check_hour)]
+    zone: Zone
+    source: Annotated[tuple[Source, ...], Field(min_length=1)]
+    stays: Stays = Stays()
+    features: dict[Annotated[str, Field(min_length=1)], AnyFeature] = {}
+    outcome: Outcome | None = None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Spec:
+        for name in self.features:
+            if name.casefold() in ROLES:
+                raise ValueError(f"features.{name}: the name is taken; give another")
+        if len({name.casefold() for name in self.features}) != len(self.features):
+            raise ValueError("two features differ by capitals alone; rename one")
+        return self
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the hour."""
+        return Clock(self.zone)
+
+    @property
+    def of_events(self) -> dict[str, Feature]:
+        """Return the features that are made of events."""
+        return {
+            name: feature
+            for name, feature in self.features.items()
+            if isinstance(feature, Feature)
+        }
+
+    @property
+    def static(self) -> dict[str, Static]:
+        """Return the features that are made of the stay."""
+        return {
+            name: feature
+            for name, feature in self.features.items()
+            if not isinstance(feature, Feature)
+        }
+
+
+def read_spec(path: Path) -> Spec:
+    """Read a spec of features.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read or has faults; all of them are named.
+    """
+    content = read_toml(path, MAX_BYTES, UsageError)
+    sources = content.get("source")
+    for source in sources if isinstance(sources, list) else ():
+        if isinstance(source, dict) and "zone" in content:
+            source.setdefault("zone", content["zone"])
+    try:
+        return Spec.model_validate(content, context=path.resolve().parent)
+    except ValidationError as error:
+        faults = list(dict.fromkeys(map(_fault, error.errors())))
+    shown = faults[:MAX_FAULTS_SHOWN]
+    if len(faults) > len(shown):
+        shown.append(f"and {len(faults) - len(shown):,} more")
+    raise UsageError("\n  ".join([f"{path.name} is wrong:", *shown]))
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    """Return a fault of the spec by its key."""
+    parts = [part for part in error["loc"] if part not in ("word", "table", "[key]")]
+    key = ".".join(map(str, parts))
+    sentence = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = {**Source.model_fields, **Feature.model_fields, **Outcome.model_fields}
+        known |= {**Stays.model_fields, **Spec.model_fields}
+        sentence = f"unknown key{did_you_mean(str(parts[-1]), known)}"
+    return f"{key}: {sentence}" if key else sentence
+
+
+def _codes_of_file(path: str) -> list[str]:
+    """Return the codes of a value set, without the header `code`."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = [row[0].strip() for row in csv.reader(file) if row]
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(
+            f"value_set {path}: not a file in UTF-8 that can be read; correct the path"
+        ) from None
+    codes = [code for code in rows if code]
+    if codes and codes[0].casefold() == "code":
+        codes = codes[1:]
+    if not codes:
+        raise UsageError(f"value_set {path}: the file has no code")
+    return codes

@@ -304,6 +304,7 @@ UNPAIRED = {
     "demo": "it takes no table and no option that changes what it does",
     "recipes": "it reads the shipped files alone",
     "schema": "it prints a constant",
+    "features": "it reads events, and no table of patients",
     "serve": "it shows what other commands wrote until it is stopped",
 }
 ACTIONS = [f"ledger {action.value}" for action in Action]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from screening.features.faults import Faults
-from screening.features.sources import fhir
+from screening.features.sources import fhir, long, meds
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -23,5 +23,9 @@ lines it adds to `faults`; what ends the run it raises, as `UsageError` or
 `CohortError`. Times without a zone are in `source.zone`, which is always set here.
 """
 
-SOURCES: Mapping[str, SelectEvents] = {"fhir": fhir.select_events}
+SOURCES: Mapping[str, SelectEvents] = {
+    "fhir": fhir.select_events,
+    "long": long.select_events,
+    "meds": meds.select_events,
+}
 """By the format of a source, the function that reads it."""

@@ -1,0 +1,141 @@
+"""One row a stay from events: `screen features`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from screening.cli import logs
+from screening.cli.console import print_answer, printable
+from screening.cli.options import AsJson, Jobs, in_data, in_output
+from screening.cli.waiting import stop_waiting
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    from screening.features.table import Features, Made
+
+PARQUET = ".parquet"
+
+
+@dataclass(frozen=True)
+class WhichNights:
+    """Options that say for which nights a table is made; one of them is given."""
+
+    night: Annotated[
+        str | None,
+        in_data(
+            metavar="DATE", help="The stays that are in at the hour of this night."
+        ),
+    ] = None
+    past: Annotated[
+        str | None,
+        in_data(metavar="FROM..TO", help="The past, with label and contract."),
+    ] = None
+    outcomes: Annotated[
+        str | None,
+        in_data(
+            metavar="FROM..TO",
+            help="What became of the stays of these nights, for `screen outcomes`.",
+        ),
+    ] = None
+
+    def made_by(self, features: Features) -> Made:
+        """Return the table that is asked for."""
+        given = [name for name, value in vars(self).items() if value is not None]
+        if len(given) != 1:
+            raise UsageError("give one of --night DATE, --past and --outcomes FROM..TO")
+        if self.night is not None:
+            return features.make_night(self.night)
+        if self.past is not None:
+            return features.make_past(*_ends("--past", self.past))
+        return features.make_outcomes(*_ends("--outcomes", str(self.outcomes)))
+
+
+def _ends(option: str, text: str) -> tuple[str, str]:
+    """Return the first and the last night of FROM..TO."""
+    first, dots, last = text.partition("..")
+    if not (first and dots and last):
+        raise UsageError(
+            f"{option} {text}: write two nights, as 2024-01-01..2025-12-31"
+        )
+    return first, last
+
+
+def features_command(
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC.toml", help="Sources, stays and features.")
+    ],
+    *,
+    which: WhichNights,
+    out: Annotated[
+        Path | None,
+        in_output("--out", "-o", metavar="FILE.parquet", help="Table to write."),
+    ] = None,
+    sql: Annotated[
+        bool, in_output("--sql", help="Print the SQL that makes the table.")
+    ] = False,
+    jobs: Jobs = -1,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table with one row a stay from events, as SPEC.toml says.
+
+    A night and the past are made by the same words. Nothing whose time, or known_since,
+    is after the hour of a night is read for its row; of a corrected result the version
+    known then counts. Beside a table of the past its contract is written, so that
+    `screen train FILE` needs nothing else.
+    """
+    from screening.features.table import Features
+
+    if out is None and not sql:
+        raise UsageError("give --out FILE.parquet, or --sql")
+    if out is not None and out.suffix != PARQUET:
+        raise UsageError(
+            f"--out {out}: the table is Parquet; end its name by {PARQUET}"
+        )
+    features = Features(spec, threads=jobs if jobs > 0 else None)
+    made = which.made_by(features)
+    for fault in made.faults:
+        logs.note(fault)
+    if sql:
+        stop_waiting()
+        typer.echo(printable(";\n\n".join(made.statements) + ";", lines=True))
+    if out is None:
+        return
+    answer: dict[str, Any] = {
+        "table": str(out),
+        "rows": made.table.num_rows,
+        "columns": made.table.num_columns,
+        "counts": dict(made.rows),
+        "faults": list(made.faults),
+        "undated": list(made.undated),
+    }
+    contract = _write(made, out, features, is_past=which.past is not None)
+    if contract is not None:
+        answer["contract"] = str(contract)
+    if not sql:
+        print_answer(answer, as_json)
+
+
+def _write(made: Made, out: Path, features: Features, is_past: bool) -> Path | None:
+    """Write a table, and before a table of the past its contract; return its place."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from screening.data.reading import CONTRACT_ENDING
+    from screening.features.contract import contract_of
+    from screening.store.publishing import write_whole
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(made.table, sink)
+    content = sink.getvalue().to_pybytes()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    contract = None
+    if is_past:
+        contract = out.with_suffix(CONTRACT_ENDING)
+        stated = contract_of(features.spec, made.undated)
+        write_whole(contract, stated.to_toml().encode(), mode=0o600)
+    write_whole(out, content, mode=0o600)
+    return contract

@@ -1,0 +1,296 @@
+"""The engine: the spec's table for some nights, by DuckDB."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from screening.clock.conversion import next_instants_of
+from screening.errors import EventsError
+from screening.features import queries
+from screening.features.events import open_engine, sql_text
+from screening.features.faults import FaultKind, Faults
+from screening.features.merges import resolved_merges
+from screening.features.sources import SOURCES
+from screening.features.sources.long import read_error
+from screening.features.spec import Coded, Spec
+from screening.features.units import conversion
+from screening.io.database import ARROW_READERS
+
+if TYPE_CHECKING:
+    import duckdb
+
+FOREVER = datetime.datetime(9999, 1, 1)
+# Name of the outcome among the features.
+OUTCOME = ""
+# Rows whose events are looked at together; a bound on memory.
+PART_ROWS = 50_000
+ONE_DAY = datetime.timedelta(days=1)
+
+
+@dataclass
+class Engine:
+    """One run: a connection in memory, its statements, and the faults of the sources.
+
+    Parameters
+    ----------
+    spec : Spec
+    connection : duckdb.DuckDBPyConnection
+    nights : sequence of date
+    is_past : bool
+        Choose rows of the past; else every stay that is in is a row.
+    statements : list of str
+        What was run, to be printed.
+    faults : Faults
+    notes : list of str
+        What else was counted.
+    """
+
+    spec: Spec
+    connection: duckdb.DuckDBPyConnection
+    nights: Sequence[datetime.date]
+    is_past: bool
+    statements: list[str] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def last(self) -> datetime.datetime:
+        """Return the instant behind which nothing is read for a feature."""
+        return self.hour(self.nights[-1])
+
+    def hour(self, night: datetime.date) -> datetime.datetime:
+        """Return the instant of a night's hour, in UTC, without a zone."""
+        hours, minutes = self.spec.hour.split(":")
+        of_day = datetime.time(int(hours), int(minutes))
+        local = np.array([datetime.datetime.combine(night, of_day)], "datetime64[us]")
+        instant: datetime.datetime = next_instants_of(local, self.spec.clock)[0].item()
+        return instant
+
+    def run(self, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
+        """Run a statement, and keep it with its values written out."""
+        for name, value in values.items():
+            sql = sql.replace(f"${name}", _literal(value))
+        self.statements.append(sql)
+        return self.connection.execute(sql)
+
+    def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Make a small table of rows that Python knows."""
+        self.run(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
+        for start in range(0, len(rows), 1000):
+            part = rows[start : start + 1000]
+            values = ",\n  ".join(
+                "(" + ", ".join(map(_literal, row)) + ")" for row in part
+            )
+            self.run(f"INSERT INTO {table} VALUES\n  {values}")
+
+    def read_sources(self) -> None:
+        """Make the view of the lines of all sources."""
+        selects = []
+        for number, source in enumerate(self.spec.source, 1):
+            select = SOURCES[source.format](
+                source, f"source_{number}", self.connection, self.faults
+            )
+            selects.append(select)
+        union = "\nUNION ALL\n".join(selects)
+        self.run(f"CREATE OR REPLACE TEMP VIEW lines AS\n{union}")
+
+    def find_rows(self) -> None:
+        """Make `rows`: the stays that are in, at their nights."""
+        hours = [
+            (night, self.hour(night), self.hour(night - ONE_DAY))
+            for night in self.nights
+        ]
+        self.insert("nights", "night DATE, hour TIMESTAMP, before TIMESTAMP", hours)
+        # Stays end, and patients are merged, after the last night of the past.
+        self.run(queries.MOVES, last=FOREVER if self.is_past else self.last)
+        self._resolve_merges()
+        for statement in (queries.STAYS, queries.CANDIDATES):
+            self.run(statement)
+        self.run(queries.PEOPLE)
+        self.run(queries.PERSONS)
+        outcome = self.spec.outcome
+        at_risk = outcome is not None and outcome.at_risk
+        if outcome is not None:
+            self.run(
+                queries.outcome_lines(outcome),
+                last=FOREVER if self.is_past else self.last,
+            )
+            self._convert(
+                {OUTCOME: outcome}, "SELECT '' AS feature, unit FROM outcome_lines"
+            )
+            self.run(queries.outcomes_judged(outcome))
+            self.run(queries.NOT_AT_RISK)
+        self.run(queries.stays_judged(self.spec.stays, self.spec.zone, at_risk))
+        self.run(queries.rows_chosen(self.spec.stays, self.is_past))
+        self._refuse_repeated()
+
+    def _resolve_merges(self) -> None:
+        lines = self.run(queries.MERGED).fetchall()
+        merges, circles = resolved_merges(lines)
+        for _ in circles:
+            self.faults.add(FaultKind.MERGE_CIRCLE, "patients merged", 0)
+        rows = [(*merge[:3], merge.until or FOREVER) for merge in merges]
+        columns = "alias VARCHAR, survivor VARCHAR, since TIMESTAMP, until TIMESTAMP"
+        self.insert("merges", columns, rows)
+
+    def _refuse_repeated(self) -> None:
+        """Raise EventsError where two rows have one id."""
+        query = (
+            "SELECT count(*) FROM (SELECT id, hour FROM rows GROUP BY ALL "
+            "HAVING count(*) > 1)"
+        )
+        ((count,),) = self.run(query).fetchall()
+        if count:
+            raise EventsError(
+                f"{count:,} ids are of stays of several patients; make the ids of stays"
+                " unique in the source"
+            )
+
+    def make_features(self) -> None:
+        """Make `made`: the features of every row that are made of events."""
+        features = self.spec.of_events
+        if not features:
+            self.run("CREATE OR REPLACE TEMP TABLE made (row BIGINT)")
+            return
+        patterns = sorted({code for one in features.values() for code in one.patterns})
+        windows = [one.window for one in features.values()]
+        hours = max((window for window in windows if window), default=0.0)
+        self.run(queries.events_read(patterns, hours, None in windows), last=self.last)
+        self.run(
+            queries.codes_of_features(
+                {name: feature.patterns for name, feature in features.items()}
+            )
+        )
+        self.insert(
+            "features",
+            "feature VARCHAR, take VARCHAR, reach INTERVAL, unit VARCHAR",
+            [
+                (name, one.take, one.window and _Hours(one.window), one.unit)
+                for name, one in features.items()
+            ],
+        )
+        self._convert(
+            features, "SELECT feature, unit FROM events JOIN feature_codes USING (code)"
+        )
+        ((n_rows,),) = self.run("SELECT coalesce(max(row), 0) FROM rows").fetchall()
+        has_change = any(one.take == "change" for one in features.values())
+        for start in range(0, max(n_rows, 1), PART_ROWS):
+            self.run(
+                "CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM rows "
+                f"WHERE row > {start} AND row <= {start + PART_ROWS}"
+            )
+            self.run(queries.SEEN, has_change=has_change)
+            self.run(queries.PICKED)
+            select = queries.features_made(features)
+            if start:
+                self.run(f"INSERT INTO made\n{select}")
+            else:
+                self.run(f"CREATE OR REPLACE TEMP TABLE made AS\n{select}")
+
+    def _convert(self, wanted: dict[str, Any], met: str) -> None:
+        """Make `units`: how the units that were met are converted to those wanted."""
+        counted = f"SELECT feature, unit, count(*) AS n FROM ({met})"
+        lines = self.run(f"{counted} GROUP BY ALL ORDER BY ALL").fetchall()
+        rows = []
+        for name, unit, count in lines:
+            feature: Coded = wanted[name]
+            if feature.unit is None:
+                continue
+            found = conversion(feature, name, unit)
+            rows.append((name, unit, count, *(found or (None, None))))
+        columns = "feature VARCHAR, unit VARCHAR, n BIGINT, factor DOUBLE, shift DOUBLE"
+        self.insert("units", columns, rows)
+
+    def arrow(self, sql: str, **values: object) -> pa.Table:
+        """Return the answer to a SELECT."""
+        for name, value in values.items():
+            sql = sql.replace(f"${name}", _literal(value))
+        self.statements.append(sql)
+        relation = self.connection.sql(sql)
+        reader = next(name for name in ARROW_READERS if name in dir(relation))
+        return getattr(relation, reader)().read_all()
+
+    def table(self) -> pa.Table:
+        """Return the table, and behind its columns the number `row` of each row."""
+        return self.arrow(queries.table_made(self.spec, self.is_past))
+
+    def undated(self) -> list[str]:
+        """Return the features that may know more in the past than the night did."""
+        names = []
+        if self.spec.of_events:
+            names = [name for (name,) in self.run(queries.UNDATED).fetchall()]
+        if self.run(queries.UNDATED_MOVES).fetchall():
+            # Where a patient lies, and since when.
+            of_moves = ("ward", "days_in_hospital")
+            names += [
+                name for name, word in self.spec.static.items() if word in of_moves
+            ]
+        return names
+
+    def counts_of_rows(self) -> dict[str, int]:
+        """Return how many stays at a night are in, and how many are not, by reason."""
+        counted = self.run(
+            "SELECT coalesce(reason, 'in'), count(*) FROM judged GROUP BY 1 ORDER BY 1"
+        )
+        return dict(counted.fetchall())
+
+
+@contextmanager
+def engine_opened(
+    spec: Spec,
+    nights: Sequence[datetime.date],
+    *,
+    is_past: bool,
+    threads: int | None = None,
+) -> Iterator[Engine]:
+    """Open an engine on the sources of a spec.
+
+    Raises
+    ------
+    EventsError
+        By whatever reads: a file cannot be read, without words of its content.
+    """
+    connection = open_engine(threads)
+    import duckdb
+
+    try:
+        with connection:
+            engine = Engine(spec, connection, nights, is_past)
+            engine.read_sources()
+            yield engine
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(error) from None
+    except (
+        duckdb.DataError,
+        duckdb.InvalidInputException,
+        duckdb.IOException,
+    ) as error:
+        raise read_error(error, [source.path for source in spec.source]) from None
+
+
+class _Hours(float):
+    """Hours that are written as an interval."""
+
+
+def _literal(value: object) -> str:
+    """Return a value as SQL writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, _Hours):
+        return queries.interval(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, int | float):
+        return repr(value)
+    return sql_text(str(value))

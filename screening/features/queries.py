@@ -1,0 +1,457 @@
+"""The SQL of the engine, a statement a step, to be printed and read.
+
+Every text is read with the tables that the steps before have made:
+
+- `lines`: the events of all sources, as they are;
+- `moves`: admissions, transfers, discharges, births, deaths, sex;
+- `nights`: the nights, each with its hour and the hour of the day before;
+- `merges`: who a subject is, from an instant until another;
+- `stays`, `candidates`, `rows`: stays, their nights, the nights that are in;
+- `events`: the lines of the codes of the spec that a window can reach;
+- `seen`: the lines that count at the hour of each row, in the version known then.
+
+No aggregate depends on the order of lines: sums are ordered, `last` has a total order.
+"""
+
+from __future__ import annotations
+
+from screening.features.events import WITHDRAWN, sql_text
+from screening.features.spec import Feature, Outcome, Spec, Static, Stays
+
+# Of what has no time of its own, such as the sex.
+ALWAYS = "TIMESTAMP '0001-01-01'"
+# When what has not ended ends.
+FOREVER = "TIMESTAMP '9999-01-01'"
+IS_VALID = f"text IS DISTINCT FROM '{WITHDRAWN}'"
+
+MOVES = f"""CREATE OR REPLACE TEMP TABLE moves AS
+SELECT DISTINCT subject, stay, code, text, coalesce(time, {ALWAYS}) AS time,
+  coalesce(known_since, time, {ALWAYS}) AS known, known_since IS NOT NULL AS is_dated
+FROM lines
+WHERE code IN ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')
+  AND coalesce(time, {ALWAYS}) <= $last AND coalesce(known_since, {ALWAYS}) <= $last"""
+
+MERGED = f"""SELECT DISTINCT subject,
+  CASE WHEN {IS_VALID} THEN text ELSE subject END AS survivor,
+  greatest(time, known) AS since
+FROM moves WHERE code = 'MERGED' AND text IS NOT NULL ORDER BY ALL"""
+
+# A stay without an id is one of its admission. It is over with the subject's next one.
+STAYS = f"""CREATE OR REPLACE TEMP TABLE stays AS
+WITH admitted AS (
+  SELECT subject, stay, CASE WHEN stay IS NULL THEN time END AS own,
+    min(time) AS begins, max(time) AS newest
+  FROM moves WHERE code = 'ADMISSION' GROUP BY ALL
+)
+SELECT a.subject, a.stay, a.own, a.begins,
+  coalesce(a.stay, a.subject || strftime(a.own, '@%Y-%m-%dT%H:%M:%S')) AS id,
+  CASE WHEN count_if(d.text = '{WITHDRAWN}') = 0
+       THEN min(greatest(d.time, d.known)) END AS over
+FROM admitted a LEFT JOIN moves d
+  ON d.code = 'DISCHARGE' AND d.subject = a.subject
+  AND d.stay IS NOT DISTINCT FROM a.stay AND d.time >= a.newest
+GROUP BY ALL"""
+
+CANDIDATES = f"""CREATE OR REPLACE TEMP TABLE candidates AS
+WITH nights_of_stay AS (
+  SELECT s.subject, s.stay, s.own, s.id, n.night, n.hour, n.before
+  FROM stays s JOIN nights n
+    ON n.hour >= s.begins AND (s.over IS NULL OR n.hour < s.over)
+), known AS (
+  SELECT c.*, m.code, m.time, m.known, m.text
+  FROM nights_of_stay c JOIN moves m
+    ON m.subject = c.subject AND m.stay IS NOT DISTINCT FROM c.stay
+    AND m.time <= c.hour AND m.known <= c.hour
+    AND (c.own IS NULL OR m.time >= c.own)
+  WHERE m.code IN ('ADMISSION', 'TRANSFER', 'DISCHARGE')
+  QUALIFY m.known = max(m.known) OVER (
+    PARTITION BY c.subject, c.id, c.night, m.code, m.time)
+), state AS (
+  SELECT subject, stay, own, id, night, hour, before,
+    min(time) FILTER (code = 'ADMISSION') AS admission,
+    max(time) FILTER (code = 'ADMISSION') AS newest,
+    max(time) FILTER (code = 'DISCHARGE') AS discharge,
+    arg_max(text, (time, known, text)) FILTER (code <> 'DISCHARGE') AS ward
+  FROM known WHERE {IS_VALID} GROUP BY ALL
+)
+SELECT row_number() OVER (ORDER BY s.hour, s.id, s.subject) AS row,
+  s.subject, s.stay, s.id, s.night, s.hour, s.before, s.admission, s.ward,
+  coalesce(g.survivor, s.subject) AS "group"
+FROM state s LEFT JOIN merges g
+  ON g.alias = s.subject AND g.since <= s.hour AND s.hour < g.until
+WHERE s.admission IS NOT NULL AND (s.own IS NULL OR s.newest = s.own)
+  AND (s.discharge IS NULL OR s.discharge < s.admission)"""
+
+# The subjects whose events are those of a row: the survivor, and who is merged into it.
+PEOPLE = """CREATE OR REPLACE TEMP TABLE people AS
+SELECT row, "group" AS subject FROM candidates
+UNION
+SELECT c.row, g.alias FROM candidates c JOIN merges g
+  ON g.survivor = c."group" AND g.since <= c.hour AND c.hour < g.until"""
+
+PERSONS = f"""CREATE OR REPLACE TEMP TABLE persons AS
+WITH known AS (
+  SELECT c.row, m.code, m.time, m.known, m.text
+  FROM candidates c JOIN people p USING (row) JOIN moves m
+    ON m.subject = p.subject AND m.time <= c.hour AND m.known <= c.hour
+  WHERE m.code IN ('BIRTH', 'SEX', 'DEATH')
+  QUALIFY m.known = max(m.known) OVER (
+    PARTITION BY c.row, m.subject, m.stay, m.code, m.time)
+)
+SELECT row, arg_max(time, (known, time)) FILTER (code = 'BIRTH') AS birth,
+  arg_max(text, (time, known, text)) FILTER (code = 'SEX') AS sex,
+  count_if(code = 'DEATH') > 0 AS is_dead
+FROM known WHERE {IS_VALID} GROUP BY row"""
+
+
+def stays_judged(stays: Stays, zone: str, at_risk: bool) -> str:
+    """Return the statement that says of each candidate why it is not in.
+
+    Parameters
+    ----------
+    stays : Stays
+    zone : str
+        Time zone of the days that ages count.
+    at_risk : bool
+        An earlier outcome of the stay that is known at the hour takes it out.
+    """
+    least, most = stays.ages
+    reasons = ["WHEN coalesce(p.is_dead, false) THEN 'died'"]
+    if stays.wards is not None:
+        wards = ", ".join(map(sql_text, stays.wards))
+        reasons.append(f"WHEN c.ward IS NULL OR c.ward NOT IN ({wards}) THEN 'ward'")
+    if stays.age is not None:
+        reasons.append("WHEN age IS NULL THEN 'age not known'")
+    if least is not None:
+        reasons.append(f"WHEN age < {least} THEN 'age'")
+    if most is not None:
+        reasons.append(f"WHEN age > {most} THEN 'age'")
+    if stays.hours_in:
+        reasons.append(
+            f"WHEN c.admission > c.hour - {interval(stays.hours_in)} THEN 'hours in'"
+        )
+    joined = ""
+    if at_risk:
+        joined = "LEFT JOIN not_at_risk r USING (row)"
+        reasons.append("WHEN r.row IS NOT NULL THEN 'not at risk'")
+    day = f"CAST(timezone({sql_text(zone)}, timezone('UTC', %s)) AS DATE)"
+    return f"""CREATE OR REPLACE TEMP TABLE judged AS
+WITH days AS (
+  SELECT c.row, {day % "p.birth"} AS born, {day % "c.hour"} AS today
+  FROM candidates c LEFT JOIN persons p USING (row)
+), ages AS (
+  SELECT row, year(today) - year(born) - CASE
+    WHEN (month(today), day(today)) < (month(born), day(born)) THEN 1 ELSE 0 END AS age
+  FROM days
+)
+SELECT c.*, a.age, p.sex, epoch_us(c.hour) - epoch_us(c.admission) AS us_in,
+  CASE {" ".join(reasons)} END AS reason
+FROM candidates c LEFT JOIN persons p USING (row) LEFT JOIN ages a USING (row)
+{joined}"""
+
+
+def rows_chosen(stays: Stays, is_past: bool) -> str:
+    """Return the statement of the rows: all that are in, or some nights of the past."""
+    key = sql_text(f"{stays.seed}|")
+    orders = {
+        "first": "hour",
+        "drawn": f"md5({key} || id || '|' || strftime(night, '%Y-%m-%d'))",
+    }
+    chosen = ""
+    name = "id"
+    if is_past and stays.row in orders:
+        chosen = (
+            "\nQUALIFY row_number() OVER (PARTITION BY subject, id ORDER BY "
+            f"{orders[stays.row]}) = 1"
+        )
+    elif is_past:
+        name = "id || strftime(night, ' %Y-%m-%d')"
+    return f"""CREATE OR REPLACE TEMP TABLE rows AS
+SELECT * RENAME (id AS stay_id), {name} AS id
+FROM judged WHERE reason IS NULL{chosen}"""
+
+
+def outcome_lines(outcome: Outcome) -> str:
+    """Return the statement that reads the lines that may be an outcome.
+
+    A corrected value that no longer counts is among them: it takes the place of one
+    that did.
+    """
+    conditions = []
+    if outcome.patterns:
+        conditions.append(any_code(list(outcome.patterns)))
+    if outcome.death:
+        conditions.append("code = 'DEATH'")
+    if outcome.ward:
+        conditions.append("code IN ('ADMISSION', 'TRANSFER')")
+    return f"""CREATE OR REPLACE TEMP TABLE outcome_lines AS
+SELECT DISTINCT subject, stay, time, coalesce(known_since, time) AS known, code,
+  value, unit, text
+FROM lines
+WHERE time <= $last AND coalesce(known_since, time) <= $last
+  AND time >= (SELECT min(admission) FROM candidates)
+  AND ({" OR ".join(conditions)})"""
+
+
+def outcomes_judged(outcome: Outcome) -> str:
+    """Return the statement that says which lines of an outcome count."""
+    number = "value"
+    if outcome.unit is not None:
+        number = "value * u.factor + u.shift"
+    limits = []
+    if outcome.above is not None:
+        limits.append(f"{number} > {outcome.above!r}")
+    if outcome.below is not None:
+        limits.append(f"{number} < {outcome.below!r}")
+    counts = " AND ".join(limits) or "true"
+    wards = ", ".join(map(sql_text, outcome.ward)) or "NULL"
+    return f"""CREATE OR REPLACE TEMP TABLE outcomes AS
+SELECT o.subject, o.stay, o.time, o.known, o.code, o.text,
+  CASE WHEN {IS_VALID.replace("text", "o.text")} THEN
+    CASE WHEN o.code IN ('ADMISSION', 'TRANSFER') THEN o.text IN ({wards})
+         WHEN o.code = 'DEATH' THEN true ELSE {counts} END END AS counts
+FROM outcome_lines o
+LEFT JOIN units u ON u.feature = '' AND u.unit IS NOT DISTINCT FROM o.unit"""
+
+
+NOT_AT_RISK = """CREATE OR REPLACE TEMP TABLE not_at_risk AS
+WITH known AS (
+  SELECT c.row, o.counts
+  FROM candidates c JOIN people p USING (row) JOIN outcomes o
+    ON o.subject = p.subject AND o.time <= c.hour AND o.known <= c.hour
+    AND o.time >= c.admission
+  QUALIFY o.known = max(o.known) OVER (
+    PARTITION BY c.row, o.subject, o.stay, o.code, o.time)
+)
+SELECT DISTINCT row FROM known WHERE counts"""
+
+# What is known now, whatever was known at the hour: of the past alone.
+NOW = f"""CREATE OR REPLACE TEMP TABLE now AS
+WITH latest AS (
+  SELECT * FROM moves
+  QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
+)
+SELECT coalesce(g.survivor, l.subject) AS person, l.subject, l.stay, l.code, l.time
+FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {FOREVER}
+WHERE {IS_VALID}"""
+
+FOLLOWED = f"""CREATE OR REPLACE TEMP TABLE followed AS
+WITH persons_now AS (
+  SELECT r.row, r.subject, r.stay, r.id, r.stay_id, r.hour, r.admission,
+    coalesce(g.survivor, r."group") AS person
+  FROM rows r LEFT JOIN merges g ON g.alias = r."group" AND g.until = {FOREVER}
+)
+SELECT p.*,
+  min(n.time) FILTER (n.code = 'ADMISSION' AND n.time > p.admission
+    AND (n.stay IS NULL OR n.stay IS DISTINCT FROM p.stay)) AS next,
+  min(n.time) FILTER (n.code = 'DEATH'
+    OR (n.code = 'DISCHARGE' AND n.time >= p.admission AND n.subject = p.subject
+        AND n.stay IS NOT DISTINCT FROM p.stay)) AS ends
+FROM persons_now p LEFT JOIN now n USING (person)
+GROUP BY ALL"""
+
+_COUNTED = f"""WITH latest AS (
+  SELECT * FROM outcomes
+  QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
+), counted AS (
+  SELECT DISTINCT coalesce(g.survivor, l.subject) AS person, l.time
+  FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {FOREVER}
+  WHERE l.counts
+)"""
+
+OUTCOMES_OF_ROWS = f"""{_COUNTED}
+SELECT f.row AS unit, c.time
+FROM followed f JOIN counted c ON c.person = f.person
+  AND c.time >= f.admission AND (f.next IS NULL OR c.time < f.next)
+ORDER BY ALL"""
+
+OUTCOME_TABLE = f"""{_COUNTED}, stays_followed AS (
+  SELECT stay_id AS id, person, min(admission) AS admission, max(next) AS next,
+    max(ends) AS ends
+  FROM followed GROUP BY ALL
+)
+SELECT f.id, timezone('UTC', c.time) AS time, timezone('UTC', f.ends) AS until,
+  timezone('UTC', $complete) AS as_of
+FROM stays_followed f LEFT JOIN counted c ON c.person = f.person
+  AND c.time >= f.admission AND (f.next IS NULL OR c.time < f.next)
+ORDER BY ALL"""
+
+# Features of which a line does not say since when it was known.
+UNDATED = """SELECT DISTINCT feature FROM events JOIN feature_codes USING (code)
+WHERE NOT is_dated ORDER BY ALL"""
+UNDATED_MOVES = """SELECT DISTINCT code FROM moves
+WHERE NOT is_dated AND code IN ('ADMISSION', 'TRANSFER') ORDER BY ALL"""
+
+NEWEST = """SELECT greatest(
+  (SELECT max(time) FROM moves), (SELECT max(time) FROM outcomes))"""
+
+
+def interval(hours: float) -> str:
+    """Return a duration as DuckDB writes it, exact to the microsecond."""
+    return f"to_microseconds({round(hours * 3_600_000_000)})"
+
+
+def any_code(patterns: list[str], column: str = "code") -> str:
+    """Return the condition that a column has one of the codes, or a prefix `X*`."""
+    whole = sorted({code for code in patterns if not code.endswith("*")})
+    conditions = [
+        f"starts_with({column}, {sql_text(code[:-1])})"
+        for code in sorted(set(patterns) - set(whole))
+    ]
+    if whole:
+        conditions.append(f"{column} IN ({', '.join(map(sql_text, whole))})")
+    return f"({' OR '.join(conditions)})" if conditions else "false"
+
+
+def events_read(patterns: list[str], hours: float, has_stay: bool) -> str:
+    """Return the statement that reads the lines of some codes.
+
+    Parameters
+    ----------
+    patterns : list of str
+    hours : float
+        The longest window before the first hour.
+    has_stay : bool
+        A window may begin with an admission, however long ago.
+    """
+    first = f"(SELECT min(before) FROM nights) - {interval(hours)}"
+    if has_stay:
+        first = f"least({first}, (SELECT min(admission) FROM rows))"
+    return f"""CREATE OR REPLACE TEMP TABLE events AS
+SELECT DISTINCT subject, stay, time, coalesce(known_since, time) AS known,
+  known_since IS NOT NULL AS is_dated, code, value, unit, text
+FROM lines
+WHERE time <= $last AND coalesce(known_since, time) <= $last
+  AND time >= {first}
+  AND {any_code(patterns)}"""
+
+
+def codes_of_features(features: dict[str, tuple[str, ...]]) -> str:
+    """Return the statement of the codes that occur, by the features that take them."""
+    selects = [
+        f"SELECT {sql_text(name)} AS feature, code FROM codes "
+        f"WHERE {any_code(list(patterns))}"
+        for name, patterns in features.items()
+    ]
+    union = "\nUNION ALL ".join(selects)
+    return f"""CREATE OR REPLACE TEMP TABLE feature_codes AS
+WITH codes AS (SELECT DISTINCT code FROM events)
+{union}"""
+
+
+SEEN = f"""CREATE OR REPLACE TEMP TABLE seen AS
+WITH hours AS (
+  SELECT row, hour AS at, admission, false AS is_before FROM part
+  UNION ALL SELECT row, before, admission, true FROM part WHERE $has_change
+), reach AS (
+  SELECT c.code, max(f.reach) AS reach, bool_or(f.reach IS NULL) AS is_stay,
+    bool_or(f.take = 'change') AS has_change
+  FROM feature_codes c JOIN features f USING (feature) GROUP BY c.code
+), visible AS (
+  SELECT h.*, e.stay, e.subject, e.code, e.time, e.known, e.value, e.unit, e.text
+  FROM hours h JOIN people p USING (row) JOIN events e ON e.subject = p.subject
+  JOIN reach r ON r.code = e.code
+  WHERE e.time <= h.at AND e.known <= h.at AND (r.has_change OR NOT h.is_before)
+    AND (e.time > h.at - r.reach OR (r.is_stay AND e.time >= h.admission))
+  QUALIFY e.known = max(e.known) OVER (
+    PARTITION BY h.row, h.is_before, e.subject, e.stay, e.code, e.time)
+)
+SELECT * FROM visible WHERE {IS_VALID}"""
+
+PICKED = """CREATE OR REPLACE TEMP TABLE picked AS
+SELECT s.row, f.feature, s.is_before, s.time, s.known, s.text,
+  CASE WHEN f.unit IS NULL THEN s.value ELSE s.value * u.factor + u.shift END AS value,
+  (epoch_us(s.time) - epoch_us(s.at)) / 3600000000.0 AS x
+FROM seen s JOIN feature_codes c USING (code) JOIN features f USING (feature)
+LEFT JOIN units u ON u.feature = f.feature AND u.unit IS NOT DISTINCT FROM s.unit
+WHERE (f.take = 'change' OR NOT s.is_before)
+  AND CASE WHEN f.reach IS NULL THEN s.time >= s.admission
+           ELSE s.time > s.at - f.reach END"""
+
+
+def _aggregate(name: str, feature: Feature) -> str:
+    """Return the expression of one feature over the lines picked for a row."""
+    mine = f"feature = {sql_text(name)}"
+    value = "text" if feature.text else "value"
+    has_value = f"FILTER ({mine} AND {value} IS NOT NULL)"
+    order = f"(time, known, {value})"
+    total = f"fsum(value ORDER BY value) {has_value}"
+    n = f"count(*) {has_value}"
+
+    def summed(term: str) -> str:
+        return f"fsum({term} ORDER BY x, value) {has_value}"
+
+    at_hour = f"FILTER ({mine} AND value IS NOT NULL AND NOT is_before)"
+    at_before = f"FILTER ({mine} AND value IS NOT NULL AND is_before)"
+    slope = (
+        f"({n} * {summed('x * value')} - {summed('x')} * {summed('value')})"
+        f" / ({n} * {summed('x * x')} - {summed('x')} * {summed('x')})"
+    )
+    expressions = {
+        "last": f"arg_max({value}, {order}) {has_value}",
+        "first": f"arg_min({value}, {order}) {has_value}",
+        "min": f"min(value) {has_value}",
+        "max": f"max(value) {has_value}",
+        "mean": f"{total} / {n}",
+        "sum": total,
+        "count": f"count(*) FILTER ({mine})",
+        "any": f"count(*) FILTER ({mine}) > 0",
+        "hours_since": f"-max(x) FILTER ({mine})",
+        "slope": f"CASE WHEN count(DISTINCT x) {has_value} > 1 THEN {slope} END",
+        "change": (
+            f"arg_max(value, {order}) {at_hour} - arg_max(value, {order}) {at_before}"
+        ),
+    }
+    return expressions[feature.take]
+
+
+STATIC: dict[Static, str] = {
+    "age": "r.age",
+    "sex": "r.sex",
+    "ward": "r.ward",
+    "days_in_hospital": "r.us_in / 86400000000.0",
+}
+# What a feature is where a row has no line of it.
+EMPTY = {"count": "0", "any": "false"}
+
+
+def table_made(spec: Spec, is_past: bool) -> str:
+    """Return the SELECT of the table: a row a stay, in a total order."""
+    group = 'coalesce(g.survivor, r."group")' if is_past else 'r."group"'
+    columns = [
+        "r.id",
+        f'{group} AS "group"',
+        "timezone('UTC', r.hour) AS time",
+    ]
+    for name, feature in spec.features.items():
+        quoted = _quoted(name)
+        if isinstance(feature, Feature):
+            empty = EMPTY.get(feature.take)
+            cell = f"coalesce(m.{quoted}, {empty})" if empty else f"m.{quoted}"
+        else:
+            cell = STATIC[feature]
+        columns.append(f"{cell} AS {quoted}")
+    last = ""
+    if is_past:
+        # All that is known now, so that folds do not split a patient.
+        joined = f'LEFT JOIN merges g ON g.alias = r."group" AND g.until = {FOREVER}'
+        last = f"\n{joined}"
+    listed = ",\n  ".join(columns)
+    return f"""SELECT {listed}, r.row
+FROM rows r LEFT JOIN made m USING (row){last}
+ORDER BY r.hour, r.id, r.subject"""
+
+
+def features_made(features: dict[str, Feature]) -> str:
+    """Return the SELECT of the features that are made of events, by row."""
+    columns = [
+        f"{_aggregate(name, feature)} AS {_quoted(name)}"
+        for name, feature in features.items()
+    ]
+    listed = ",\n  ".join(["row", *columns])
+    return f"SELECT {listed}\nFROM picked GROUP BY row"
+
+
+def _quoted(name: str) -> str:
+    """Return a column's name in SQL."""
+    return '"' + name.replace('"', '""') + '"'

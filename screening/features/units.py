@@ -1,0 +1,68 @@
+"""Values in the unit that a feature wants, by the table of the gates."""
+
+from __future__ import annotations
+
+from screening.features.spec import Coded
+from screening.monitoring.units import (
+    CELSIUS,
+    FAHRENHEIT,
+    KINDS,
+    Quantity,
+    name_words,
+    quantity_named,
+    standard_unit,
+)
+
+# Words of a feature's name that do not say what is measured.
+NOT_MEASURED = frozenset({"change", "count"})
+
+
+def conversion(
+    feature: Coded, name: str, met: str | None
+) -> tuple[float, float] | None:
+    """Return factor and shift to the unit that a feature wants: factor * value + shift.
+
+    Parameters
+    ----------
+    feature : Coded
+        With a unit.
+    name : str
+        Name of the feature, which may say what is measured.
+    met : str or None
+        Unit of the value.
+
+    Returns
+    -------
+    (float, float) or None
+        None where the value has no unit, or the table has no conversion, or several.
+    """
+    wanted = standard_unit(feature.unit)
+    found = standard_unit(met)
+    if not found:
+        return None
+    if found == wanted:
+        return 1.0, 0.0
+    words = feature.quantity or " ".join(name_words(name) - NOT_MEASURED)
+    quantity = quantity_named(words)
+    candidates = [*([quantity] if quantity else ()), *KINDS]
+    for candidate in candidates:
+        before = _amounts(candidate, found)
+        after = _amounts(candidate, wanted)
+        if len(before) == 1 and len(after) == 1:
+            return _between(found, wanted, after[0] / before[0])
+    return None
+
+
+def _amounts(quantity: Quantity, unit: str) -> list[float]:
+    """Return the number that one amount has in a unit: none, one, or several."""
+    # "mg/dL of urea" is mg/dL, as "mg/dL of urea nitrogen" is.
+    return [amount for name, amount in quantity.units if name.split(" of ")[0] == unit]
+
+
+def _between(before: str, after: str, factor: float) -> tuple[float, float]:
+    """Return factor and shift; temperatures have a shift."""
+    if after == FAHRENHEIT:
+        return factor, 32.0
+    if before == FAHRENHEIT and after == CELSIUS:
+        return factor, -32 / 1.8
+    return factor, 0.0
