@@ -230,6 +230,17 @@ p7,s7,2024-03-01T05:00:00,,DISCHARGE,,,
     assert "secret" not in told
 
 
+def test_day_without_time_is_known_when_it_is_over(tmp_path):
+    """A result with a date alone is not seen on that day's morning."""
+    lines = "p1,s1,2024-03-03,,crea,2.0,,\n"
+    features = 'n = { codes = "crea", window = "48h", take = "count" }'
+    made = Features(small_spec(tmp_path, STAY + lines, features))
+
+    counts = [made.night(f"2024-03-0{day}")["n"].item() for day in (3, 4)]
+
+    assert counts == [0, 1]
+
+
 def test_ragged_file_is_refused(tmp_path):
     """A file that is no table ends the run by its name, without its words."""
     spec = small_spec(tmp_path, STAY + 'p1,"s1,secret', 'age = "age"')

@@ -6,7 +6,7 @@ with different `known_since` are its versions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from screening.errors import UsageError
 
@@ -121,8 +121,23 @@ def is_zoned(kind: str) -> bool:
     return kind.startswith("TIMESTAMPTZ") or kind.endswith("WITH TIME ZONE")
 
 
-def instant_of(cell: str, kind: str, zone: str) -> str | None:
-    """Return the SQL of a cell's instant in UTC; None where its type has no times.
+class Instants(NamedTuple):
+    """The SQL of a cell's instant in UTC.
+
+    Parameters
+    ----------
+    at : str
+        The instant; noon of a day that is given without a time.
+    over : str
+        The end of such a day, from which on it is known; NULL for a time.
+    """
+
+    at: str
+    over: str
+
+
+def instants_of(cell: str, kind: str, zone: str) -> Instants | None:
+    """Return the SQL of a cell's instant; None where its type has no times.
 
     Parameters
     ----------
@@ -133,12 +148,20 @@ def instant_of(cell: str, kind: str, zone: str) -> str | None:
     zone : str
         Zone of times that state none.
     """
+    zone = sql_text(zone)
+    nothing = "CAST(NULL AS TIMESTAMP)"
+    if kind == "DATE":
+        cell, kind = f"CAST({cell} AS VARCHAR)", "VARCHAR"
     if kind == "VARCHAR":
-        return f"utc_of_text(trim({cell}), {sql_text(zone)})"
+        written = f"trim({cell})"
+        return Instants(
+            f"event_time({written}, {zone})", f"day_over({written}, {zone})"
+        )
     if is_zoned(kind):
-        return f"timezone('UTC', CAST({cell} AS TIMESTAMPTZ))"
-    if kind.startswith(("TIMESTAMP", "DATE")):
-        return f"utc_of_local(CAST({cell} AS TIMESTAMP), {sql_text(zone)})"
+        return Instants(f"timezone('UTC', CAST({cell} AS TIMESTAMPTZ))", nothing)
+    if kind.startswith("TIMESTAMP"):
+        local = f"CAST({cell} AS TIMESTAMP)"
+        return Instants(f"utc_of_local({local}, {zone})", nothing)
     return None
 
 

@@ -36,13 +36,13 @@ class FaultKind(Enum):
     NOT_A_NUMBER = ("the value is not a number", "kept as text, not as a value")
     COMPARATOR = (
         "the value is a number with a comparator, such as <5",
-        "kept as text, not as a value",
+        "the line is left out",
     )
     TWO_SYSTEMS = (
         "the code is given in two systems",
         "read once for each; name one of them in a feature",
     )
-    NEGATIVE_DURATION = ("the end is before the beginning", "the end is not used")
+    NEGATIVE_DURATION = ("the end is before the beginning", "the stay is left out")
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
     MERGE_CIRCLE = ("patients are merged in a circle", "the line is left out")

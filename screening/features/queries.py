@@ -40,7 +40,7 @@ FROM moves WHERE code = 'MERGED' AND text IS NOT NULL ORDER BY ALL"""
 STAYS = f"""CREATE OR REPLACE TEMP TABLE stays AS
 WITH admitted AS (
   SELECT subject, stay, CASE WHEN stay IS NULL THEN time END AS own,
-    min(time) AS begins, max(time) AS newest
+    min(time) AS begins
   FROM moves WHERE code = 'ADMISSION' GROUP BY ALL
 )
 SELECT a.subject, a.stay, a.own, a.begins,
@@ -49,7 +49,7 @@ SELECT a.subject, a.stay, a.own, a.begins,
        THEN min(greatest(d.time, d.known)) END AS over
 FROM admitted a LEFT JOIN moves d
   ON d.code = 'DISCHARGE' AND d.subject = a.subject
-  AND d.stay IS NOT DISTINCT FROM a.stay AND d.time >= a.newest
+  AND d.stay IS NOT DISTINCT FROM a.stay AND (a.own IS NULL OR d.time >= a.own)
 GROUP BY ALL"""
 
 CANDIDATES = f"""CREATE OR REPLACE TEMP TABLE candidates AS
@@ -80,7 +80,7 @@ SELECT row_number() OVER (ORDER BY s.hour, s.id, s.subject) AS row,
 FROM state s LEFT JOIN merges g
   ON g.alias = s.subject AND g.since <= s.hour AND s.hour < g.until
 WHERE s.admission IS NOT NULL AND (s.own IS NULL OR s.newest = s.own)
-  AND (s.discharge IS NULL OR s.discharge < s.admission)"""
+  AND s.discharge IS NULL"""
 
 # The subjects whose events are those of a row: the survivor, and who is merged into it.
 PEOPLE = """CREATE OR REPLACE TEMP TABLE people AS

@@ -13,7 +13,7 @@ from screening.errors import EventsError, UsageError
 from screening.features.events import (
     EVENT_COLUMNS,
     RESERVED_CODES,
-    instant_of,
+    instants_of,
     local_time_of,
     sql_list,
     sql_text,
@@ -30,10 +30,10 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
+# A line with such a text has no value that can be counted.
+IS_COMPARED = "(value IS NULL AND coalesce(has_comparator(text), false))"
 # Codes whose time may be missing.
 WITHOUT_TIME = "('SEX', 'MERGED')"
-# What a number with a comparator looks like.
-COMPARATOR = r"^\s*[<>≤≥~]=?\s*[0-9.,]+\s*$"
 
 
 def select_events(
@@ -96,18 +96,22 @@ def select_lines(
     times = {}
     for column in ("time", "known_since"):
         cell, kind = cells.get(column, ("NULL", "TIMESTAMP"))
-        instant = instant_of(cell, kind, source.zone)
-        if instant is None:
+        instants = instants_of(cell, kind, source.zone)
+        if instants is None:
             raise UsageError(
                 f"source {source.path}: column '{columns[column]}' has {kind}, not "
                 "times; write times such as 2026-03-10T06:00:00+01:00"
             )
-        times[column] = instant
+        times[column] = instants
+    # Of what is known by its day alone one knows once the day is over.
+    known = f"coalesce({times['known_since'].over}, {times['known_since'].at})"
+    over = times["time"].over
     columns_of_lines = f"""SELECT file, line,
   nullif(trim({texts["subject"]}), '') AS subject,
   {_blank(texts, "stay")} AS stay,
-  {times["time"]} AS time,
-  {times["known_since"]} AS known_since,
+  {times["time"].at} AS time,
+  CASE WHEN {over} IS NULL THEN {known}
+       ELSE greatest({over}, {known}) END AS known_since,
   nullif(trim({texts["code"]}), '') AS written,
   {_blank(texts, "value")} AS written_value,
   {_number(cells)} AS value,
@@ -118,12 +122,12 @@ FROM {name}_files"""
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {name}_lines AS\n{columns_of_lines}"
     )
-    code, behind = _reserved(source.codes)
+    code, behind = reserved_code(source.codes)
     _count_faults(f"{name}_lines", connection, faults, code, sql_text(source.zone))
     return f"""SELECT subject, stay, time, known_since, {code} AS code, value, unit,
   coalesce(text, {behind}) AS text
 FROM {name}_lines
-WHERE subject IS NOT NULL AND written IS NOT NULL
+WHERE subject IS NOT NULL AND written IS NOT NULL AND NOT {IS_COMPARED}
   AND (time IS NOT NULL OR {code} IN {WITHOUT_TIME})"""
 
 
@@ -207,7 +211,11 @@ def _number(cells: Mapping[str, tuple[str, str]]) -> str:
     """Return the expression of a value: a finite number, or NULL."""
     if "value" not in cells:
         return "CAST(NULL AS DOUBLE)"
-    number = f"try_cast({cells['value'][0]} AS DOUBLE)"
+    cell, kind = cells["value"]
+    if kind == "FLOAT":
+        # The decimal that was written, and not the binary number next to it.
+        cell = f"CAST({cell} AS VARCHAR)"
+    number = f"try_cast({cell} AS DOUBLE)"
     return f"CASE WHEN isfinite({number}) THEN {number} END"
 
 
@@ -220,7 +228,7 @@ def _words(cells: Mapping[str, tuple[str, str]], texts: Mapping[str, str]) -> st
     return f"coalesce({text}, CASE WHEN {_number(cells)} IS NULL THEN {value} END)"
 
 
-def _reserved(codes: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+def reserved_code(codes: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Return the expressions of a line's code, and of the text behind its prefix."""
     unknown = [code for code in codes if code not in RESERVED_CODES]
     if unknown:
@@ -258,7 +266,6 @@ def _count_faults(
 ) -> None:
     """Count the lines that are wrong; find the places of those kinds that occur."""
     is_wrong = "value IS NULL AND written_value IS NOT NULL"
-    is_compared = f"regexp_matches(written_value, {sql_text(COMPARATOR)})"
     first = f"timezone({zone}, local_time)"
     conditions = {
         FaultKind.NO_SUBJECT: "subject IS NULL",
@@ -268,8 +275,8 @@ def _count_faults(
         FaultKind.TWICE_TIME: (
             f"timezone({zone}, {first} - INTERVAL 1 HOUR) = local_time"
         ),
-        FaultKind.COMPARATOR: f"{is_wrong} AND {is_compared}",
-        FaultKind.NOT_A_NUMBER: f"{is_wrong} AND NOT {is_compared}",
+        FaultKind.COMPARATOR: IS_COMPARED,
+        FaultKind.NOT_A_NUMBER: f"{is_wrong} AND NOT {IS_COMPARED}",
     }
     counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
     (counted,) = connection.execute(f"SELECT {counts} FROM {lines}").fetchall()
