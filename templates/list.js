@@ -85,7 +85,9 @@
   // On paper every line is there, folded or not; afterwards the page is as it was.
   var folded = [];
   window.addEventListener("beforeprint", function () {
-    folded = Array.from(list.querySelectorAll(".part.more:not([open])"));
+    folded = Array.from(
+      list.querySelectorAll(".part:is(.more, .judged):not([open])"),
+    );
     folded.forEach(function (part) {
       part.open = true;
     });

@@ -3,6 +3,7 @@
   var list = document.querySelector("[data-run]"),
     box = document.getElementById("review-save");
   if (!list || !box) return;
+  box.hidden = false;
   var words = JSON.parse(list.dataset.words).concat([["", "no verdict"]]),
     made = 0;
   var lines = Array.from(document.querySelectorAll(".list .c")).filter(function (line) {
@@ -102,7 +103,6 @@
     line.dataset.given = new Date().toISOString();
     var given = verdicts().length;
     unsaved = given > 0;
-    box.hidden = false;
     document.body.classList.add("judging");
     told.textContent =
       given +
@@ -118,7 +118,6 @@
 
   function save() {
     var given = verdicts();
-    box.hidden = false;
     if (given.length === 0) {
       told.textContent = "Nothing to save yet: no verdict has been given.";
       return;

@@ -303,7 +303,8 @@ def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened, sche
     view, _ = opened(render_run(placed()), 390, 844, color_scheme=scheme)
     whole = view.evaluate(
         "[...document.querySelectorAll('.list .c')].filter(line => line.getBoundingClientRect().height > 0"
-        " && line.getBoundingClientRect().bottom <= innerHeight).length"
+        " && line.getBoundingClientRect().bottom"
+        " <= document.getElementById('review-save').getBoundingClientRect().top).length"
     )
 
     assert whole >= 5

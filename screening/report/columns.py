@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from screening.report import format as fmt
 from screening.schemas.model import ModelDocument
-from screening.schemas.run import RunDocument
+from screening.schemas.run import Contribution, RunDocument
 
 
 def _no_text(run: RunDocument) -> str:
@@ -81,14 +81,22 @@ def _reasons_head(run: RunDocument) -> str:
 
 
 def _reasons_note(run: RunDocument) -> str:
-    return f"bar: percentile among past {people_of(run.model)} (centre = median)"
+    note = f"bar: lower or higher than past {people_of(run.model)}"
+    if any(case.reference for case in _contributions(run)):
+        note += "; H, L: outside the reference range"
+    return note
+
+
+def _contributions(run: RunDocument) -> Iterator[Contribution]:
+    for case in run.cases:
+        yield from case.contributions or ()
 
 
 COLUMNS = (
     Column("rank", "2.6rem", "6mm", "place in the list, the highest score first"),
     Column(
         "who",
-        "clamp(11rem,83vw - 52.7rem,22rem)",
+        "clamp(11rem,83vw - 54.3rem,20.4rem)",
         "42mm",
         "columns in `display` of the contract, id, class, random audit, earlier"
         " verdicts",

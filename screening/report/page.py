@@ -21,6 +21,7 @@ from screening.report.model_attention import review_due
 from screening.report.outcome_words import hour_words
 from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
+from screening.report.tonight import sentences_of_night, tasks_of
 from screening.report.verdict import usefulness_of
 from screening.schemas.base import Document, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
@@ -101,6 +102,8 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
             "check": check_section(run),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
+            "sentences": sentences_of_night(run),
+            "tasks": tasks_of(run),
             "drift": describe_drift(run.drift),
             "pictures": pictures,
             **blocks,
@@ -137,7 +140,6 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "pruning": model_charts.pruning_chart(model),
         "settings": model_charts.settings_chart(model),
         "factor": model_charts.factor_chart(model),
-        "review_due": review_due(model),
         "reliance": reliance_words(model),
     }
 
@@ -151,6 +153,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "hour": "" if run is None else hour_words(run),
         "external": None,
         "verdict": usefulness_of(model).words,
+        "review_due": review_due(model),
         "banner": {
             "title": fmt.name(model.stated.title or _question(model)),
             "kind": "Trained model" if run is None else "Night of",
@@ -169,7 +172,10 @@ def _question(model: ModelDocument) -> str:
     without_cases = model.validation.without_cases
     if without_cases is not None and without_cases.state == "unknown":
         return f"Screening for unusual {people_of(model)}"
-    return f"Screening for {model.task.label}"
+    label = model.task.label
+    if model.task.positive:
+        label += f" = {', '.join(model.task.positive)}"
+    return f"Patients with {label}"
 
 
 def render_case(

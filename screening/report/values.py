@@ -44,8 +44,8 @@ class Value:
         shown.
     bar : Markup
         SVG path from the median of past patients to this value's place among them: to
-        the right if higher, to the left if lower. A category has no order: the rarer it
-        is, the longer its bar.
+        the right if higher, to the left if lower. Empty for yes or no, and for a
+        category, which has no order.
     past : str
         The same in words.
     """
@@ -94,7 +94,7 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         bounds = contribution.seen if has_range else None
         range_is = f"past {people_of(model)}"
         outside = _outside(value, bounds, "below", "above")
-    bar, past = _among_past(contribution, text)
+    bar, past = _among_past(contribution, text, people_of(model))
     change = ""
     if contribution.direction != "shown":
         change = fmt.minus(f"{contribution.change:+.{places}f}")
@@ -123,24 +123,26 @@ def _parsed(value: str, declared: FeatureDeclaration) -> str | float:
     return value
 
 
-def _among_past(contribution: Contribution, value: str) -> tuple[Markup, str]:
-    """Return the bar of a value among those of past patients, and the same in words."""
+def _among_past(
+    contribution: Contribution, value: str, people: str
+) -> tuple[Markup, str]:
+    """Return the bar of a value among those of past patients, and the same in words.
+
+    A value without an order has no bar: more or less of it means nothing.
+    """
     same = contribution.alike
     lower = contribution.lower
-    if same is None and lower is None:
-        return Markup(""), ""
-    length = 0.0
-    text = ""
     if same is not None:
         relation = {"yes": "present in", "no": "absent in"}.get(value, "as in")
-        length = MIDDLE * (1 - same)
-        text = f"{relation} {fmt.percent(same)}"
-    if lower is not None:
-        length = 100 * lower - MIDDLE
-    if lower is not None and not text:
-        side = "above" if lower >= 0.5 else "below"
-        text = f"{side} {fmt.percent(max(lower, 1 - lower))}"
-    return Markup(f"M{MIDDLE} 2h{length:.0f}"), text
+        text = f"{relation} {fmt.percent(same)} of past {people}"
+    elif lower is not None:
+        side = "higher" if lower >= 0.5 else "lower"
+        text = f"{side} than in {fmt.percent(max(lower, 1 - lower))} of past {people}"
+    else:
+        return Markup(""), ""
+    if lower is None or value in ("yes", "no"):
+        return Markup(""), text
+    return Markup(f"M{MIDDLE} 2h{100 * lower - MIDDLE:.0f}"), text
 
 
 def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:

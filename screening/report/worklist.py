@@ -38,6 +38,13 @@ ID_TAIL = 6
 RAREST = 1000
 # Words for a verdict where the page says more than the verdict's own word.
 VERDICT_WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
+VERDICT_BUTTONS = {
+    "confirmed": "Yes (confirmed)",
+    "ruled out": "No (ruled out)",
+    "unsure": "Unsure",
+    "known": "Known before",
+}
+"""Words of the verdict buttons, whose first word is what is printed on them."""
 # Words and sign of a score beyond all held-out ones, whose chance is the nearest one's.
 BEYOND_WORDS = {
     "above": "higher than any past patient's",
@@ -371,7 +378,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
     return {
         "run_id": run.run_id,
         "file": _verdict_file(run),
-        "words": [(word, VERDICT_WORDS.get(word, word)) for word in VERDICTS],
+        "words": [(word, VERDICT_BUTTONS[word]) for word in VERDICTS],
         "sampled": [
             (_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample
         ],

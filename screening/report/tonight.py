@@ -1,0 +1,176 @@
+"""What the page of a night says first: the work of the night, and three sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from screening.report import format as fmt
+from screening.schemas.base import Estimate
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import ExpectedCases, RunDocument
+from screening.schemas.validation import OperatingPointFacts
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Patients whom somebody looks at because of a night, each counted once.
+
+    Parameters
+    ----------
+    listed : int
+        Flagged, and without a verdict.
+    audited : int
+        Unflagged, of the random audit.
+    checked : int
+        Unflagged and not audited, with a value to check.
+    """
+
+    listed: int
+    audited: int
+    checked: int
+
+    @property
+    def total(self) -> int:
+        """Return the number of patients."""
+        return self.listed + self.audited + self.checked
+
+    @property
+    def words(self) -> str:
+        """Return the parts of the total; empty if there is only the list."""
+        if self.total == self.listed:
+            return ""
+        parts = [f"{fmt.count(self.listed)} on the list"]
+        if self.audited:
+            parts.append(f"{fmt.count(self.audited)} of the random audit")
+        if self.checked:
+            values = "a value" if self.checked == 1 else "values"
+            parts.append(f"{fmt.count(self.checked)} with {values} to check")
+        return ", ".join(parts)
+
+
+def tasks_of(run: RunDocument) -> Tasks:
+    """Return how many patients of a night are to be looked at.
+
+    Of more values to check than the document lists, only the listed ones count.
+    """
+    audited = {row.id for row in run.sample}
+    checked: set[str] = set()
+    if run.check_values is not None:
+        odd = run.check_values
+        checked.update(value.group or value.id for value in odd.values)
+        checked.update(channel.group for channel in odd.channels)
+        checked.update(row.group or row.id for row in odd.alike)
+    flagged = {case.group or case.id for case in run.cases}
+    flagged.update(group.group for group in run.groups or () if group.flagged)
+    return Tasks(run.awaited, len(audited), len(checked - flagged - audited))
+
+
+def sentences_of_night(run: RunDocument) -> list[str]:
+    """Return what a reader of the list needs to know of it, a sentence each.
+
+    How many of the flagged have the condition, how many who have it are not flagged,
+    and whether the table arrived as usual. With chances the numbers are tonight's,
+    else they are shares of past patients.
+    """
+    if has_expected_cases(run):
+        assert run.expected is not None
+        sentences = _sentences_of_chances(run.expected, run.counts.flagged)
+    else:
+        sentences = _sentences_of_validation(run.model)
+    sentences.append(_table_sentence(run))
+    return [sentence for sentence in sentences if sentence]
+
+
+def has_expected_cases(run: RunDocument) -> bool:
+    """Return True if tonight's own chances say how many have the condition."""
+    return run.expected is not None and not run.groups and not run.model.multi
+
+
+def _sentences_of_chances(expected: ExpectedCases, n_flagged: int) -> list[str]:
+    """Return how many have the condition, on the list and off it."""
+    sentences = []
+    if expected.ppv.value:
+        n_with_chance = round((expected.flagged.value or 0.0) / expected.ppv.value)
+        these = f"these {fmt.count(n_with_chance)}"
+        if n_with_chance < n_flagged:
+            these = f"the {fmt.count(n_with_chance)} with a chance"
+        n_cases = round(expected.flagged.value or 0.0)
+        if n_with_chance == 1:
+            chance = fmt.percent(expected.ppv.value)
+            sentences.append(
+                f"The chance that this patient has the condition: {chance}."
+            )
+        elif n_cases:
+            verb = "has" if n_cases == 1 else "have"
+            sentences.append(f"About {n_cases:,} of {these} {verb} the condition.")
+        else:
+            sentences.append(f"Fewer than 1 of {these} has the condition.")
+    n_missed = round(expected.missed.value or 0.0)
+    if n_missed > 1:
+        missed = f"About {n_missed:,} patients who have it are not on this list."
+    else:
+        number = "About" if n_missed else "Fewer than"
+        missed = f"{number} 1 patient who has it is not on this list."
+    if not sentences:
+        missed = missed.replace(" it ", " the condition ")
+    return [*sentences, missed]
+
+
+def _sentences_of_validation(model: ModelDocument) -> list[str]:
+    """Return the same for past patients, of each watched class."""
+    sentences = []
+    for point in model.points:
+        of_class = f"{fmt.name(point.label)}: " if model.multi else ""
+        sentences += [of_class + words for words in _sentences_of_point(model, point)]
+    return sentences
+
+
+def _sentences_of_point(model: ModelDocument, point: OperatingPointFacts) -> list[str]:
+    rows = "patients"
+    if model.unit_of_review != "row" or point.n_groups is not None:
+        rows = f"{model.unit_of_review}s"
+    if point.lesions is not None:
+        found = _per_hundred(point.lesions.sensitivity)
+        return [f"About {found} of 100 lesions are found."] if found else []
+    if point.flags_everything:
+        return ["Every row is flagged: the past cases were too few for a threshold."]
+    if model.validation.without_cases is not None and not point.n_positive:
+        return ["No case has been seen: how many have the condition is unknown."]
+    sentences = []
+    ppv = _per_hundred(point.ppv)
+    if ppv:
+        sentences.append(f"About {ppv} of 100 flagged {rows} have the condition.")
+    found = _per_hundred(point.sensitivity)
+    if found is None:
+        return sentences
+    if found == 100:
+        sentences.append("None of the past cases was missed; new ones may be.")
+        return sentences
+    who = f"{rows} who have it" if sentences else f"{rows} with the condition"
+    sentences.append(f"About {100 - found} of 100 {who} are not flagged.")
+    return sentences
+
+
+def _per_hundred(share: Estimate) -> int | None:
+    """Return a share as a number of 100; None if it is unknown."""
+    return None if share.value is None else round(100 * share.value)
+
+
+def _table_sentence(run: RunDocument) -> str:
+    """Return whether the table of the night arrived as usual, and when it was written.
+
+    Empty if neither is known.
+    """
+    came = run.delivery
+    written = ""
+    if run.times.table_written:
+        written = f", written {fmt.name(run.times.table_written)}"
+    if came is None or not (came.before or came.usual or came.found):
+        return f"The table was{written[1:]}." if written else ""
+    if came.accepted:
+        return (
+            f"The table was accepted by hand{written}: {fmt.text(came.accepted, 200)}."
+        )
+    if came.found or came.doubtful:
+        return f"The table did not arrive as usual{written}."
+    return f"The table arrived as usual{written}."

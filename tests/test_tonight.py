@@ -1,0 +1,182 @@
+"""What the page of a night says first: the work, three sentences, few words."""
+
+import pytest
+from report_fixture import changed, estimate, nosocomial_run
+
+from screening.report import render_run
+from screening.report.tonight import sentences_of_night, tasks_of
+from screening.schemas.run import RunDocument
+
+# Words in sight outside of the patients' lines, with every fold closed.
+WORDS = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let words = 0;
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const hides = element.closest('.c, option, script, .unseen, .skip');
+    if (hides || !element.checkVisibility()) continue;
+    words += (walker.currentNode.data.match(/[A-Za-z]{2,}/g) || []).length;
+  }
+  return words;
+}"""
+MAX_WORDS = 200
+
+
+def with_chances(n_flagged, n_missed, ppv, **changes):
+    """Return the document of a night whose chances expect so many cases."""
+    expected = {
+        "rows": 240,
+        "cases": estimate(n_flagged + n_missed, 1, 90),
+        "flagged": estimate(n_flagged, 1, 80),
+        "missed": estimate(n_missed, 0, 20),
+        "ppv": estimate(ppv, 0.1, 0.9),
+    }
+    return RunDocument.from_dict(
+        changed(nosocomial_run(), expected=expected, **changes)
+    )
+
+
+def audited(*ids):
+    return [{"id": name, "display": None} for name in ids]
+
+
+def odd_value(name, **more):
+    cell = {"row": 1, "column": "age", "value": 400.0, "low": 0.0, "high": 120.0}
+    return cell | {"id": name, "group": None, "flagged": False} | more
+
+
+@pytest.mark.parametrize(
+    ("expected", "sentences"),
+    [
+        (
+            (24.3, 3.2, 0.3),
+            [
+                "About 24 of these 81 have the condition.",
+                "About 3 patients who have it are not on this list.",
+            ],
+        ),
+        (
+            (0.81, 0.2, 0.01),
+            [
+                "About 1 of these 81 has the condition.",
+                "Fewer than 1 patient who has it is not on this list.",
+            ],
+        ),
+        (
+            (0.405, 1.2, 0.005),
+            [
+                "Fewer than 1 of these 81 has the condition.",
+                "About 1 patient who has it is not on this list.",
+            ],
+        ),
+        (
+            (24.0, 3.2, 0.3),
+            [
+                "About 24 of the 80 with a chance have the condition.",
+                "About 3 patients who have it are not on this list.",
+            ],
+        ),
+        (
+            (0.0, 3.2, None),
+            ["About 3 patients who have the condition are not on this list."],
+        ),
+    ],
+)
+def test_sentences_of_chances(expected, sentences):
+    """With chances the sentences count tonight's patients, and never promise none."""
+    assert sentences_of_night(with_chances(*expected)) == sentences
+
+
+@pytest.mark.parametrize(
+    ("delivery", "sentence"),
+    [
+        ({}, "The table arrived as usual, written 2026-03-02, 05:12."),
+        (
+            {"found": ["rows_too_few"]},
+            "The table did not arrive as usual, written 2026-03-02, 05:12.",
+        ),
+        (
+            {"found": ["rows_too_few"], "accepted": "half of the ward is closed"},
+            "The table was accepted by hand, written 2026-03-02, 05:12: half of the "
+            "ward is closed.",
+        ),
+        ({"before": None}, "The table was written 2026-03-02, 05:12."),
+    ],
+)
+def test_sentence_on_the_table(delivery, sentence):
+    """The last sentence says if the table arrived as usual, and when it was written."""
+    came = {"rows": 243, "units": 243, "before": 200, "still": 190}
+    run = changed(nosocomial_run(), delivery=came | delivery)
+    run["times"] |= {"table_written": "2026-03-02, 05:12"}
+
+    assert sentences_of_night(RunDocument.from_dict(run))[-1] == sentence
+
+
+def test_work_of_a_night_is_counted_once():
+    """The number counts the list, the audit and values to check, each patient once."""
+    run = nosocomial_run()
+    flagged = run["cases"][0]["id"]
+    run["sample"] = audited("audited", "both")
+    values = [odd_value(name) for name in ("odd", "both", "odd")]
+    values.append(odd_value(flagged, flagged=True))
+    run["check_values"] = {
+        "rows": 4,
+        "by_column": {"age": 4},
+        "values": values,
+        "patients": 0,
+        "channels": [],
+    }
+    tasks = tasks_of(RunDocument.from_dict(run))
+
+    assert (tasks.listed, tasks.audited, tasks.checked) == (81, 2, 1)
+    assert tasks.total == 84
+    assert (
+        tasks.words == "81 on the list, 2 of the random audit, 1 with a value to check"
+    )
+
+
+def test_page_without_flags_counts_what_is_to_be_checked(opened):
+    """Where nobody waits for a review, those of the audit are the work."""
+    run = changed(
+        nosocomial_run(), counts__new=0, counts__ruled_out=0, counts__known=81
+    )
+    run["sample"] = audited("a", "b", "c", "d", "e")
+    view, _ = opened(render_run(run))
+
+    assert view.locator(".big").inner_text().startswith("5")
+    assert view.locator(".plain a").inner_text() == "Please check these 5 also"
+
+
+def test_button_and_initials_before_the_first_tick(opened):
+    """Who reviewed, and the button, are in sight before a verdict is given."""
+    view, _ = opened(render_run(nosocomial_run()), 390, 844)
+
+    assert view.locator("#review-initials").is_visible()
+    box = view.locator("#review-save button").bounding_box()
+    assert box["y"] + box["height"] <= 844
+
+
+def test_paper_keeps_what_the_screen_folds(opened):
+    """In print the known, the no longer flagged and the intervals are there."""
+    verdict = {"night": "2025-03-09", "verdict": "confirmed"}
+    run = changed(
+        nosocomial_run(),
+        cases__0__state="known",
+        cases__0__last_verdict=verdict,
+        since={"night": "2025-03-10", "gone": ["gone-1"], "left": []},
+    )
+    view, _ = opened(render_run(run))
+    known = view.locator("#list .c", has_text=run["cases"][0]["id"])
+    assert not known.is_visible()
+    view.emulate_media(media="print")
+
+    assert known.is_visible()
+    assert "gone-1" in view.locator(".paper").first.inner_text()
+    assert "95% CI" in view.locator(".paper").last.inner_text()
+    assert view.locator(".behind").is_hidden()
+
+
+def test_words_of_a_night(opened):
+    """The page of a night has at most 200 words in sight, its patients' lines apart."""
+    view, _ = opened(render_run(nosocomial_run()), 1440, 900)
+    assert 50 < view.evaluate(WORDS) <= MAX_WORDS
