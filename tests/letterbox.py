@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -73,6 +74,16 @@ def words_of(ids: list[str], verdict: str = "confirmed", **more: str) -> bytes:
     """Return the body with which the page's script sends the same word on patients."""
     words = [{"id": name, "verdict": verdict, **more} for name in ids]
     return json.dumps({"run_id": RUN_ID, "words": words}).encode()
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for localhost and its key into a folder; return both."""
+    made = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem"
+        " -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    )
+    subprocess.run(made.split(), check=True, capture_output=True, cwd=folder)
+    return folder / "cert.pem", folder / "key.pem"
 
 
 @dataclass

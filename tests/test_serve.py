@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from letterbox import (
     PAGE,
     RUN_ID,
     lay_site,
+    make_certificate,
     served,
     words_of,
 )
@@ -249,7 +251,7 @@ REFUSED_SITES = {
     ),
     "login without secret": (
         BY_PROXY.replace('secret = "secret"', ""),
-        "give proxies, the addresses",
+        "give proxies",
     ),
     "no readers": ('[serve]\nlogin = "X-User"', "give the series of each reader"),
     "readers alike": (
@@ -751,6 +753,37 @@ def test_headers_of_every_answer(empty):
         policy = answer.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy
         assert "server" not in answer.headers
+
+
+def test_answers_over_tls(site):
+    """With a certificate a page comes by TLS 1.2 and later, and by nothing else."""
+    certificate, key = make_certificate(site)
+    places = f'[serve]\ncertificate = "{certificate}"\ncertificate_key = "{key}"'
+    current = ssl.create_default_context(cafile=certificate)
+    old = ssl.create_default_context(cafile=certificate)
+    # OpenSSL itself has these only at its lowest level.
+    old.set_ciphers("DEFAULT:@SECLEVEL=0")
+    old.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    key_of_ward = basic("anna", SECRET)["Authorization"]
+    asked = (
+        f"GET /ward-a/{NIGHT}.html HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: {key_of_ward}\r\n\r\n"
+    ).encode()
+
+    table = BY_KEYS.replace("[serve]", places)
+    with served(lay_site(site, table), "127.0.0.1:0") as box:
+        plain = box.raw(asked)
+        with current.wrap_socket(box.connected(), server_hostname="localhost") as line:
+            line.sendall(asked)
+            answer = b"".join(iter(lambda: line.recv(65536), b""))
+        with box.connected() as line, pytest.raises(ssl.SSLError, match="VERSION|EOF"):
+            old.wrap_socket(line, server_hostname="localhost")
+
+    assert plain == b""
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"strict-transport-security: max-age=31536000\r\n" in answer
 
 
 def test_audit(empty):

@@ -20,7 +20,7 @@ from browser_pages import WIDTH, browser, pressed
 from commands import as_json, screen
 from docs_pages import read_blocks
 from flow_cohorts import night_of_patients, written
-from letterbox import Served, served
+from letterbox import Served, make_certificate, served
 
 from screening.schemas.figures import MaxFlagRate
 from screening.store.model import save_model
@@ -92,13 +92,7 @@ def running(
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate of this host's, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    made = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem"
-        " -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    )
-    subprocess.run(made.split(), check=True, capture_output=True, cwd=folder)
-    return folder / "cert.pem", folder / "key.pem"
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def adapted(text: str, port: int, certificate: tuple[Path, Path], site: Path) -> str:

@@ -84,9 +84,8 @@ class Access:
             return
         if not self.proxies or self.table.secret is None:
             raise UsageError(
-                "serve.login: over TCP everybody could send this header; listen on"
-                ' address = "unix:/path", or give proxies, the addresses that may send'
-                " it, and secret, the file with what they also send"
+                "serve.login: over TCP anybody can send this header; listen on address"
+                ' = "unix:/path", or give proxies (who may send it) and secret (a file)'
             )
         self.secret = _digest_of_file(self.table.secret)
 

@@ -22,7 +22,6 @@ from screening.serve.pages import Shelf, ids_of, policy_of
 from screening.serve.words import Inbox, Saying, saying_of
 from screening.site.site import Network, read_network
 
-LATEST = "latest"
 # Series and night of an address; all others are refused.
 _ADDRESS = re.compile(
     r"/(?:(?:(?P<series>[^/]{1,40})/)?"
@@ -32,7 +31,6 @@ MAX_BODY = 1 << 19
 # Requests of one reader, or of one address without a reader, in a minute.
 MAX_REQUESTS = 600
 MAX_SAVES = 60
-MINUTE = 60
 SECURITY_HEADERS = {
     "cache-control": "no-store",
     # Each connection has one request, so that none can be hidden behind another.
@@ -43,7 +41,6 @@ SECURITY_HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-STRICT_TRANSPORT = "max-age=31536000"
 ASK_KEY = 'Basic realm="screening", charset="UTF-8"'
 # What a page says of a request that was refused; anything else is in the audit alone.
 WORDS = {
@@ -94,7 +91,7 @@ class Service:
         self.counts: Counter[object] = Counter()
         self.headers = dict(SECURITY_HEADERS)
         if over_tls:
-            self.headers["strict-transport-security"] = STRICT_TRANSPORT
+            self.headers["strict-transport-security"] = "max-age=31536000"
         self.changed_at = network.file.stat().st_mtime_ns
         self._use(network)
 
@@ -116,13 +113,8 @@ class Service:
             self.changed_at = changed_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request: the interface ASGI."""
+        """Answer a request, with its headers and its audit: the interface ASGI."""
         request = Request(scope, receive)
-        response = await self._respond(request)
-        await response(scope, receive, send)
-
-    async def _respond(self, request: Request) -> Response:
-        """Return the response to a request, with its headers; write its audit."""
         asked = Asked(request.client.host if request.client else "")
         try:
             response = await self._answer(request, asked)
@@ -140,7 +132,7 @@ class Service:
         for name, value in self.headers.items():
             response.headers.setdefault(name, value)
         self.note(asked, response.status_code)
-        return response
+        await response(scope, receive, send)
 
     def note(self, asked: Asked, status: int) -> None:
         """Write the audit of a request."""
@@ -149,7 +141,7 @@ class Service:
 
     def _count(self, most: int, key: str) -> None:
         """Count a request of this minute under a key; Refused if there are too many."""
-        minute = int(time.monotonic()) // MINUTE
+        minute = int(time.monotonic()) // 60
         if not self.counts[minute]:
             self.counts = Counter({minute: 1})
         self.counts[key] += 1
@@ -195,7 +187,7 @@ class Service:
             if len(reader.series) < len(self.network.series):
                 raise Refused(404, "overview of others")
             return _sent(self.shelf.overview(asked.night))
-        if asked.night != LATEST:
+        if asked.night != "latest":
             return _sent(self.shelf.page(asked.ward, asked.night, reader.name))
         night = self.shelf.latest(asked.ward)
         if night is None:

@@ -59,10 +59,8 @@ class Shelf:
 
     def latest(self, series: str) -> str | None:
         """Return the last night of a series that has a page."""
-        with suppress(OSError):
-            stems = [path.stem for path in (self.folder / series).glob("*.html")]
-            return max(filter(_NIGHT.fullmatch, stems), default=None)
-        return None
+        stems = [path.stem for path in (self.folder / series).glob("*.html")]
+        return max(filter(_NIGHT.fullmatch, stems), default=None)
 
     def overview(self, name: str) -> bytes | None:
         """Return the page over all series of a night, or the latest one."""
@@ -88,14 +86,13 @@ class Shelf:
         if content is None or "script-src " not in policy or not _RUN.search(content):
             return content
         policy = policy.replace("script-src ", f"script-src {self.source} ")
-        policy = f"{policy}; connect-src 'self'"
+        policy = html.escape(f"{policy}; connect-src 'self'")
         head = content[:_HEAD_BYTES].decode(errors="surrogateescape")
         # What a reader has not saved is kept for these lines in this order alone.
         key = sha256(f"{series} {reader} ".encode() + content).hexdigest()
         tag = f'<script data-reader="{html.escape(reader)}" data-key="{key}">'
-        added = f"{tag}{self.script}</script>"
-        written = html.escape(policy)
-        head = _POLICY.sub(lambda meta: meta[1] + written + meta[3] + added, head, 1)
+        script = f"{tag}{self.script}</script>"
+        head = _POLICY.sub(lambda meta: meta[1] + policy + meta[3] + script, head, 1)
         return head.encode(errors="surrogateescape") + content[_HEAD_BYTES:]
 
 

@@ -7,7 +7,6 @@ import ipaddress
 import os
 import socket
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ MAX_CONNECTIONS = 400
 # Of one address that is none of the proxies.
 MAX_OF_ADDRESS = 40
 MAX_HEADERS = 16 << 10
-BACKLOG = 256
 # The first file that systemd hands over.
 _FIRST_FILE = 3
 
@@ -87,9 +85,7 @@ def bound(address: str) -> socket.socket:
         host, _, port = address.rpartition(":")
         place = ipaddress.ip_address(host.strip("[]"))
         family = socket.AF_INET if place.version == 4 else socket.AF_INET6
-        return socket.create_server(
-            (str(place), int(port)), family=family, backlog=BACKLOG
-        )
+        return socket.create_server((str(place), int(port)), family=family)
     except OSError as error:
         raise of_system(error, address) from error
     except ValueError as error:
@@ -98,15 +94,14 @@ def bound(address: str) -> socket.socket:
 
 def _bound_to_path(path: Path) -> socket.socket:
     """Return a socket at a path, which its owner and group may reach."""
-    with suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()
+    if path.is_socket():
+        path.unlink()
     listener = socket.socket(socket.AF_UNIX)
     # The mode is that of the socket from its beginning.
     before = os.umask(0o117)
     try:
         listener.bind(os.fspath(path))
-        listener.listen(BACKLOG)
+        listener.listen()
     except OSError:
         listener.close()
         raise
@@ -129,9 +124,8 @@ def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
         return
     if not ipaddress.ip_address(name[0]).is_loopback and table.certificate is None:
         raise UsageError(
-            f"serve.address: {name[0]} is reached over the network, so give certificate"
-            " and certificate_key, or listen on 127.0.0.1 or a Unix socket behind a web"
-            " server"
+            f"serve.address: {name[0]} is reached over the network; give certificate"
+            " and certificate_key, or listen on 127.0.0.1 or a Unix socket"
         )
 
 

@@ -6,11 +6,8 @@ import datetime
 import json
 import os
 import stat
-import time
-from bisect import bisect_left
 from collections.abc import Set
 from contextlib import suppress
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,8 +35,6 @@ from screening.store.publishing import write_whole
 MAX_WORDS = 5000
 # Seconds for which a night that reads the inbox is waited for.
 PATIENCE = 5.0
-# Nanoseconds after which a folder has another time of change.
-SETTLED = 1_000_000_000
 # Where a file of words lies, and what the page says of it; later ones come before.
 _STATES = {DONE: "read by the night", REFUSED: "refused by the night", "": "saved"}
 
@@ -172,26 +167,12 @@ class Inbox:
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
         with suppress(OSError):
-            now, changed = time.time_ns(), (self.folder / place).stat().st_mtime_ns
-            # A folder that was changed just now may change once more in this tick.
-            moment = changed if now - changed > SETTLED else now
-            names = _listed(self.folder / place, moment)
-            found = names[bisect_left(names, prefix) : bisect_left(names, f"{prefix}~")]
-            return [name for name in found if name.endswith(".json")]
+            names = os.listdir(self.folder / place)
+            return sorted(n for n in names if n.startswith(prefix))
         return []
 
     def _read(self, place: str, name: str) -> bytes | None:
-        parts = filter(None, (place, name))
-        return read_below(self.folder, *parts, most=MAX_BYTES)
-
-
-@lru_cache(maxsize=4)
-def _listed(folder: Path, moment: int) -> list[str]:
-    """Return what is in a folder, sorted; years of nights are listed once a change.
-
-    `moment`: when it was changed.
-    """
-    return sorted(os.listdir(folder))
+        return read_below(self.folder, place, name, most=MAX_BYTES)
 
 
 def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
@@ -200,17 +181,15 @@ def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
     `read`: whose words the night has read.
     """
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    n_before = len(kept)
-    for said in saying.words:
-        if said.verdict == "":
-            if said.id in read and said.id not in kept:
-                raise Refused(409, "read by the night")
-            kept.pop(said.id, None)
-    n_withdrawn = n_before - len(kept)
+    n_withdrawn = 0
     for said in saying.words:
         word = {"id": said.id, "verdict": said.verdict, "note": said.note}
+        if said.verdict == "":
+            if said.id in read - kept.keys():
+                raise Refused(409, "read by the night")
+            n_withdrawn += kept.pop(said.id, None) is not None
         # A request that is sent again changes nothing.
-        if said.verdict and not word.items() <= kept.get(said.id, {}).items():
+        elif not word.items() <= kept.get(said.id, {}).items():
             kept[said.id] = word | {"given": now}
     return n_withdrawn
 
