@@ -778,7 +778,7 @@ def test_answers_over_tls(site):
         with current.wrap_socket(box.connected(), server_hostname="localhost") as line:
             line.sendall(asked)
             answer = b"".join(iter(lambda: line.recv(65536), b""))
-        with box.connected() as line, pytest.raises(ssl.SSLError, match="VERSION|EOF"):
+        with box.connected() as line, pytest.raises(ssl.SSLError, match=r"VERSION|EOF"):
             old.wrap_socket(line, server_hostname="localhost")
 
     assert plain == b""
