@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -318,7 +319,7 @@ def test_killed_while_writing(tmp_path, unlimited):
         killer = threading.Timer(rng.random() / 50, process.kill)
         killer.start()
         status = 0
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, HTTPException):
             status = box.save(words_of(IDS, verdict)).status
         killer.join()
         process.join()
