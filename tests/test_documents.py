@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import sampled, screen, verdict_file, verdicts_on
+from event_tables import small_spec
 from faults.desk import QUICK, ROLES
 from flow_cohorts import night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
@@ -102,6 +103,8 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     ask("recipes svm")
     ask("init past.csv --out c.toml")
     ask("check past.csv --contract c.toml")
+    small_spec(tmp_path, "p1,s1,2026-03-01T10:00,,ADMISSION,,,\n", 'age = "age"')
+    ask("features spec.toml --night 2026-03-02 --out made.parquet")
     ask("train past.csv --max-flag-rate 0.2 --out m", *QUICK, *ROLES)
     ask("train past.csv --min-sensitivity 90 --out m", code=2)
     ask("compare past.csv --recipes logistic --search 1 --folds 2 --out c", *ROLES)

@@ -320,7 +320,6 @@ def test_past_has_the_rows_of_its_nights(tmp_path, events):
 
     night = features.night(NIGHT)
 
-    night["id"] += f" {NIGHT}"
     rows = night[night["id"].isin(at_hour["id"])].reset_index(drop=True)
     assert len(rows) > 10
     pd.testing.assert_frame_equal(rows, at_hour.reset_index(drop=True))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from screening.cli import options
-from screening.cli.console import bar, print_answer, printable
+from screening.cli.console import ATTENTION, bar, print_answer, printable
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
 from screening.spelling import command_line, did_you_mean
@@ -163,13 +163,29 @@ def check_command(
     model: Annotated[
         Path | None, typer.Option(help="Use the contract of this model directory.")
     ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="COHORT is NIGHT.toml: make the tables of this past night again, and "
+            "compare them with those that were scored.",
+        ),
+    ] = None,
+    series: options.SeriesAsked = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Validate COHORT; list all violations by row, never by value.
 
     With --model also compare its values with those the model was trained on: other
     units are a violation, other distributions and values out of bounds a note.
+
+    With --as-of COHORT is a site's NIGHT.toml: the spec or the query of each series
+    must give the rows that the night had. Otherwise exit code 5, with the number of
+    rows that are new or gone and the columns that changed.
     """
+    if as_of is not None:
+        _check_as_of(Path(cohort), as_of, series, as_json)
+        return
     from screening.contract.contract import Contract
     from screening.data.reading import check_cohort
 
@@ -192,6 +208,25 @@ def check_command(
     if not as_json:
         answer["notes"] += [reason.words for reason in attention]
         print_answer(answer, as_json)
+
+
+def _check_as_of(file: Path, night: str, series: str | None, as_json: bool) -> None:
+    """Compare the tables of a past night, made again; exit 5 if one is another."""
+    from screening.site.as_of import as_of_words, table_as_of
+    from screening.site.site import read_network
+
+    network = read_network(file, needs_ledger=False)
+    names = [name for name in network.series if series in (None, name)]
+    if not names:
+        hint = did_you_mean(str(series), network.series)
+        raise UsageError(f"{file.name} has no series '{series}'{hint}")
+    found = [table_as_of(network, name, night) for name in names]
+    if as_json:
+        print_answer({"nights": [line.to_dict() for line in found]}, as_json)
+    else:
+        print_answer({"nights": as_of_words(found)}, as_json)
+    if not all(line.same for line in found):
+        raise typer.Exit(ATTENTION)
 
 
 def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:

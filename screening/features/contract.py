@@ -58,7 +58,7 @@ def contract_of(spec: Spec, undated: Collection[str]) -> Contract:
         content["outcome"] = {
             "within": spec.outcome.within,
             "after": spec.outcome.after,
-            "by": "stay",
+            "by": "patient" if spec.stays.row == "every" else "stay",
             "id": "id",
             "time": "time",
             "until": "until",

@@ -164,7 +164,8 @@ def rows_chosen(stays: Stays, is_past: bool) -> str:
             "\nQUALIFY row_number() OVER (PARTITION BY subject, id ORDER BY "
             f"{orders[stays.row]}) = 1"
         )
-    elif is_past:
+    if stays.row == "every":
+        # A stay has several rows, and each its own id, also on the page of a night.
         name = "id || strftime(night, ' %Y-%m-%d')"
     return f"""CREATE OR REPLACE TEMP TABLE rows AS
 SELECT * RENAME (id AS stay_id), {name} AS id
@@ -266,7 +267,7 @@ FROM followed f JOIN counted c ON c.person = f.person
 ORDER BY ALL"""
 
 OUTCOME_TABLE = f"""{_COUNTED}, stays_followed AS (
-  SELECT stay_id AS id, person, min(admission) AS admission, max(next) AS next,
+  SELECT $id AS id, person, min(admission) AS admission, max(next) AS next,
     max(ends) AS ends
   FROM followed GROUP BY ALL
 )

@@ -128,8 +128,9 @@ class Features:
     ) -> Made:
         """Make the table that `screen outcomes` reads, of the stays of some nights.
 
-        Its columns are id, time (of the outcome, missing without one), until (the end
-        of the stay) and as_of (up to when outcomes are known); a line an outcome.
+        Its columns are id (of the stay; of the patient where every night is a row),
+        time (of the outcome, missing without one), until (the end of the stay) and
+        as_of (up to when outcomes are known); a line an outcome.
         """
         outcome = self.spec.outcome
         if outcome is None:
@@ -139,9 +140,11 @@ class Features:
             engine.find_rows()
             engine.run(queries.NOW)
             engine.run(queries.FOLLOWED)
-            table = engine.arrow(
-                queries.OUTCOME_TABLE, complete=_complete(engine, outcome)
-            )
+            # Where every night is a row, an outcome is of the patient.
+            of_patients = self.spec.stays.row == "every"
+            column = "person" if of_patients else "stay_id"
+            sql = queries.OUTCOME_TABLE.replace("$id", column)
+            table = engine.arrow(sql, complete=_complete(engine, outcome))
             return _made(engine, table, {})
 
     def _engine(

@@ -146,11 +146,11 @@ class KeptAnswer(SourcePart):
         self.name = name
         self.header = header
         query_sha256 = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
-        self.origin = {"place": described(url), "query_sha256": query_sha256}
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
         weakref.finalize(self, discard, self._file)
         self._starts: list[int] = []
         digest = hashlib.sha256(repr(header).encode("utf-8", "surrogatepass"))
+        of_columns = [hashlib.sha256() for _ in header]
         self.rows: int = 0
         try:
             for block in blocks:
@@ -167,6 +167,8 @@ class KeptAnswer(SourcePart):
                 with temporary_folder_named():
                     self._file.flush()
                 update_digest(digest, numbered)
+                for number, of_column in zip(numbers, of_columns, strict=True):
+                    update_digest(of_column, numbered.select([number]))
         except database_errors() as error:
             # Not with the database's words, which may hold values.
             kind = type(getattr(error, "orig", None) or error).__name__
@@ -176,6 +178,14 @@ class KeptAnswer(SourcePart):
             ) from None
         self.bytes = self._file.tell()
         self.sha256 = digest.hexdigest()
+        self.origin = {
+            "place": described(url),
+            "query_sha256": query_sha256,
+            "columns": {
+                name: of_column.hexdigest()
+                for name, of_column in zip(header, of_columns, strict=True)
+            },
+        }
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in blocks as they were kept, whatever `batch_rows`."""

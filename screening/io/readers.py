@@ -151,7 +151,7 @@ class SourcePart:
     decimal_mark = "."
     other_marks: Mapping[str, str] = {}
     rows: int | None = None
-    origin: Mapping[str, str] = {}
+    origin: Mapping[str, Any] = {}
     stamps: Mapping[Path, tuple[int, int]] = {}
     ends_in_newline: bool | None = None
 

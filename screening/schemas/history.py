@@ -683,6 +683,22 @@ class OutcomesRead(Document):
     remedies: Sequence[str] = ()
 
 
+class AsOf(Document):
+    """The table of a past night made again, beside the one that was scored.
+
+    `new` rows were not scored, `gone` ones are no longer there. `columns` are those
+    that changed; None where the night kept nothing to compare.
+    """
+
+    series: str
+    night: str
+    same: bool
+    rows: int
+    new: int
+    gone: int
+    columns: Sequence[str] | None
+
+
 class OverviewDocument(Document):
     """The document of all series of a site on one night, and of missed nights."""
 

@@ -131,7 +131,10 @@ MOST_ROWS = 1 << 53
 
 
 class FileFacts(Document):
-    """A file that was read, or the place and query of a database's answer."""
+    """A file that was read, or the place and query of a database's answer.
+
+    `columns` has the SHA-256 of the values of each column of an answer.
+    """
 
     name: str
     sha256: str
@@ -139,6 +142,7 @@ class FileFacts(Document):
     rows: int
     place: str | None = None
     query_sha256: str | None = None
+    columns: Mapping[str, str] | None = None
 
 
 class SourceFacts(Document):

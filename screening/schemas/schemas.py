@@ -17,6 +17,7 @@ from screening.schemas.comparison import (
 )
 from screening.schemas.figures import Observed, Rates
 from screening.schemas.history import (
+    AsOf,
     HistoryDocument,
     HookFacts,
     NightsBeside,
@@ -115,7 +116,16 @@ ANSWERS: dict[str, type[Document]] = {
             "names": Lines,
         },
     ),
-    "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
+    "check": _of(
+        "check",
+        # With --as-of `nights` alone is there, without it the others.
+        {
+            "violations": Lines,
+            "notes": Lines,
+            "attention": Reasons,
+            "nights": Sequence[AsOf],
+        },
+    ),
     "features": _of(
         "features",
         {"contract": str},

@@ -22,6 +22,7 @@ from joblib import Parallel, delayed
 
 from screening.cluster import open_cluster
 from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
+from screening.files import digest_of
 from screening.io.opening import digests, exists
 from screening.io.queries import Database
 from screening.ledger.database import Ledger, open_ledger
@@ -823,7 +824,12 @@ class _Series:
         return missed
 
     def _has_table(self, night: str) -> bool:
-        """Return True if a night's table exists; a server that is silent has none."""
+        """Return True if a night's table exists; a server that is silent has none.
+
+        A table of features can be made of any night.
+        """
+        if self.network.series[self.name].features is not None:
+            return True
         address = urlsplit(self.network.cohort(self.name, night))
         server = (address.scheme, address.netloc)
         if server in self.silent_servers:
@@ -858,6 +864,9 @@ class _Series:
     def _is_of_table(self, run: RunDocument | None, night: str) -> bool:
         """Return True if a run, if there is one, is of the night's table as it is."""
         if run is None or self._is_over(night):
+            return True
+        if self.network.series[self.name].features is not None:
+            # Nothing known after the hour is in it: it is made once.
             return True
         scored = [file.sha256 for file in run.input.files]
         return scored == digests(self.network.source(self.name, night))
@@ -975,11 +984,39 @@ class _Runner:
         """Run the command of a task; Locked if somebody else is writing."""
         cohort = self.network.cohort(task.series, task.night)
         secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
-        jobs = self.network.series[task.series].jobs
-        outcome = self.processes.run(task.command(), secrets, jobs, seconds)
+        plan = self.network.series[task.series]
+        table = Path(cohort)
+        # A shadow scores the table of its champion.
+        is_made = task.shadow and table.is_file()
+        if plan.features is not None and not is_made:
+            make = ["features", str(plan.features), "--night", task.night]
+            place = ["--out", cohort, "--jobs", str(plan.jobs)]
+            outcome = self.processes.run([*make, *place], {}, plan.jobs, seconds)
+            if outcome.code:
+                return outcome
+        outcome = self.processes.run(task.command(), secrets, plan.jobs, seconds)
+        if plan.features is not None and not task.shadow:
+            self._keep_table(task, table, outcome.code)
         if outcome.code == LOCKED:
             raise Locked(outcome.message)
         return outcome
+
+    def _keep_table(self, task: SeriesTask, table: Path, code: int) -> None:
+        """Enter a night's table of features in the ledger, so that `forget` finds it.
+
+        It is removed if its night was not scored.
+        """
+        if code:
+            table.unlink(missing_ok=True)
+            return
+        run = read_run(task.out)
+        key = None if run.ledger is None else run.ledger.key
+        digest = digest_of(table)
+        artefact = Artefact(
+            what="export", place=table.resolve(), sha256=digest, key=key
+        )
+        with open_ledger(self.network.ledger) as ledger:
+            hand_out(ledger, artefact)
 
 
 def _restore_pages(network: Network, name: str, night: str) -> dict[str, str]:

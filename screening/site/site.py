@@ -218,6 +218,9 @@ class SeriesPlan(_Table):
     cohort : str
         A file, directory, glob or URL; `{date}` is the night, `{series}` the name,
         `$NAME` a variable of the environment.
+    features : Path
+        In place of `cohort`: a spec from which the night's table is made
+        (`screen features`).
     table, query : optional
         Of a database; `{date}` in the table's name, and `:night` in the query, is the
         night.
@@ -249,7 +252,8 @@ class SeriesPlan(_Table):
     """
 
     model: Place
-    cohort: Pattern
+    cohort: Pattern | None = None
+    features: Place | None = None
     table: Pattern | None = None
     query: Place | None = None
     label: str | None = None
@@ -348,7 +352,12 @@ class Network:
 
         UsageError if a variable of the environment is not set.
         """
-        return self._place(name, "cohort", self.series[name].cohort, night)
+        plan = self.series[name]
+        if plan.cohort is None:
+            # Hidden: no series, and so no run, has such a name.
+            folder = self.site.runs / ".features" / name
+            return str(folder / f"{night or 'night'}.parquet")
+        return self._place(name, "cohort", plan.cohort, night)
 
     def source(self, name: str, night: str) -> str | Database:
         """Return a night's table: its place, or the database that has it.
@@ -367,7 +376,7 @@ class Network:
     def has_nights(self, name: str) -> bool:
         """Return True if the table of an earlier night can still be read."""
         plan = self.series[name]
-        if "{date}" in f"{plan.cohort} {plan.table or ''}":
+        if plan.cohort is None or "{date}" in f"{plan.cohort} {plan.table or ''}":
             return True
         if plan.query is None:
             return False
@@ -536,6 +545,10 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
             yield (
                 f"series.{name}.{key}: {claim} is more than the {budget} that all share"
             )
+    if plan.cohort is None and plan.features is None:
+        yield f"series.{name}.cohort: Field required; or give features"
+    if plan.features is not None and (plan.cohort or plan.table or plan.query):
+        yield f"series.{name}: features are in place of cohort, table and query"
     if plan.table is not None and plan.query is not None:
         yield f"series.{name}: table and query are of one database; give one"
     if len({path.name for path in plan.shadow}) != len(plan.shadow):
@@ -544,6 +557,8 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
             " lie in one place"
         )
     out = os.path.normpath(network.out(name, "{date}"))
+    if plan.cohort is None:
+        return
     table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
     if f"{out}/".startswith(f"{table}/"):
         yield (
