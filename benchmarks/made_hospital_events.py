@@ -97,7 +97,9 @@ def make_events(
     parts += [_procedures(stays, rng), _diagnoses(stays, rng)]
     parts += _repeated_hours(stays)
     events = pd.concat(parts, ignore_index=True)
-    events = events[(events["time"] < horizon)]
+    events = events[events["time"] < horizon]
+    is_of_stay = ~events["code"].isin([BIRTH, SEX])
+    events["time"] = events["time"].where(~is_of_stay, _never_midnight(events["time"]))
     events = _merge_two(events, stays, people)
     return sorted_events(events)
 
@@ -157,6 +159,11 @@ def _whole_minutes(hours: np.ndarray) -> pd.TimedeltaIndex:
     return pd.to_timedelta(
         np.round(np.asarray(hours) * 60).astype(np.int64), unit="min"
     )
+
+
+def _never_midnight(time: pd.Series) -> pd.Series:
+    """Return times, those at midnight a minute later: OMOP has midnight for a day."""
+    return time.where(time != time.dt.normalize(), time + pd.Timedelta(minutes=1))
 
 
 def _people_events(people: pd.DataFrame) -> pd.DataFrame:

@@ -70,6 +70,14 @@ CREATE OR REPLACE TEMP MACRO event_time(written, zone) AS
            utc_of_text(written, zone));
 CREATE OR REPLACE TEMP MACRO day_over(written, zone) AS
   utc_of_local(day_of(written) + INTERVAL 24 HOUR, zone);
+CREATE OR REPLACE TEMP MACRO is_lost(written, zone) AS
+  NOT has_zone(written)
+  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)))
+    <> try_cast(written AS TIMESTAMP);
+CREATE OR REPLACE TEMP MACRO is_twice(written, zone) AS
+  NOT has_zone(written)
+  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)) - INTERVAL 1 HOUR)
+    = try_cast(written AS TIMESTAMP);
 CREATE OR REPLACE TEMP MACRO has_comparator(written) AS
   regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+\\s*$');
 """

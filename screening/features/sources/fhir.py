@@ -111,14 +111,6 @@ NOT_STAYS = ("AMB", "VR", "HH", "FLD", "PRENC")
 MACROS = """
 CREATE OR REPLACE TEMP MACRO fhir_id(reference) AS
   regexp_extract(reference, '([^/:]+?)(/_history/[^/]*)?$', 1);
-CREATE OR REPLACE TEMP MACRO is_lost(written, zone) AS
-  NOT has_zone(written)
-  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)))
-    <> try_cast(written AS TIMESTAMP);
-CREATE OR REPLACE TEMP MACRO is_twice(written, zone) AS
-  NOT has_zone(written)
-  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)) - INTERVAL 1 HOUR)
-    = try_cast(written AS TIMESTAMP);
 CREATE OR REPLACE TEMP MACRO fhir_concept(concept) AS
   coalesce(concept.text, concept.coding[1].display, concept.coding[1].code);
 """
