@@ -132,7 +132,11 @@ ENCOUNTERS = """
 CREATE OR REPLACE TEMP TABLE {name}_encounter AS
 SELECT *, fhir_id(r.partOf.reference) AS parent,
   event_time(r.period.start, {zone}) AS start,
-  event_time(r.period."end", {zone}) AS stop
+  -- An end that is a day alone, that of the beginning, is not before it.
+  CASE WHEN day_over(r.period."end", {zone}) >= event_time(r.period.start, {zone})
+    THEN greatest(event_time(r.period."end", {zone}),
+                  event_time(r.period.start, {zone}))
+    ELSE event_time(r.period."end", {zone}) END AS stop
 FROM {name}_resource WHERE type = 'Encounter'
 QUALIFY row_number() OVER (PARTITION BY id ORDER BY updated DESC NULLS LAST, r::VARCHAR)
   = 1;
@@ -189,13 +193,10 @@ WITH timed AS (
              coalesce(o.r.component, [])),
            lambda v: struct_pack(
              concept := v.code,
-             value := CASE WHEN v.valueQuantity.comparator IS NULL
-               THEN coalesce(v.valueQuantity.value, v.valueInteger) END,
+             value := coalesce(v.valueQuantity.value, v.valueInteger),
              unit := coalesce(v.valueQuantity.code, v.valueQuantity.unit),
-             text := CASE WHEN v.valueQuantity.comparator IS NOT NULL
-               THEN v.valueQuantity.comparator || v.valueQuantity.value::VARCHAR
-               ELSE coalesce(v.valueString, v.valueBoolean,
-                 fhir_concept(v.valueCodeableConcept)) END,
+             text := coalesce(v.valueString, v.valueBoolean,
+               fhir_concept(v.valueCodeableConcept)),
              is_compared := v.valueQuantity.comparator IS NOT NULL
                OR coalesce(has_comparator(v.valueString), false)))
          END AS items
@@ -273,6 +274,7 @@ WITH patient AS (
 ), result AS (
   SELECT * FROM {name}_coded
   WHERE subject IS NOT NULL AND time IS NOT NULL AND code IS NOT NULL
+    AND NOT is_compared
 ), version AS (
   SELECT DISTINCT type, id, subject, stay, code, time, known_since,
     max(known_since) OVER (PARTITION BY type, id) AS newest
@@ -318,7 +320,7 @@ UNION ALL
 SELECT subject, root, stop, day_over(r.period."end", {zone}), 'DISCHARGE', NULL, NULL,
   coalesce(r.hospitalization.dischargeDisposition.coding[1].code,
            r.hospitalization.dischargeDisposition.text)
-FROM stay WHERE NOT is_visit AND NOT is_part AND stop >= start
+FROM stay WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL
 UNION ALL
 SELECT subject, stay, time, known_since, code, value, unit, text FROM result
 UNION ALL
@@ -365,7 +367,8 @@ SELECT DISTINCT file, line FROM {name}_written WHERE is_lost(written, {zone})"""
     FaultKind.TWICE_TIME: """
 SELECT DISTINCT file, line FROM {name}_written WHERE is_twice(written, {zone})""",
     FaultKind.REPEATED: """
-SELECT file, line FROM {name}_coded WHERE time IS NOT NULL AND code IS NOT NULL
+SELECT file, line FROM {name}_coded
+WHERE time IS NOT NULL AND code IS NOT NULL AND NOT is_compared
 QUALIFY row_number() OVER (
   PARTITION BY subject, stay, time, known_since, code, value, unit, text
   ORDER BY file, line) > 1""",
@@ -390,7 +393,7 @@ def select_events(
     files = source.files(ENDINGS)
     blanks = {
         "name": name,
-        "zone": sql_text(source.zone or "UTC"),
+        "zone": sql_text(source.zone),
         "structure": sql_text(json.dumps(STRUCTURE)),
         "types": TYPES,
         "systems": _sql_map(SYSTEMS),

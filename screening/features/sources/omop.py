@@ -7,7 +7,7 @@ on, when it is coded, unless it is an admission diagnosis or of the problem list
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import pyarrow as pa
 from screening.errors import EventsError, UsageError
 from screening.features.events import sql_text
 from screening.features.faults import FaultKind, Faults
+from screening.features.sources.long import reserved_code
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
 from screening.io.database import ask_database
@@ -89,7 +90,7 @@ OPTIONAL = ("visit_detail", "care_site", "death", "concept", *CLINICAL)
 # hospital, observation room, intensive care, critical care; 0 is not mapped.
 STAYS = (9201, 9203, 262, 8717, 581385, 32037, 581379, 0)
 SEXES = "MAP {8507: 'male', 8532: 'female', 8521: 'other'}"
-COMPARATORS = "MAP {4171756: '<', 4172704: '>', 4171754: '<=', 4171755: '>='}"
+COMPARATORS = (4171756, 4172704, 4171754, 4171755)
 ADMISSION_DIAGNOSIS, PROBLEM_LIST = 32890, 32840
 
 
@@ -165,7 +166,7 @@ def select_events(
     tables = _open_tables(source, name, connection)
     known = source.columns.get("known_since", "")
     _refuse_columns(source, tables, known)
-    zone = sql_text(source.zone or "UTC")
+    zone = sql_text(source.zone)
     _make_visits(tables, name, zone, connection)
     parts = [_people(tables["person"], zone), _stays(tables, name)]
     if "visit_detail" in tables:
@@ -179,11 +180,12 @@ def select_events(
     ]
     union = "\nUNION ALL\n".join(coded)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_coded AS {union}")
-    code = _reserved(source.codes)
+    code, _ = reserved_code(source.codes)
     parts.append(
         f"SELECT subject, stay, time, known_since, {code} AS code, value, unit, text "
-        f"FROM {name}_coded WHERE subject IS NOT NULL AND time IS NOT NULL "
-        "AND code IS NOT NULL"
+        f"FROM (SELECT * EXCLUDE (written, code), code AS written FROM {name}_coded) "
+        "WHERE subject IS NOT NULL AND time IS NOT NULL "
+        "AND written IS NOT NULL AND NOT is_compared"
     )
     _count_faults(name, zone, connection, faults)
     return "\nUNION ALL\n".join(parts)
@@ -208,7 +210,7 @@ def _open_tables(
         view = f"{name}_{table}"
         described = connection.execute(f"DESCRIBE {view}").fetchall()
         types = {str(column).lower(): str(kind) for column, kind, *_ in described}
-        tables[table] = Table(view, types, sql_text(source.zone or "UTC"))
+        tables[table] = Table(view, types, sql_text(source.zone))
     return tables
 
 
@@ -350,18 +352,6 @@ FROM {visits.view})"""
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_named AS {named}")
 
 
-def _reserved(codes: Mapping[str, Sequence[str]]) -> str:
-    """Return the expression of a code, which `codes` gives a reserved name."""
-    cases = []
-    for reserved, patterns in codes.items():
-        for pattern in patterns:
-            is_it = f"code = {sql_text(pattern)}"
-            if pattern.endswith("*"):
-                is_it = f"starts_with(code, {sql_text(pattern[:-1])})"
-            cases.append(f"WHEN {is_it} THEN {sql_text(reserved)}")
-    return f"CASE {' '.join(cases)} ELSE code END" if cases else "code"
-
-
 def _people(person: Table, zone: str) -> str:
     """Return the SELECT of births and sexes; half a year or month is not known."""
     year, month, day = (
@@ -399,7 +389,7 @@ UNION ALL
 SELECT subject, stay, stop, day_over(end_written, {zone}), 'DISCHARGE', NULL, NULL,
   disposition
 FROM {name}_visit
-WHERE subject IS NOT NULL AND stop >= start AND concept IN {STAYS}"""
+WHERE subject IS NOT NULL AND stop IS NOT NULL AND concept IN {STAYS}"""
 
 
 def _wards(tables: Mapping[str, Table], name: str, zone: str) -> str:
@@ -454,12 +444,11 @@ def _coded(table: Table, name: str, of_source: str, zone: str, known: str) -> st
       THEN coalesce(visit.stop, TIMESTAMP '9999-01-01') END) AS known_since,
   coalesce(code.vocabulary || '/' || code.code, 'OMOP/' || l.concept,
     'source/' || l.source_code) AS code,
-  CASE WHEN l.comparator IS NULL THEN l.number END AS value,
+  l.number AS value,
   coalesce(named_unit.code, l.unit) AS unit,
-  CASE WHEN l.comparator IS NOT NULL THEN l.comparator || l.number
-       WHEN l.number IS NULL
-         THEN coalesce(answer.name, 'OMOP/' || l.answer, l.text) END AS text,
-  l.comparator IS NOT NULL OR (l.number IS NULL AND has_comparator(l.text))
+  CASE WHEN l.number IS NULL
+       THEN coalesce(answer.name, 'OMOP/' || l.answer, l.text) END AS text,
+  l.is_compared OR (l.number IS NULL AND coalesce(has_comparator(l.text), false))
     AS is_compared,
   l.written, l.end_written
 FROM (SELECT file, line, {table.text("person_id")} AS subject,
@@ -469,7 +458,8 @@ FROM (SELECT file, line, {table.text("person_id")} AS subject,
       {table.concept(f"{word}_source_concept_id")}) AS concept,
     {table.text(f"{word}_source_value")} AS source_code,
     {table.number(columns.value)} AS number,
-    {COMPARATORS}[{table.concept("operator_concept_id")}] AS comparator,
+    coalesce({table.concept("operator_concept_id")} IN {COMPARATORS}, false)
+      AS is_compared,
     {table.text(columns.text)} AS text, {table.text(columns.unit)} AS unit,
     {table.concept("unit_concept_id")} AS unit_concept,
     {table.concept("value_as_concept_id")} AS answer,
@@ -526,7 +516,7 @@ FROM {name}_visit"""
     faults.add_lines(
         FaultKind.REPEATED,
         connection,
-        f"""SELECT file, line FROM {name}_coded WHERE time IS NOT NULL
+        f"""SELECT file, line FROM {name}_coded WHERE time IS NOT NULL AND NOT is_compared
 QUALIFY row_number() OVER (PARTITION BY subject, stay, time, known_since, code, value,
   unit, text ORDER BY file, line) > 1""",
     )
