@@ -516,7 +516,8 @@ FROM {name}_visit"""
     faults.add_lines(
         FaultKind.REPEATED,
         connection,
-        f"""SELECT file, line FROM {name}_coded WHERE time IS NOT NULL AND NOT is_compared
+        f"""SELECT file, line FROM {name}_coded
+WHERE time IS NOT NULL AND NOT is_compared
 QUALIFY row_number() OVER (PARTITION BY subject, stay, time, known_since, code, value,
   unit, text ORDER BY file, line) > 1""",
     )

@@ -1,0 +1,274 @@
+"""The table of features once more, slow and without DuckDB, from a long table.
+
+Written from what docs/features.md promises, row by row in Python: it shares no code
+with `screening.features` but the factors of units.
+"""
+
+import datetime
+import math
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from screening.features.spec import Feature
+from screening.features.units import conversion
+
+WITHDRAWN = "entered-in-error"
+ONE_HOUR = datetime.timedelta(hours=1)
+LONG_AGO = datetime.datetime(1, 1, 1)
+
+
+def reference_night(events: pd.DataFrame, spec: Path, date: str) -> pd.DataFrame:
+    """Return the table of a night, from events as `EVENT_COLUMNS` has them.
+
+    Times are in UTC. A feature of the spec has `codes`, `window` and `take`.
+    """
+    settings = tomllib.loads(spec.read_text(encoding="utf-8"))
+    zone = ZoneInfo(settings["zone"])
+    hour = datetime.time.fromisoformat(settings["hour"])
+    day = datetime.date.fromisoformat(date)
+    at = _instant(datetime.datetime.combine(day, hour), zone)
+    yesterday = day - datetime.timedelta(days=1)
+    before = _instant(datetime.datetime.combine(yesterday, hour), zone)
+    lines = list(_lines(events))
+    now = _seen(lines, at)
+    earlier = _seen(lines, before)
+    rows = [
+        _row(stay, settings, now, earlier, at, before, zone)
+        for stay in _open_stays(now)
+        if _is_in(stay, settings.get("stays", {}), at, zone)
+    ]
+    rows.sort(key=lambda row: row["id"])
+    names = ["id", "group", "time", *settings["features"]]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _instant(local: datetime.datetime, zone: ZoneInfo) -> datetime.datetime:
+    """Return a local time in UTC, without zone."""
+    return local.replace(tzinfo=zone).astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _lines(events: pd.DataFrame) -> Iterator[SimpleNamespace]:
+    for row in events.itertuples(index=False):
+        cells = {
+            name: None if pd.isna(value) else value
+            for name, value in row._asdict().items()
+        }
+        for name in ("time", "known_since"):
+            cells[name] = cells[name] and cells[name].to_pydatetime()
+        cells["known"] = cells["known_since"] or cells["time"] or LONG_AGO
+        cells["time"] = cells["time"] or LONG_AGO
+        yield SimpleNamespace(**cells)
+
+
+def _seen(lines: list, at: datetime.datetime) -> list:
+    """Return the lines that count at an hour: of each result the version known last."""
+    results: dict[tuple, list] = {}
+    for line in lines:
+        if line.time <= at and line.known <= at:
+            key = (line.subject, line.stay, line.code, line.time)
+            results.setdefault(key, []).append(line)
+    seen = []
+    for versions in results.values():
+        newest = max(line.known for line in versions)
+        once = {
+            (line.value, line.unit, line.text): line
+            for line in versions
+            if line.known == newest and line.text != WITHDRAWN
+        }
+        seen.extend(once.values())
+    survivors = {line.subject: line.text for line in seen if line.code == "MERGED"}
+    for line in seen:
+        person = line.subject
+        while person in survivors:
+            person = survivors[person]
+        line.person = person
+    return seen
+
+
+def _open_stays(now: list) -> Iterator[SimpleNamespace]:
+    """Yield the stays without a discharge whose patient is alive, with their facts."""
+    dead = {line.person for line in now if line.code == "DEATH"}
+    over = {line.stay for line in now if line.code == "DISCHARGE"}
+    admitted = {line.stay for line in now if line.code == "ADMISSION"}
+    for stay in sorted(admitted - over):
+        moves = [
+            line
+            for line in now
+            if line.stay == stay and line.code in ("ADMISSION", "TRANSFER")
+        ]
+        begun = min(
+            line
+            for line in [(m.time, m.person) for m in moves if m.code == "ADMISSION"]
+        )
+        if begun[1] in dead:
+            continue
+        wards = [(m.time, m.known, m.text) for m in moves if m.text is not None]
+        own = [line for line in now if line.person == begun[1]]
+        births = [(m.known, m.time) for m in own if m.code == "BIRTH"]
+        sexes = [(m.time, m.known, m.text) for m in own if m.code == "SEX"]
+        yield SimpleNamespace(
+            id=stay,
+            person=begun[1],
+            admission=begun[0],
+            ward=max(wards)[2] if wards else None,
+            birth=max(births)[1] if births else None,
+            sex=max(sexes)[2] if sexes else None,
+        )
+
+
+def _age(stay: SimpleNamespace, at: datetime.datetime, zone: ZoneInfo) -> int | None:
+    """Return whole years on the calendar of the zone."""
+    if stay.birth is None:
+        return None
+    born, today = (
+        time.replace(tzinfo=datetime.UTC).astimezone(zone).date()
+        for time in (stay.birth, at)
+    )
+    return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+
+
+def _is_in(
+    stay: SimpleNamespace, wanted: dict, at: datetime.datetime, zone: ZoneInfo
+) -> bool:
+    least, _, most = wanted.get("age", "..").partition("..")
+    age = _age(stay, at, zone)
+    is_of_age = (not least or (age is not None and age >= int(least))) and (
+        not most or (age is not None and age <= int(most))
+    )
+    is_of_ward = "wards" not in wanted or stay.ward in wanted["wards"]
+    hours_in = _hours(wanted.get("hours_in", "0h"))
+    return is_of_age and is_of_ward and (at - stay.admission) >= hours_in
+
+
+def _hours(window: str) -> datetime.timedelta:
+    number = float(window[:-1])
+    return {"h": ONE_HOUR, "d": 24 * ONE_HOUR}[window[-1]] * number
+
+
+def _row(stay, settings, now, earlier, at, before, zone) -> dict:
+    cells = {
+        "id": stay.id,
+        "group": stay.person,
+        "time": pd.Timestamp(at, tz="UTC"),
+    }
+    static = {
+        "age": _age(stay, at, zone),
+        "sex": stay.sex,
+        "ward": stay.ward,
+        "days_in_hospital": (at - stay.admission) / datetime.timedelta(days=1),
+    }
+    people = {line.subject for line in now if line.person == stay.person}
+    people.add(stay.person)
+    for name, feature in settings["features"].items():
+        if isinstance(feature, str):
+            cells[name] = static[feature]
+        elif feature["take"] == "change":
+            cells[name] = _change(name, feature, stay, people, now, earlier, at, before)
+        else:
+            picked = _picked(name, feature, stay, people, now, at)
+            cells[name] = _taken(feature, picked, at)
+    return cells
+
+
+def _picked(name, feature, stay, people, seen, at) -> list:
+    """Return the lines in a feature's window, with values in its unit."""
+    codes = feature["codes"]
+    patterns = [codes] if isinstance(codes, str) else codes
+    picked = []
+    for line in seen:
+        begins_in = feature["window"] == "stay" and line.time >= stay.admission
+        is_in = begins_in or (
+            feature["window"] != "stay" and line.time > at - _hours(feature["window"])
+        )
+        matches = any(
+            line.code.startswith(pattern[:-1])
+            if pattern.endswith("*")
+            else line.code == pattern
+            for pattern in patterns
+        )
+        if is_in and matches and line.time <= at and line.subject in people:
+            value = _converted(name, feature, line)
+            picked.append(
+                SimpleNamespace(
+                    time=line.time, known=line.known, value=value, text=line.text
+                )
+            )
+    return picked
+
+
+def _converted(name, feature, line) -> float | None:
+    if line.value is None or "unit" not in feature:
+        return line.value
+    factors = conversion(Feature(**feature), name, line.unit)
+    if factors is None:
+        return None
+    factor, shift = factors
+    return line.value * factor + shift
+
+
+def _taken(feature: dict, picked: list, at: datetime.datetime) -> object:
+    take = feature["take"]
+    content = "text" if feature.get("text") else "value"
+    order = [
+        (line.time, line.known, getattr(line, content))
+        for line in picked
+        if getattr(line, content) is not None
+    ]
+    values = sorted(line.value for line in picked if line.value is not None)
+    if take == "count":
+        return len(picked)
+    if take == "any":
+        return bool(picked)
+    if take == "hours_since":
+        newest = max((line.time for line in picked), default=None)
+        return None if newest is None else (at - newest) / ONE_HOUR
+    if not order:
+        return None
+    if take in ("last", "first"):
+        return (max if take == "last" else min)(order)[2]
+    if take == "slope":
+        return _slope(order, at)
+    total = kahan_sum(values)
+    return {
+        "min": values[0],
+        "max": values[-1],
+        "sum": total,
+        "mean": total / len(values),
+    }[take]
+
+
+def _change(name, feature, stay, people, now, earlier, at, before) -> float | None:
+    last = {**feature, "take": "last"}
+    latest = _taken(last, _picked(name, last, stay, people, now, at), at)
+    past = _taken(last, _picked(name, last, stay, people, earlier, before), before)
+    return None if latest is None or past is None else latest - past
+
+
+def _slope(order: list, at: datetime.datetime) -> float | None:
+    """Return the slope of least squares in units an hour."""
+    points = sorted(((time - at) / ONE_HOUR, value) for time, _, value in order)
+    if len({x for x, _ in points}) < 2:
+        return None
+    n = len(points)
+    sum_x = kahan_sum([x for x, _ in points])
+    sum_y = kahan_sum([y for _, y in points])
+    sum_xx = kahan_sum([x * x for x, _ in points])
+    sum_xy = kahan_sum([x * y for x, y in points])
+    return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x)
+
+
+def kahan_sum(values: list[float]) -> float:
+    """Return the compensated sum of Kahan (1965) in the order of the values."""
+    total, lost = 0.0, 0.0
+    for value in values:
+        corrected = value - lost
+        larger = total + corrected
+        lost = (larger - total) - corrected
+        total = larger
+    assert math.isfinite(total)
+    return total

@@ -1,0 +1,142 @@
+"""One hospital in four formats gives the same tables, those of a slow reference."""
+
+import importlib
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from features_reference import reference_night
+
+from screening import Features
+
+pytest.importorskip("duckdb")
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+FORMATS = ("long", "meds", "omop", "fhir")
+SOURCES = {
+    "long": 'format = "long"\npath = "long/*.parquet"\nzone = "UTC"',
+    "meds": """format = "meds"
+path = "meds/data"
+zone = "UTC"
+columns = { stay = "stay_id", known_since = "known_since", unit = "unit" }
+codes = { BIRTH = "MEDS_BIRTH", DEATH = "MEDS_DEATH" }""",
+    "omop": """format = "omop"
+path = "omop"
+zone = "UTC"
+columns = { known_since = "known_since" }
+codes = { MERGED = "Hospital/merged-into" }""",
+    "fhir": 'format = "fhir"\npath = "fhir"',
+}
+CREATININE = 'codes = ["LOINC/2160-0", "LOINC/14682-9"], unit = "umol/L"'
+FEATURES = f"""
+age = "age"
+sex = "sex"
+ward = "ward"
+days_in = "days_in_hospital"
+creatinine = {{ {CREATININE}, window = "48h", take = "last" }}
+creatinine_first = {{ {CREATININE}, window = "stay", take = "first" }}
+creatinine_change = {{ {CREATININE}, window = "48h", take = "change" }}
+creatinine_slope = {{ {CREATININE}, window = "7d", take = "slope" }}
+glucose_mean = {{ codes = "LOINC/2345-7", window = "72h", take = "mean", unit = "mmol/L" }}
+glucose_any_unit = {{ codes = "LOINC/2345-7", window = "72h", take = "sum" }}
+temperature = {{ codes = "LOINC/8310-5", window = "24h", take = "max", unit = "Cel" }}
+pressure_slope = {{ codes = "LOINC/8480-6", window = "stay", take = "slope", unit = "mmHg" }}
+heart_rate = {{ codes = "LOINC/8867-4", window = "24h", take = "min" }}
+potassium = {{ codes = "LOINC/2823-3", window = "24h", take = "last" }}
+results = {{ codes = "LOINC/*", window = "24h", take = "count" }}
+drugs = {{ codes = "RxNorm/*", window = "stay", take = "count" }}
+furosemide = {{ codes = "RxNorm/4603", window = "48h", take = "sum" }}
+imaging = {{ codes = "SNOMED/241541005", window = "stay", take = "any" }}
+imaged = {{ codes = "SNOMED/241541005", window = "365d", take = "hours_since" }}
+diabetes = {{ codes = "SNOMED/44054006", window = "365d", take = "any" }}
+culture = {{ codes = "LOINC/600-7", window = "stay", take = "last", text = true }}
+"""
+# The nights in which the clock goes back and forward, those on which two patients are
+# merged, and others.
+NIGHTS = ("2023-10-29", "2024-03-31", "2023-06-14", "2024-02-29")
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Return the module that makes a hospital."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("made_hospital_events")
+
+
+@pytest.fixture(scope="module")
+def hospital(made, tmp_path_factory):
+    """Return the events, and the folder with the hospital and a spec a format."""
+    events = made.make_events(patients=60, years=1.3, seed=3)
+    folder = tmp_path_factory.mktemp("hospital")
+    made.write_hospital(events, folder)
+    for name in FORMATS:
+        write_spec(folder / f"{name}.toml", name)
+    return events, folder
+
+
+def write_spec(path, name, stays=""):
+    path.write_text(
+        f"""hour = "06:00"
+zone = "Europe/Berlin"
+[[source]]
+{SOURCES[name]}
+[stays]
+{stays}
+[features]
+{FEATURES}
+[outcome]
+codes = "SNOMED/14669001"
+within = "48h"
+""",
+        encoding="utf-8",
+    )
+
+
+def merge_nights(events):
+    """Return the nights before and after the merges."""
+    days = events.loc[events["code"] == "MERGED", "time"].dt.normalize()
+    shifted = [days, days + pd.Timedelta(days=1)]
+    return sorted({str(day.date()) for part in shifted for day in part})
+
+
+def written(table):
+    """Return a table as the bytes of an Arrow file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+def test_nights_equal_reference(hospital):
+    """The long table's nights are those of the reference, to the last bit."""
+    events, folder = hospital
+    features = Features(folder / "long.toml", threads=1)
+
+    for night in (*NIGHTS, *merge_nights(events)):
+        expected = reference_night(events, folder / "long.toml", night)
+        table = features.night(night)
+        assert len(table) > 0
+        pd.testing.assert_frame_equal(
+            table.astype(object).where(table.notna(), None),
+            expected.astype(object).where(expected.notna(), None),
+            check_exact=True,
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS[1:])
+def test_formats_equal(hospital, name):
+    """MEDS, OMOP and FHIR give the bytes that the long table gives, for nights and for
+    the past.
+    """
+    events, folder = hospital
+    nights = (*NIGHTS[:2], *merge_nights(events)[:2])
+    features = [Features(folder / f"{one}.toml", threads=1) for one in ("long", name)]
+
+    for night in nights:
+        long, other = (written(each.make_night(night).table) for each in features)
+        assert long == other
+    pasts = [each.make_past("2023-03-01", "2023-09-30").table for each in features]
+    assert pasts[0].num_rows > 20
+    assert written(pasts[0]) == written(pasts[1])
