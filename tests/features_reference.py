@@ -28,23 +28,100 @@ def reference_night(events: pd.DataFrame, spec: Path, date: str) -> pd.DataFrame
     Times are in UTC. A feature of the spec has `codes`, `window` and `take`.
     """
     settings = tomllib.loads(spec.read_text(encoding="utf-8"))
+    rows = _night(list(_lines(events)), settings, datetime.date.fromisoformat(date))
+    names = ["id", "group", "time", *settings["features"]]
+    return pd.DataFrame(rows, columns=names)
+
+
+def reference_past(
+    events: pd.DataFrame, spec: Path, first: str, last: str
+) -> pd.DataFrame:
+    """Return the table of the past: of each stay the first night that it is in."""
+    settings = tomllib.loads(spec.read_text(encoding="utf-8"))
+    lines = list(_lines(events))
+    rows: dict[str, dict] = {}
+    for night in pd.date_range(first, last):
+        for row in _night(lines, settings, night.date()):
+            rows.setdefault(row["id"], row)
+    everything = _seen(lines, datetime.datetime.max)
+    survivors = {line.subject: line.person for line in everything}
+    kept = []
+    for row in rows.values():
+        row["group"] = survivors.get(row["group"], row["group"])
+        row["label"] = _label(row, settings["outcome"], everything)
+        if row["label"] is not None:
+            kept.append(row)
+    names = ["id", "group", "time", *settings["features"], "label"]
+    kept.sort(key=lambda row: (row["time"], row["id"]))
+    return pd.DataFrame(kept, columns=names)
+
+
+def _label(row: dict, outcome: dict, everything: list) -> int | None:
+    """Return 1 for a case, 0 for none, None for what is left out."""
+    at = row["time"].tz_convert(None).to_pydatetime()
+    end = at + _hours(outcome["within"])
+    mine = [line for line in everything if line.stay == row["id"]]
+    admission = min(line.time for line in mine if line.code == "ADMISSION")
+    own = [line for line in everything if line.person == row["group"]]
+    later = [
+        line.time for line in own if line.code == "ADMISSION" and line.time > admission
+    ]
+    until = min(later, default=datetime.datetime.max)
+    events = [
+        line.time
+        for line in own
+        if _matches(line, outcome["codes"]) and admission <= line.time < until
+    ]
+    if any(time < at for time in events):
+        return None
+    if any(at <= time <= end for time in events):
+        return 1
+    is_censored = any(
+        line.time < end
+        for line in own
+        if (line.code == "DISCHARGE" and line.stay == row["id"]) or line.code == "DEATH"
+    )
+    reserved = ("ADMISSION", "TRANSFER", "DISCHARGE", "BIRTH", "SEX", "DEATH", "MERGED")
+    complete = max(
+        line.time
+        for line in everything
+        if line.code in reserved or _matches(line, outcome["codes"])
+    )
+    return None if is_censored or end > complete else 0
+
+
+def _night(lines: list, settings: dict, day: datetime.date) -> list[dict]:
     zone = ZoneInfo(settings["zone"])
     hour = datetime.time.fromisoformat(settings["hour"])
-    day = datetime.date.fromisoformat(date)
     at = _instant(datetime.datetime.combine(day, hour), zone)
     yesterday = day - datetime.timedelta(days=1)
     before = _instant(datetime.datetime.combine(yesterday, hour), zone)
-    lines = list(_lines(events))
     now = _seen(lines, at)
     earlier = _seen(lines, before)
+    outcome = settings.get("outcome", {"codes": []})
     rows = [
         _row(stay, settings, now, earlier, at, before, zone)
         for stay in _open_stays(now)
         if _is_in(stay, settings.get("stays", {}), at, zone)
+        and not any(
+            line.person == stay.person
+            and line.time >= stay.admission
+            and _matches(line, outcome["codes"])
+            for line in now
+        )
     ]
-    rows.sort(key=lambda row: row["id"])
-    names = ["id", "group", "time", *settings["features"]]
-    return pd.DataFrame(rows, columns=names)
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def _matches(line: SimpleNamespace, codes: str | list[str]) -> bool:
+    """Return True for a line with one of the codes; `X*` is what begins with X."""
+    patterns = [codes] if isinstance(codes, str) else codes
+    return any(
+        line.code.startswith(pattern[:-1])
+        if pattern.endswith("*")
+        else line.code == pattern
+        for pattern in patterns
+    )
 
 
 def _instant(local: datetime.datetime, zone: ZoneInfo) -> datetime.datetime:
@@ -101,10 +178,7 @@ def _open_stays(now: list) -> Iterator[SimpleNamespace]:
             for line in now
             if line.stay == stay and line.code in ("ADMISSION", "TRANSFER")
         ]
-        begun = min(
-            line
-            for line in [(m.time, m.person) for m in moves if m.code == "ADMISSION"]
-        )
+        begun = min((m.time, m.person) for m in moves if m.code == "ADMISSION")
         if begun[1] in dead:
             continue
         wards = [(m.time, m.known, m.text) for m in moves if m.text is not None]
@@ -177,21 +251,13 @@ def _row(stay, settings, now, earlier, at, before, zone) -> dict:
 
 def _picked(name, feature, stay, people, seen, at) -> list:
     """Return the lines in a feature's window, with values in its unit."""
-    codes = feature["codes"]
-    patterns = [codes] if isinstance(codes, str) else codes
     picked = []
     for line in seen:
         begins_in = feature["window"] == "stay" and line.time >= stay.admission
         is_in = begins_in or (
             feature["window"] != "stay" and line.time > at - _hours(feature["window"])
         )
-        matches = any(
-            line.code.startswith(pattern[:-1])
-            if pattern.endswith("*")
-            else line.code == pattern
-            for pattern in patterns
-        )
-        if is_in and matches and line.time <= at and line.subject in people:
+        if is_in and line.subject in people and _matches(line, feature["codes"]):
             value = _converted(name, feature, line)
             picked.append(
                 SimpleNamespace(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from features_reference import reference_night
+from features_reference import reference_night, reference_past
 
 from screening import Features
 
@@ -68,7 +68,7 @@ def made():
 @pytest.fixture(scope="module")
 def hospital(made, tmp_path_factory):
     """Return the events, and the folder with the hospital and a spec a format."""
-    events = made.make_events(patients=60, years=1.3, seed=3)
+    events = made.make_events(patients=250, years=1.3, seed=3, rate=0.5)
     folder = tmp_path_factory.mktemp("hospital")
     made.write_hospital(events, folder)
     for name in FORMATS:
@@ -109,20 +109,34 @@ def written(table):
     return sink.getvalue().to_pybytes()
 
 
+def assert_same_cells(table, expected):
+    pd.testing.assert_frame_equal(
+        table.astype(object).where(table.notna(), None),
+        expected.astype(object).where(expected.notna(), None),
+        check_exact=True,
+    )
+
+
 def test_nights_equal_reference(hospital):
     """The long table's nights are those of the reference, to the last bit."""
     events, folder = hospital
     features = Features(folder / "long.toml", threads=1)
 
     for night in (*NIGHTS, *merge_nights(events)):
-        expected = reference_night(events, folder / "long.toml", night)
         table = features.night(night)
         assert len(table) > 0
-        pd.testing.assert_frame_equal(
-            table.astype(object).where(table.notna(), None),
-            expected.astype(object).where(expected.notna(), None),
-            check_exact=True,
-        )
+        assert_same_cells(table, reference_night(events, folder / "long.toml", night))
+
+
+def test_past_equals_reference(hospital):
+    """The past is that of the reference: rows, groups, labels and features."""
+    events, folder = hospital
+    spec = folder / "long.toml"
+
+    table = Features(spec, threads=1).past("2023-08-20", "2023-09-20")
+
+    assert set(table["label"]) == {0, 1}
+    assert_same_cells(table, reference_past(events, spec, "2023-08-20", "2023-09-20"))
 
 
 @pytest.mark.parametrize("name", FORMATS[1:])
