@@ -8,6 +8,7 @@ import datetime
 import math
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from zoneinfo import ZoneInfo
@@ -44,7 +45,9 @@ def reference_past(
         for row in _night(lines, settings, night.date()):
             rows.setdefault(row["id"], row)
     everything = _seen(lines, datetime.datetime.max)
-    survivors = {line.subject: line.person for line in everything}
+    survivors = {
+        line.subject: person for person, own in everything.items() for line in own
+    }
     kept = []
     for row in rows.values():
         row["group"] = survivors.get(row["group"], row["group"])
@@ -56,13 +59,13 @@ def reference_past(
     return pd.DataFrame(kept, columns=names)
 
 
-def _label(row: dict, outcome: dict, everything: list) -> int | None:
+def _label(row: dict, outcome: dict, everything: dict) -> int | None:
     """Return 1 for a case, 0 for none, None for what is left out."""
     at = row["time"].tz_convert(None).to_pydatetime()
     end = at + _hours(outcome["within"])
-    mine = [line for line in everything if line.stay == row["id"]]
+    own = everything[row["group"]]
+    mine = [line for line in own if line.stay == row["id"]]
     admission = min(line.time for line in mine if line.code == "ADMISSION")
-    own = [line for line in everything if line.person == row["group"]]
     later = [
         line.time for line in own if line.code == "ADMISSION" and line.time > admission
     ]
@@ -84,7 +87,8 @@ def _label(row: dict, outcome: dict, everything: list) -> int | None:
     reserved = ("ADMISSION", "TRANSFER", "DISCHARGE", "BIRTH", "SEX", "DEATH", "MERGED")
     complete = max(
         line.time
-        for line in everything
+        for seen in everything.values()
+        for line in seen
         if line.code in reserved or _matches(line, outcome["codes"])
     )
     return None if is_censored or end > complete else 0
@@ -98,18 +102,22 @@ def _night(lines: list, settings: dict, day: datetime.date) -> list[dict]:
     before = _instant(datetime.datetime.combine(yesterday, hour), zone)
     now = _seen(lines, at)
     earlier = _seen(lines, before)
-    outcome = settings.get("outcome", {"codes": []})
-    rows = [
-        _row(stay, settings, now, earlier, at, before, zone)
-        for stay in _open_stays(now)
-        if _is_in(stay, settings.get("stays", {}), at, zone)
-        and not any(
-            line.person == stay.person
-            and line.time >= stay.admission
-            and _matches(line, outcome["codes"])
-            for line in now
-        )
-    ]
+    codes = settings.get("outcome", {"codes": []})["codes"]
+    by_subject: dict[str, list] = {}
+    for seen in earlier.values():
+        for line in seen:
+            by_subject.setdefault(line.subject, []).append(line)
+    rows = []
+    for person, own in now.items():
+        people = {line.subject for line in own} | {person}
+        # A merge that was not known then gives the survivor what the other had.
+        past = [line for subject in people for line in by_subject.get(subject, ())]
+        for stay in _open_stays(person, own):
+            is_over_risk = any(
+                line.time >= stay.admission and _matches(line, codes) for line in own
+            )
+            if not is_over_risk and _is_in(stay, settings.get("stays", {}), at, zone):
+                rows.append(_row(stay, settings, (own, at), (past, before), zone))
     return sorted(rows, key=lambda row: row["id"])
 
 
@@ -142,8 +150,11 @@ def _lines(events: pd.DataFrame) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(**cells)
 
 
-def _seen(lines: list, at: datetime.datetime) -> list:
-    """Return the lines that count at an hour: of each result the version known last."""
+def _seen(lines: list, at: datetime.datetime) -> dict[str, list]:
+    """Return the lines that count at an hour, by the person that they are of.
+
+    Of each result it is the version known last.
+    """
     results: dict[tuple, list] = {}
     for line in lines:
         if line.time <= at and line.known <= at:
@@ -159,36 +170,34 @@ def _seen(lines: list, at: datetime.datetime) -> list:
         }
         seen.extend(once.values())
     survivors = {line.subject: line.text for line in seen if line.code == "MERGED"}
+    people: dict[str, list] = {}
     for line in seen:
         person = line.subject
         while person in survivors:
             person = survivors[person]
-        line.person = person
-    return seen
+        people.setdefault(person, []).append(line)
+    return people
 
 
-def _open_stays(now: list) -> Iterator[SimpleNamespace]:
-    """Yield the stays without a discharge whose patient is alive, with their facts."""
-    dead = {line.person for line in now if line.code == "DEATH"}
-    over = {line.stay for line in now if line.code == "DISCHARGE"}
-    admitted = {line.stay for line in now if line.code == "ADMISSION"}
+def _open_stays(person: str, own: list) -> Iterator[SimpleNamespace]:
+    """Yield a person's stays without a discharge, with their facts, but of the dead."""
+    if any(line.code == "DEATH" for line in own):
+        return
+    over = {line.stay for line in own if line.code == "DISCHARGE"}
+    births = [(line.known, line.time) for line in own if line.code == "BIRTH"]
+    sexes = [(line.time, line.known, line.text) for line in own if line.code == "SEX"]
+    admitted = {line.stay for line in own if line.code == "ADMISSION"}
     for stay in sorted(admitted - over):
-        moves = [
-            line
-            for line in now
-            if line.stay == stay and line.code in ("ADMISSION", "TRANSFER")
+        moves = [line for line in own if line.stay == stay]
+        wards = [
+            (line.time, line.known, line.text)
+            for line in moves
+            if line.code in ("ADMISSION", "TRANSFER") and line.text is not None
         ]
-        begun = min((m.time, m.person) for m in moves if m.code == "ADMISSION")
-        if begun[1] in dead:
-            continue
-        wards = [(m.time, m.known, m.text) for m in moves if m.text is not None]
-        own = [line for line in now if line.person == begun[1]]
-        births = [(m.known, m.time) for m in own if m.code == "BIRTH"]
-        sexes = [(m.time, m.known, m.text) for m in own if m.code == "SEX"]
         yield SimpleNamespace(
             id=stay,
-            person=begun[1],
-            admission=begun[0],
+            person=person,
+            admission=min(line.time for line in moves if line.code == "ADMISSION"),
             ward=max(wards)[2] if wards else None,
             birth=max(births)[1] if births else None,
             sex=max(sexes)[2] if sexes else None,
@@ -224,7 +233,10 @@ def _hours(window: str) -> datetime.timedelta:
     return {"h": ONE_HOUR, "d": 24 * ONE_HOUR}[window[-1]] * number
 
 
-def _row(stay, settings, now, earlier, at, before, zone) -> dict:
+def _row(
+    stay: SimpleNamespace, settings: dict, now: tuple, before: tuple, zone: ZoneInfo
+) -> dict:
+    at = now[1]
     cells = {
         "id": stay.id,
         "group": stay.person,
@@ -236,28 +248,36 @@ def _row(stay, settings, now, earlier, at, before, zone) -> dict:
         "ward": stay.ward,
         "days_in_hospital": (at - stay.admission) / datetime.timedelta(days=1),
     }
-    people = {line.subject for line in now if line.person == stay.person}
-    people.add(stay.person)
     for name, feature in settings["features"].items():
         if isinstance(feature, str):
             cells[name] = static[feature]
         elif feature["take"] == "change":
-            cells[name] = _change(name, feature, stay, people, now, earlier, at, before)
+            last = {**feature, "take": "last"}
+            ends = [
+                _taken(last, _picked(name, last, stay, *hour), hour[1])
+                for hour in (now, before)
+            ]
+            cells[name] = None if None in ends else ends[0] - ends[1]
         else:
-            picked = _picked(name, feature, stay, people, now, at)
-            cells[name] = _taken(feature, picked, at)
+            cells[name] = _taken(feature, _picked(name, feature, stay, *now), at)
     return cells
 
 
-def _picked(name, feature, stay, people, seen, at) -> list:
+def _picked(
+    name: str,
+    feature: dict,
+    stay: SimpleNamespace,
+    seen: list,
+    at: datetime.datetime,
+) -> list:
     """Return the lines in a feature's window, with values in its unit."""
     picked = []
     for line in seen:
-        begins_in = feature["window"] == "stay" and line.time >= stay.admission
-        is_in = begins_in or (
-            feature["window"] != "stay" and line.time > at - _hours(feature["window"])
-        )
-        if is_in and line.subject in people and _matches(line, feature["codes"]):
+        if feature["window"] == "stay":
+            is_in = line.time >= stay.admission
+        else:
+            is_in = line.time > at - _hours(feature["window"])
+        if is_in and _matches(line, feature["codes"]):
             value = _converted(name, feature, line)
             picked.append(
                 SimpleNamespace(
@@ -267,10 +287,16 @@ def _picked(name, feature, stay, people, seen, at) -> list:
     return picked
 
 
+@cache
+def _factors(name: str, unit: str, met: str | None) -> tuple[float, float] | None:
+    feature = Feature(codes=name, window="24h", take="last", unit=unit)
+    return conversion(feature, name, met)
+
+
 def _converted(name, feature, line) -> float | None:
     if line.value is None or "unit" not in feature:
         return line.value
-    factors = conversion(Feature(**feature), name, line.unit)
+    factors = _factors(name, feature["unit"], line.unit)
     if factors is None:
         return None
     factor, shift = factors
@@ -299,7 +325,7 @@ def _taken(feature: dict, picked: list, at: datetime.datetime) -> object:
         return (max if take == "last" else min)(order)[2]
     if take == "slope":
         return _slope(order, at)
-    total = kahan_sum(values)
+    total = math.fsum(values)
     return {
         "min": values[0],
         "max": values[-1],
@@ -308,33 +334,14 @@ def _taken(feature: dict, picked: list, at: datetime.datetime) -> object:
     }[take]
 
 
-def _change(name, feature, stay, people, now, earlier, at, before) -> float | None:
-    last = {**feature, "take": "last"}
-    latest = _taken(last, _picked(name, last, stay, people, now, at), at)
-    past = _taken(last, _picked(name, last, stay, people, earlier, before), before)
-    return None if latest is None or past is None else latest - past
-
-
 def _slope(order: list, at: datetime.datetime) -> float | None:
     """Return the slope of least squares in units an hour."""
     points = sorted(((time - at) / ONE_HOUR, value) for time, _, value in order)
     if len({x for x, _ in points}) < 2:
         return None
     n = len(points)
-    sum_x = kahan_sum([x for x, _ in points])
-    sum_y = kahan_sum([y for _, y in points])
-    sum_xx = kahan_sum([x * x for x, _ in points])
-    sum_xy = kahan_sum([x * y for x, y in points])
+    sum_x = math.fsum([x for x, _ in points])
+    sum_y = math.fsum([y for _, y in points])
+    sum_xx = math.fsum([x * x for x, _ in points])
+    sum_xy = math.fsum([x * y for x, y in points])
     return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x)
-
-
-def kahan_sum(values: list[float]) -> float:
-    """Return the compensated sum of Kahan (1965) in the order of the values."""
-    total, lost = 0.0, 0.0
-    for value in values:
-        corrected = value - lost
-        larger = total + corrected
-        lost = (larger - total) - corrected
-        total = larger
-    assert math.isfinite(total)
-    return total
