@@ -331,6 +331,22 @@ def test_no_question_of_strength(rng, tmp_path):
     assert {"marker", "code"} <= asked
 
 
+@pytest.mark.parametrize(("missing_of_cases", "asks"), [(0.75, True), (0.3, False)])
+def test_question_missing_in_one_class(rng, missing_of_cases, asks):
+    """A value that cases have no longer, since they died before, is asked about."""
+    table = patients(400)
+    is_case = table["ill"].eq("yes").to_numpy()
+    is_missing = rng.random(400) < np.where(is_case, missing_of_cases, 0.1)
+    day_three = np.where(is_missing, np.nan, rng.normal(size=400))
+    contract, _ = starter_contract(table.assign(day_three=day_three), label="ill")
+    cohort = read_cohort(table.assign(day_three=day_three), contract)
+    task, _ = infer_task(cohort, several=False)
+    found = leaks(cohort, task)
+
+    expected = [("missing_in_one_class", "day_three")] if asks else []
+    assert [(leak.code, leak.column) for leak in found] == expected
+
+
 def test_question_filled_in_one_class(rng, tmp_path):
     table = patients()
     n_rows = len(table)

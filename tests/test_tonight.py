@@ -1,9 +1,12 @@
 """What the page of a night says first: the work, three sentences, few words."""
 
 import pytest
+from ledger_nights import simulate
 from report_fixture import changed, estimate, nosocomial_run
 
+from screening import history, open_ledger
 from screening.report import render_run
+from screening.report.history import render_history
 from screening.report.tonight import sentences_of_night, tasks_of
 from screening.schemas.run import RunDocument
 
@@ -20,6 +23,7 @@ WORDS = """() => {
   return words;
 }"""
 MAX_WORDS = 200
+MAX_WORDS_OF_HISTORY = 500
 
 
 def with_chances(n_flagged, n_missed, ppv, **changes):
@@ -147,6 +151,25 @@ def test_page_without_flags_counts_what_is_to_be_checked(opened):
     assert view.locator(".plain a").inner_text() == "Please check these 5 also"
 
 
+def test_not_recorded_is_no_first_reason(opened):
+    """What is recorded comes first; what is not recorded stands apart."""
+    run = nosocomial_run()
+    first, *others = run["cases"][0]["contributions"]
+    absent = first | {"value": "missing", "direction": "raises", "change": 9.0}
+    recorded = others[0] | {"value": "40.1", "direction": "raises", "change": 0.1}
+    run["cases"][0]["contributions"] = [absent, recorded]
+    view, _ = opened(render_run(run))
+    reasons = view.locator("#list .c .y").first.locator("> span")
+
+    assert reasons.count() == 2
+    assert "40.1" in reasons.first.inner_text()
+    assert reasons.last.inner_text().startswith("not recorded: ")
+    view.locator("#list .c summary").first.click()
+    assert (
+        "Not recorded; that alone raises" in view.locator("#list .m").first.inner_text()
+    )
+
+
 def test_button_and_initials_before_the_first_tick(opened):
     """Who reviewed, and the button, are in sight before a verdict is given."""
     view, _ = opened(render_run(nosocomial_run()), 390, 844)
@@ -180,3 +203,20 @@ def test_words_of_a_night(opened):
     """The page of a night has at most 200 words in sight, its patients' lines apart."""
     view, _ = opened(render_run(nosocomial_run()), 1440, 900)
     assert 50 < view.evaluate(WORDS) <= MAX_WORDS
+
+
+def test_words_of_history(opened, tmp_path):
+    """A month of a series has at most 500 words in sight; the trail's hash is last."""
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        simulate(ledger)
+        told = history(ledger)
+    view, _ = opened(render_history(told), 1440, 900)
+    text = view.locator("main").inner_text()
+
+    assert 50 < view.evaluate(WORDS) <= MAX_WORDS_OF_HISTORY
+    assert text.index("Flagged per night") < text.index("PPV of all flagged")
+    assert "had no verdict when their night was scored" in text
+    assert "PPV of those judged" not in text
+    assert text.index("Control charts") < text.index(told["audit"]["head"])
+    view.emulate_media(media="print")
+    assert "PPV of those judged" in view.locator("main").inner_text()

@@ -46,6 +46,9 @@ MIN_COMPARED_ROWS = 20
 MIN_FILLED_SHARE = 0.2
 MAX_FILLED_RATIO = 0.05
 MIN_FILLED_ROWS = 10
+# Missing values carry the ranking if the shares of rows without a value differ by so
+# much between the classes: the AUROC of being missing is .7 or more.
+MIN_MISSING_DIFFERENCE = 0.4
 # A number that counts days or seconds is a later time if it lies more than a day after
 # the row's own time in at least this share of the rows.
 MIN_LATER_SHARE = 0.5
@@ -83,6 +86,11 @@ def _signs_by_column(cohort: Cohort, watched: np.ndarray) -> dict[str, tuple[str
             signs[name] = ("named_after", "by its name")
         elif any(_is_filled_in_one_class(values, positive) for positive in watched):
             signs[name] = ("filled_in_one_class", "filled almost in one class alone")
+        elif any(_is_missing_in_one_class(values, positive) for positive in watched):
+            signs[name] = (
+                "missing_in_one_class",
+                "missing far more often in one class, which alone ranks the patients",
+            )
         elif _is_later_than_row(cohort, name):
             signs[name] = ("later_time", "a time that is later than the row's own")
     for first, second in _equal_times(cohort):
@@ -95,8 +103,9 @@ def _signs_by_column(cohort: Cohort, watched: np.ndarray) -> dict[str, tuple[str
 def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     """Return a question for each block of columns that may come after the outcome.
 
-    By its name, by values that two times share, by being filled in one class alone, or
-    by times that are later than the rows' own. Strength is no sign. No patient's value
+    By its name, by values that two times share, by being filled in one class alone, by
+    being missing so much more often in one that it ranks, or by times that are later
+    than the rows' own. Strength is no sign. No patient's value
     is in the result.
 
     Parameters
@@ -133,6 +142,19 @@ def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
     of_others = is_filled[~positive].mean()
     low, high = sorted([of_cases, of_others])
     return bool(high >= MIN_FILLED_SHARE and low <= MAX_FILLED_RATIO * high)
+
+
+def _is_missing_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
+    """Return True if being missing alone tells many cases from the others.
+
+    As where patients died, or went home, before a value was taken.
+    """
+    is_missing = absent(values)
+    one_class = positive.all() or not positive.any()
+    if is_missing.sum() < MIN_FILLED_ROWS or one_class:
+        return False
+    difference = is_missing[positive].mean() - is_missing[~positive].mean()
+    return bool(abs(difference) >= MIN_MISSING_DIFFERENCE)
 
 
 def _is_later_than_row(cohort: Cohort, name: str) -> bool:

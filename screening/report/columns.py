@@ -118,8 +118,9 @@ COLUMNS = (
         "why",
         "minmax(0,1fr)",
         "minmax(0,1fr)",
-        "the three values that raise the score most, or those that the contract shows "
-        "beside a given score, each with its percentile among past patients",
+        "the three recorded values that raise the score most, or those that the "
+        "contract shows beside a given score, each with its percentile among past "
+        "patients; then what raises the score by not being recorded",
         head=_reasons_head,
         note=_reasons_note,
     ),

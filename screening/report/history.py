@@ -136,9 +136,16 @@ def sentences(series: SeriesFacts) -> list[str]:
 
 def _remarks(series: SeriesFacts) -> list[str]:
     """Return what was seen over the nights of a series, in words."""
+    estimates = []
+    if series.forward:
+        estimates = _live_performance_words(series.forward)
+    return estimates + _plain_remarks(series)
+
+
+def _plain_remarks(series: SeriesFacts) -> list[str]:
+    """Return the remarks that are no estimates from verdicts."""
     remarks = []
     if series.forward:
-        remarks += _live_performance_words(series.forward)
         remarks += _words_without_cases(series, series.forward)
     if series.outcomes:
         remarks += _outcome_words(series.outcomes)
@@ -153,7 +160,10 @@ def _remarks(series: SeriesFacts) -> list[str]:
 def _figures(series: SeriesFacts) -> list[Figure]:
     """Return the figures of a series."""
     workload = series.workload
-    waiting = f"{fmt.ratio(workload.waiting_per_night)} of them without a verdict"
+    waiting = (
+        f"{fmt.ratio(workload.waiting_per_night)} of them had no verdict when their "
+        "night was scored"
+    )
     if workload.minutes_per_night is not None:
         waiting += f", about {fmt.count(workload.minutes_per_night)} minutes"
     misses = series.misses
@@ -185,6 +195,36 @@ def _figures(series: SeriesFacts) -> list[Figure]:
             _basis_of_misses(misses),
         ),
     ]
+
+
+def _first_figures(series: SeriesFacts) -> list[Figure]:
+    """Return workload, what was found and what was missed, by outcomes if known."""
+    nights, flagged, of_judged, of_flagged, missed = _figures(series)
+    outcomes = series.outcomes
+    if outcomes is not None and outcomes.cases:
+        n_missed = outcomes.cases - outcomes.true_positive
+        span = f"by outcomes known up to {outcomes.as_of[:10]}"
+        found = Figure(
+            "Found",
+            f"{fmt.count(outcomes.true_positive)} of {fmt.count(outcomes.flagged)}",
+            "",
+            f"flags that were followed by the outcome, {span}",
+        )
+        missed = Figure(
+            "Missed",
+            f"{fmt.count(n_missed)} of {fmt.count(outcomes.cases)}",
+            "",
+            f"cases that were not flagged, {span}",
+        )
+        return [flagged, found, missed, nights]
+    found = of_flagged if series.ppv_flagged.judged else of_judged
+    return [flagged, found, missed, nights]
+
+
+def _estimates(series: SeriesFacts) -> list[Figure]:
+    """Return the other figures, which rest on the few that reviewers judged."""
+    first = _first_figures(series)
+    return [figure for figure in _figures(series) if figure not in first]
 
 
 def _basis_of_judged(series: SeriesFacts) -> str:
@@ -390,8 +430,12 @@ def _series_block(
         "number": number,
         "title": title,
         "label": name,
-        "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
-        "figures": _figures(series),
+        "sentences": _as_sentences(_plain_remarks(series)),
+        "figures": _first_figures(series),
+        "estimates": _estimates(series),
+        "live": _as_sentences(
+            _live_performance_words(series.forward) if series.forward else []
+        ),
         "attention": _attention(in_force),
         "is_draft": series.is_draft,
         "approval": series.approval,
@@ -416,6 +460,11 @@ def _series_block(
         block["charts"] = charts(series, in_force, number)
         block["control"] = list(zip(control, axes, strict=True))
     return block
+
+
+def _as_sentences(lines: Sequence[str]) -> list[str]:
+    """Return lines with a capital at the beginning and a full stop at the end."""
+    return [line[0].upper() + line[1:] + "." for line in lines]
 
 
 def _question_label(series: SeriesFacts) -> str:

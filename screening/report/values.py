@@ -48,6 +48,8 @@ class Value:
         category, which has no order.
     past : str
         The same in words.
+    is_missing : bool
+        The value is not recorded.
     """
 
     feature: str
@@ -62,6 +64,7 @@ class Value:
     change: str
     bar: Markup
     past: str
+    is_missing: bool = False
 
     @property
     def brief(self) -> str:
@@ -112,6 +115,7 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         change=change,
         bar=bar,
         past=past,
+        is_missing=is_missing,
     )
 
 

@@ -106,9 +106,30 @@ class Line:
 
     @property
     def why(self) -> Sequence[Value]:
-        """Return the values that raise the score most, those of the highest row."""
-        values = self.rows[0].values if self.rows else self.values
-        return [value for value in values if value.raises][:MAX_REASONS]
+        """Return the recorded values that raise the score most, of the highest row."""
+        of_row = self.rows[0] if self.rows else self
+        return [value for value in of_row.recorded if value.raises][:MAX_REASONS]
+
+    @property
+    def recorded(self) -> Sequence[Value]:
+        """Return the contributions of values that are recorded."""
+        return [value for value in self.values if not value.is_missing]
+
+    @property
+    def absent(self) -> Sequence[Value]:
+        """Return the contributions of values that are not recorded."""
+        return [value for value in self.values if value.is_missing]
+
+    @property
+    def absent_reasons(self) -> Sequence[Value]:
+        """Return values that raise the score by not being recorded.
+
+        Only as many as `why` leaves room for.
+        """
+        of_row = self.rows[0] if self.rows else self
+        n_free = MAX_REASONS - len(self.why)
+        raising = [value for value in of_row.absent if value.raises and value.change]
+        return raising[:n_free]
 
     @property
     def halves(self) -> tuple[str, str]:

@@ -235,7 +235,8 @@ ANSWER_FIRST = ReasonKind(
     remedy='Write available = "before" or "after" in the contract and train again, or '
     "answer with screen approve MODEL --known-before COLUMN --by NAME.",
     when="a column may be known only after the outcome: by its name, as one of two "
-    "times that are equal in most rows, filled almost in one class alone, or a number "
+    "times that are equal in most rows, filled almost in one class alone, missing far "
+    "more often in one class (by 40 points of 100), or a number "
     "of days or seconds that is later than the row's own time; until "
     "[somebody answers](page.md#what-the-ranking-rests-on)",
     arises_in=MODEL_AND_NIGHTS,
