@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from approvals import approved
 from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
 from numpy.random import default_rng
@@ -26,7 +27,7 @@ from screening import (
 )
 from screening.contract.contract import Contract
 from screening.errors import UsageError
-from screening.model_selection.revising import approve, set_threshold
+from screening.model_selection.revising import set_threshold
 from screening.report import render_model
 from screening.schemas.base import Reason
 from screening.schemas.figures import Rule
@@ -96,8 +97,8 @@ def test_history_model_state(folder, tmp_path):
     assert "NOT APPROVED" in pages[0]
     assert "Fit for use? No: do not use it as it is." in pages[0]
     assert "NOT APPROVED" not in pages[1]
-    approved = f"approved for use by A. Weber on {today}: it is a test"
-    assert f"Model of the last night <bdi>{approved}</bdi>." in " ".join(
+    words = f"approved for use by A. Weber on {today}: it is a test"
+    assert f"Model of the last night <bdi>{words}</bdi>." in " ".join(
         pages[1].split()
     )
     assert "Fit for use? No: do not use it as it is." in pages[1]
@@ -277,14 +278,14 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
     )
     names = list(model.contract.features)
     day = datetime.date(2026, 3, 1)
-    approved = approve(warned, "X", day, "trial", names)
+    answered = approved(warned, "X", day, "trial", names)
 
     for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
         with pytest.raises(ValueError, match="of another"):
             model.facts.replace(validation=first.replace(**changed))
     with pytest.raises(UsageError, match="too few to promise"):
         set_threshold(model, MinSensitivity(0.999), "safety")
-    for revised in (set_threshold(warned, OTHER, "why"), approved):
+    for revised in (set_threshold(warned, OTHER, "why"), answered):
         assert reason in revised.facts.attention
 
 

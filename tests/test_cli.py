@@ -475,6 +475,10 @@ IMPORTS = {
     "review": ("screening.ledger.verdicts", (*ESTIMATORS, *FRAMES, "scipy")),
     "history": ("screening.ledger.history", (*ESTIMATORS, *FRAMES)),
     "check": ("screening.data.reading", (*ESTIMATORS, "sqlalchemy")),
+    "approve": (
+        "screening.store.model_files",
+        (*ESTIMATORS, *FRAMES, "sqlalchemy"),
+    ),
 }
 
 
@@ -495,6 +499,7 @@ def test_quick_commands_import_only_what_they_use(command, tmp_path):
         "review": [tmp_path / "run", tmp_path / "verdicts.json", *of_ledger],
         "history": ["--out", tmp_path / "history.html", *of_ledger],
         "check": [table, "--contract", contract],
+        "approve": [tmp_path / "model", "--by", "A. Weber"],
     }
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     line = [sys.executable, "-c", code, command, *words[command]]

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from approvals import approved
 from flow_cohorts import night_of_patients, patients, written
 from numpy.random import default_rng
 from written_files import page_in
 
 from screening import MaxFlagRate, read_cohort, score, train
 from screening.ledger.database import open_ledger
-from screening.model_selection.revising import approve
 from screening.report import render_run
 
 SIZE = (1440, 900)
@@ -84,7 +84,7 @@ def page(tmp_path_factory):
     )
     reason = "read by two of us"
     day = datetime.date(2026, 2, 20)
-    model = approve(model, "Dr A. Adler", day, reason, ["fever", "crp"])
+    model = approved(model, "Dr A. Adler", day, reason, ["fever", "crp"])
     night = night_of_patients(62, seed=7)
     warmer = night.assign(fever=night["fever"] + 0.1)
     tables = {

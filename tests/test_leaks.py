@@ -8,6 +8,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from approvals import approved
 from flow_cohorts import patients
 from numpy.random import default_rng
 from patient_visits import PATIENTS, ROWS, named, visits
@@ -18,9 +19,10 @@ from screening.data.later_names import may_be_later
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at
+from screening.model_selection.approving import approval_of
 from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.leakage import leaks
-from screening.model_selection.revising import approval_of, approve, set_threshold
+from screening.model_selection.revising import set_threshold
 from screening.model_selection.task import infer_task
 from screening.report import render_model
 from screening.schemas.model import ColumnBlock, Reliance
@@ -534,27 +536,28 @@ TODAY = datetime.date(2026, 3, 1)
 def test_approve_asks(asked_model):
     """Without an answer there is no approval, and the blocks are listed."""
     with pytest.raises(UsageError, match=r"known at the hour of the night.*status"):
-        approve(asked_model, "A. Weber", TODAY, "trial")
+        approved(asked_model, "A. Weber", TODAY, "trial")
     with pytest.raises(UsageError, match=r"no feature 'statsu'.*did you mean 'status'"):
-        approve(asked_model, "A. Weber", TODAY, "trial", ["statsu"])
+        approved(asked_model, "A. Weber", TODAY, "trial", ["statsu"])
 
 
 def test_approve_keeps_answers(asked_model):
     """Who answered is kept, questions go, and another threshold keeps the answers."""
     columns = list(asked_model.contract.features)
 
-    approved = approve(asked_model, "A. Weber", TODAY, "trial", columns)
-    again = set_threshold(approved, MaxFlagRate(0.2), "capacity")
+    answered = approved(asked_model, "A. Weber", TODAY, "trial", columns)
+    again = set_threshold(answered, MaxFlagRate(0.2), "capacity")
 
-    assert "answer_first" not in [reason.code for reason in approved.facts.attention]
-    (answer,) = approved.facts.known_before
+    assert "answer_first" not in [reason.code for reason in answered.facts.attention]
+    (answer,) = answered.facts.known_before
     assert answer.columns == columns
     assert answer.by == "A. Weber"
     assert answer.date == "2026-03-01"
-    assert approval_of(asked_model, approved)["known_before"] == columns
-    approved_again = approve(again, "B. Meier", TODAY, "trial")
+    known = approval_of(asked_model.facts, answered.facts)
+    assert known["known_before"] == columns
+    approved_again = approved(again, "B. Meier", TODAY, "trial")
     assert approved_again.facts.approval.by == "B. Meier"
-    assert "says A. Weber on 2026-03-01" in render_model(approved.sealed)
+    assert "says A. Weber on 2026-03-01" in render_model(answered.sealed)
 
 
 def test_contract_answers(rng, tmp_path):
@@ -572,7 +575,7 @@ def test_contract_answers(rng, tmp_path):
     model = trained(table, tmp_path, contract, id="patient")
 
     assert model.facts.unanswered == []
-    assert approve(model, "A. Weber", TODAY, "trial").facts.approval is not None
+    assert approved(model, "A. Weber", TODAY, "trial").facts.approval is not None
 
 
 def test_nights_carry_question(asked_model, tmp_path):

@@ -19,8 +19,10 @@ from screening.schemas.figures import NO_CASE_SEEN
 if TYPE_CHECKING:
     from screening.schemas.base import Reason
     from screening.schemas.history import Flagging, NightsBeside
+    from screening.schemas.model import ModelDocument
     from screening.schemas.validation import OperatingPointFacts
     from screening.store.model import Model
+    from screening.store.model_files import ModelFiles
 
 
 # Characters that steer a terminal or hide: C0 and C1 controls, marks of direction and
@@ -105,11 +107,11 @@ def _to_stdout() -> Iterator[None]:
         raise
 
 
-def facts_of(model: Model, as_json: bool) -> dict[str, object]:
+def facts_of(model: Model | ModelFiles, as_json: bool) -> dict[str, object]:
     """Return attention and operating points of a model, for a terminal in words."""
     facts: dict[str, object] = {"attention": model.document["attention"]}
     if not as_json:
-        return facts | _figures_in_words(model)
+        return facts | _figures_in_words(model.facts)
     return facts | {"operating_points": points_of(model.document)}
 
 
@@ -121,32 +123,34 @@ def points_of(document: Mapping[str, Any]) -> list[dict[str, object]]:
     return points
 
 
-def _figures_in_words(model: Model) -> dict[str, object]:
+def _figures_in_words(model: ModelDocument) -> dict[str, object]:
     """Return each figure with its interval, a line a class, and the verdict."""
     from screening.report.verdict import usefulness_of
 
     lines: dict[str, list[str]] = {}
-    for point in model.facts.operating_points:
-        of_class = f"{point.label}: " if model.facts.multi else ""
+    for point in model.operating_points:
+        of_class = f"{point.label}: " if model.multi else ""
         for name, figure in _figures_of_point(model, point).items():
             lines.setdefault(name, []).append(of_class + figure)
-    verdict = usefulness_of(model.facts).words
+    verdict = usefulness_of(model).words
     return {**lines, "fit for use?": verdict}
 
 
-def _figures_of_point(model: Model, point: OperatingPointFacts) -> dict[str, str]:
+def _figures_of_point(
+    model: ModelDocument, point: OperatingPointFacts
+) -> dict[str, str]:
     """Return the figures of an operating point, each with its interval."""
     from screening.report.format import area_ci, ci, percent
 
     figures = {"threshold": f"{point.threshold:.4g}"}
-    without_cases = model.facts.validation.without_cases
+    without_cases = model.validation.without_cases
     if without_cases is not None:
         rate = point.flag_rate
         interval = _in_brackets(ci(rate))
         figures["flagged"] = f"{percent(rate)}{interval} of rows like those of training"
     if point.n_positive == 0:
         return figures | dict.fromkeys(("AUROC", "sensitivity", "PPV"), NO_CASE_SEEN)
-    area = model.facts.validation.summary[point.label].auroc
+    area = model.validation.summary[point.label].auroc
     if area.value is not None:
         figures["AUROC"] = f"{area.value:.2f}{_in_brackets(area_ci(area))}"
     shares = {

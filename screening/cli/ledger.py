@@ -678,7 +678,7 @@ def promote_command(
     reason. A revision of the champion whose threshold or approval was entered for other
     series needs no night in shadow.
     """
-    from screening.model_selection.revising import refuse_draft
+    from screening.model_selection.approving import refuse_draft
     from screening.scoring.series_history import series_of
     from screening.site.champion import name_champion, refuse_unwritable
     from screening.site.site import read_network
@@ -692,7 +692,7 @@ def promote_command(
         keys = series_keys(book, series) or [series_of(loaded)]
         promotions = [_Promotion.of(book, key, loaded) for key in keys]
         if not all(promotion.is_revision for promotion in promotions):
-            refuse_draft(loaded, model)
+            refuse_draft(loaded.facts, model)
         if network is not None:
             for key in keys:
                 refuse_unwritable(network, key, model)

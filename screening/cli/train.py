@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from screening.io.queries import Database
     from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
+    from screening.schemas.model import ModelDocument
     from screening.store.model import Model
+    from screening.store.model_files import ModelFiles
 
 
 # Parameters that the recorded command leaves out, so that the same training gives the
@@ -487,8 +489,12 @@ def threshold_command(
     chosen_by = rule.rule(required=True)
 
     from screening.model_selection.revising import change_of, set_threshold
+    from screening.store.loading import restored
 
-    revise = partial(set_threshold, rule=chosen_by, reason=reason, watched=watched)
+    def revise(files: ModelFiles) -> ModelFiles:
+        before = restored(files, model)
+        return set_threshold(before, chosen_by, reason, watched).files
+
     after = _revised(model, revise, "threshold", change_of, revision)
     answer = {"model": str(model), "id": after.id, **facts_of(after, as_json)}
     print_answer(answer, as_json)
@@ -522,15 +528,14 @@ def approve_command(
     again. If a series already uses MODEL, give --ledger and --series, or its next night
     is refused because of the changed model.
     """
-    from screening.model_selection.revising import approval_of, approve
+    from screening.model_selection.approving import approval_of, approve
 
-    revise = partial(
-        approve,
-        by=by,
-        date=datetime.date.today(),
-        reason=reason,
-        known_before=names_from(known_before),
-    )
+    columns = names_from(known_before)
+    today = datetime.date.today()
+
+    def revise(files: ModelFiles) -> ModelFiles:
+        return files.revised(approve(files.facts, by, today, reason, columns))
+
     after = _revised(model, revise, "approve", approval_of, revision)
     answer = {
         "model": str(model),
@@ -543,46 +548,61 @@ def approve_command(
 
 def _revised(
     model: Path,
-    revise: Callable[[Model], Model],
+    revise: Callable[[ModelFiles], ModelFiles],
     action: str,
-    change: Callable[[Model, Model], dict[str, object]],
+    change: Callable[[ModelDocument, ModelDocument], dict[str, object]],
     revision: options.RevisionOptions,
-) -> Model:
-    """Write a model anew as `revise` returns it, and return it.
+) -> ModelFiles:
+    """Write the files of a model as `revise` returns them, and return these.
 
     With a ledger the change is entered there first: if writing the model fails, the
     ledger has an entry without a model, and never a model without an entry.
     """
     signer = options.signer_from(revision.sign)
 
-    from screening.ledger.database import open_ledger
-    from screening.ledger.model_registry import is_of_other_models, record_revision
-    from screening.store.loading import load_model
+    from screening.report import render_model
+    from screening.store.model_files import read_model_files, write_model_files
 
     if revision.ledger:
         act_as_owner(revision.ledger)
+    draw = partial(render_model, templates=revision.templates)
     with publish(model, "model") as folder:
-        before = load_model(model)
+        before = read_model_files(model)
         after = revise(before)
         options.say_unsigned(model, signer)
-        _write(after, folder, revision.templates, signer)
+        write_model_files(after, folder, draw, signer)
         if revision.ledger:
-            with open_ledger(revision.ledger, make=True) as book:
-                series = _series_of_revision(book, model, before, revision)
-                record_revision(book, action, change(before, after), series)
-                if is_of_other_models(book, before.digest, after.digest):
-                    logs.note(
-                        "no series of the ledger is scored with this model; score a "
-                        "night with --shadow, then put it in its place with `screen "
-                        "promote`"
-                    )
+            of_ledger = change(before.facts, after.facts)
+            _enter_revision(model, before, action, of_ledger, revision)
         if after.facts.approval is None and before.facts.approval is not None:
             _note_lost_approval(model, before, after, revision)
     return after
 
 
+def _enter_revision(
+    model: Path,
+    before: ModelFiles,
+    action: str,
+    change: dict[str, object],
+    revision: options.RevisionOptions,
+) -> None:
+    """Enter in the ledger that a model was rewritten."""
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import is_of_other_models, record_revision
+
+    assert revision.ledger is not None, "only with --ledger"
+    with open_ledger(revision.ledger, make=True) as book:
+        series = _series_of_revision(book, model, before, revision)
+        record_revision(book, action, change, series)
+        if is_of_other_models(book, before.digest, str(change["model_after"])):
+            logs.note(
+                "no series of the ledger is scored with this model; score a night with"
+                " --shadow, then put it in its place with `screen promote`"
+            )
+
+
 def _series_of_revision(
-    book: Ledger, model: Path, before: Model, revision: options.RevisionOptions
+    book: Ledger, model: Path, before: ModelFiles, revision: options.RevisionOptions
 ) -> list[str] | None:
     """Return the series that go on with a revised model; None for all it is used in.
 
@@ -644,7 +664,10 @@ def _promotion(book: Ledger, model: Path, series: list[str]) -> str:
 
 
 def _note_lost_approval(
-    model: Path, before: Model, after: Model, revision: options.RevisionOptions
+    model: Path,
+    before: ModelFiles,
+    after: ModelFiles,
+    revision: options.RevisionOptions,
 ) -> None:
     """Say that a revised model is a draft again, and how it is approved."""
     from screening.report.verdict import approval_words

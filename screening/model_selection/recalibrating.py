@@ -24,10 +24,10 @@ from screening.model_selection.external import (
 )
 from screening.model_selection.folds import plan_groups, split_cohort
 from screening.model_selection.judge import judge, refuse_too_few
-from screening.model_selection.revising import with_attention
 from screening.model_selection.scores import HeldOutScores, Origin, Population
 from screening.model_selection.train import validation_table
 from screening.monitoring.drift import profile
+from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
 from screening.schemas.model import (
     ModelDocument,

@@ -1,9 +1,8 @@
-"""Changes of a trained model by its held-out scores: threshold, approval, erasure."""
+"""Changes of a trained model by its held-out scores: threshold and erasure."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,21 +19,17 @@ from screening.model_selection.without_cases import (
     notes_without_cases,
     refuse_few_rows,
 )
-from screening.report.model_attention import attention_of_model
-from screening.report.verdict import approval_words, usefulness_of
+from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
 from screening.schemas.history import ChangedClass
 from screening.schemas.model import (
-    Approval,
-    KnownBefore,
     ModelDocument,
     Profile,
     TextProfile,
     TrainingFacts,
 )
-from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
-from screening.spelling import command_line, did_you_mean, first_of
+from screening.spelling import first_of
 from screening.store.model import Model
 
 # Names of features in a note.
@@ -147,20 +142,7 @@ def _training_by_rule(facts: ModelDocument, rule: Rule) -> TrainingFacts:
     return facts.training.replace(notes=notes)
 
 
-def with_attention(document: ModelDocument) -> ModelDocument:
-    """Return the document with its reasons for attention.
-
-    Those about the rows of training stay as training wrote them.
-    """
-    about_rows = [
-        reason
-        for reason in document.attention
-        if reason.code in (IDS_ARE_ROW_NUMBERS.code, ROWS_OF_ONE_PATIENT.code)
-    ]
-    return document.replace(attention=[*attention_of_model(document), *about_rows])
-
-
-def change_of(before: Model, after: Model) -> dict[str, object]:
+def change_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:
     """Return what the ledger records of a change of thresholds.
 
     Digests, thresholds and rules before and after, and the reason.
@@ -168,7 +150,7 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
     changed = [
         (old, new)
         for old, new in zip(
-            before.facts.operating_points, after.facts.operating_points, strict=True
+            before.operating_points, after.operating_points, strict=True
         )
         if old != new
     ]
@@ -183,136 +165,11 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
         )
         classes.append(change.to_dict())
     return {
-        "model_before": before.digest,
-        "model_after": after.digest,
+        "model_before": before.sha256,
+        "model_after": after.sha256,
         "reason": changed[0][1].reason if changed else None,
         "classes": classes,
     }
-
-
-def approve(
-    model: Model,
-    by: str,
-    date: datetime.date,
-    reason: str | None = None,
-    known_before: Sequence[str] = (),
-) -> Model:
-    """Return the model with an approval.
-
-    Another threshold or training makes it a draft again.
-
-    Parameters
-    ----------
-    model : Model
-    by : str
-        Who approves it.
-    date : date
-    reason : str, optional
-        Required if the verdict of its validation is "no".
-    known_before : sequence of str
-        Columns that are known at the hour of the night. One of each block that carries
-        the ranking is required, unless the contract declares it.
-
-    Raises
-    ------
-    UsageError
-        If nobody is named, a reason is required, or it is not known of a column that
-        carries the ranking whether it is known before the outcome.
-    """
-    if not by.strip():
-        raise UsageError("`by`: name who approves the model", parameters=["by"])
-    stripped_reason = (reason or "").strip() or None
-    draft = model.facts.replace(approval=None)
-    if known_before:
-        _refuse_unknown(model, known_before)
-        answer = KnownBefore(
-            columns=list(dict.fromkeys(known_before)),
-            by=by.strip(),
-            date=date.isoformat(),
-        )
-        draft = draft.replace(known_before=[*draft.known_before, answer])
-        draft = with_attention(draft)
-    _refuse_unanswered(draft)
-    if stripped_reason is None and usefulness_of(draft).verdict == "no":
-        raise UsageError(
-            "`reason`: validation says this model is not fit for use; say why it is "
-            "used all the same",
-            parameters=["reason"],
-        )
-    approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
-    drafts = _drafts_before(model, approval, known_before)
-    approval = approval.replace(drafts=drafts)
-    document = with_attention(draft.replace(approval=approval))
-    return replace(model, document=document.to_dict(), directory=None)
-
-
-def _drafts_before(
-    model: Model, approval: Approval, known_before: Sequence[str]
-) -> list[str]:
-    """Return the digests under which a model was known before an approval.
-
-    The same approval again adds none.
-    """
-    earlier = model.facts.approval
-    if earlier is None:
-        return [model.digest]
-    drafts = list(earlier.drafts)
-    if known_before or earlier != approval.replace(drafts=earlier.drafts):
-        drafts.append(model.digest)
-    return drafts
-
-
-def _refuse_unknown(model: Model, columns: Sequence[str]) -> None:
-    """Raise UsageError for a column that is no feature of the model."""
-    features = model.contract.features
-    for name in columns:
-        if name not in features:
-            hint = did_you_mean(name, features)
-            raise UsageError(
-                f"`known_before`: the model has no feature '{name}'{hint}",
-                parameters=["known_before"],
-            )
-
-
-def _refuse_unanswered(document: ModelDocument) -> None:
-    """Raise UsageError if a block that carries the ranking may come afterwards."""
-    blocks = [first_of(columns, _MAX_NAMES) for columns in document.unanswered]
-    if blocks:
-        raise UsageError(
-            "`known_before`: is each of these known at the hour of the night? "
-            f"{'; '.join(blocks)}. Name one of each that is; what is known only "
-            'afterwards gets available = "after" in the contract, and the model is '
-            "trained again",
-            parameters=["known_before"],
-        )
-
-
-def approval_of(before: Model, after: Model) -> dict[str, object]:
-    """Return what the ledger records of an approval.
-
-    Digests before and after, who approved, when and why, and which columns were said
-    to be known before the outcome.
-    """
-    approval = after.facts.approval
-    assert approval is not None
-    known_before: list[str] = []
-    for answer in after.facts.known_before[len(before.facts.known_before) :]:
-        known_before += answer.columns
-    return {
-        "model_before": before.digest,
-        "model_after": after.digest,
-        "by": approval.by,
-        "date": approval.date,
-        "reason": approval.reason,
-        "known_before": known_before,
-    }
-
-
-def refuse_draft(model: Model, name: object) -> None:
-    """Raise UsageError if nobody has approved the model."""
-    if model.facts.approval is None:
-        approve_it = command_line("approve", name, *approval_words(model.facts))
-        raise UsageError(f"{name} is a draft: approve it first with {approve_it}")
 
 
 HELD = "held"

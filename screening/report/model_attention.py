@@ -21,12 +21,23 @@ MIN_SPECIFICITY = 0.05
 MAX_AGE_YEARS = 2
 """Years after the last patient, or training, until a review where no date is set."""
 DAYS_A_YEAR = 365.25
+# Codes of reasons that only training can see.
+_ABOUT_ROWS = (reasons.IDS_ARE_ROW_NUMBERS.code, reasons.ROWS_OF_ONE_PATIENT.code)
 
 
 def attention_of_model(model: ModelDocument) -> list[Reason]:
     """Return reasons to distrust a model, for the person who trained it."""
     of_figures = reasons_of_figures(model)
     return [*of_figures, *reasons_against_use(model, of_figures), *questions_of(model)]
+
+
+def with_attention(document: ModelDocument) -> ModelDocument:
+    """Return the document with its reasons for attention.
+
+    Those about the rows of training stay as training wrote them.
+    """
+    about_rows = [reason for reason in document.attention if reason.code in _ABOUT_ROWS]
+    return document.replace(attention=[*attention_of_model(document), *about_rows])
 
 
 def questions_of(model: ModelDocument) -> list[Reason]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +14,13 @@ from screening.data.encoding import Bundles
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.estimators.passes import under
-from screening.files import read_bounded
 from screening.io.arrow_files import read_small_table
 from screening.recipes.building import build, read_recipe
 from screening.recipes.encoders import restored_encoder
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
-from screening.store.serialization import read_document, steady, unpack
-from screening.store.signing import verify_signature
+from screening.store.model_files import RESTORE, ModelFiles, read_model_files
+from screening.store.serialization import unpack
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
 # processor or BLAS may change the last digits, another version which sums are float32
 # (right to 3e-5 of the largest, `kernels.pairwise.in_double`); damage changes more.
 _SELF_TEST_TOLERANCE = 1e-4
-# Largest size of each file on disk; no model comes near.
-_MAX_BYTES = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
-RESTORE = "restore the model's directory from a backup, or train it again"
 # Errors of rebuilding a model from damaged arrays or documents.
 _DAMAGE = (
     LookupError,
@@ -83,7 +77,11 @@ def load_model(
     True
     """
     folder = Path(directory)
-    files = steady(folder, lambda: _read_files(folder, signed_by))
+    return restored(read_model_files(folder, signed_by), folder)
+
+
+def restored(files: ModelFiles, folder: Path) -> Model:
+    """Return the model of a directory's files; ModelError as for `load_model`."""
     arrays = unpack(files.arrays)
     try:
         model = _build_model(folder, files, arrays)
@@ -111,50 +109,8 @@ def load_model(
     return model
 
 
-class _ModelFiles(NamedTuple):
-    """Content of the files of a model directory."""
-
-    document: dict[str, Any]  # model.json
-    arrays: bytes  # arrays.npz
-    table: bytes  # validation.parquet
-    trained: datetime.datetime  # time of arrays.npz (see `Model.trained`)
-
-
-def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _ModelFiles:
-    """Read the files of a model.
-
-    ModelError if one is missing or damaged, or the required signature is missing.
-    """
-    document = read_document(folder, "model")
-    if signed_by is not None:
-        verify_signature(folder, str(document["sha256"]), signed_by)
-    arrays_path = folder / "arrays.npz"
-    try:
-        modified = arrays_path.stat().st_mtime
-    except OSError as error:
-        raise ModelError(f"cannot read {arrays_path}: {error.strerror}") from None
-    return _ModelFiles(
-        document=document,
-        arrays=_read_checked(arrays_path, document.get("arrays_sha256")),
-        table=_read_checked(
-            folder / "validation.parquet", document.get("validation_sha256")
-        ),
-        trained=datetime.datetime.fromtimestamp(modified),
-    )
-
-
-def _read_checked(path: Path, digest: object) -> bytes:
-    """Read a file; ModelError unless it has this digest."""
-    content = read_bounded(path, _MAX_BYTES[path.name], ModelError)
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelError(
-            f"{path} is damaged: its digest does not match model.json; {RESTORE}"
-        )
-    return content
-
-
 def _build_model(
-    folder: Path, files: _ModelFiles, arrays: Mapping[str, np.ndarray]
+    folder: Path, files: ModelFiles, arrays: Mapping[str, np.ndarray]
 ) -> Model:
     """Return the model that files and arrays describe."""
     document = files.document

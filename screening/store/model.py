@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,9 +39,9 @@ from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
+from screening.store.model_files import ModelFiles, write_model_files
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, pack, written
-from screening.store.signing import sign
+from screening.store.serialization import pack, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -355,6 +354,13 @@ class Model(InBrief):
             arrays[f"estimator/{name}"] = value
         return arrays
 
+    @property
+    def files(self) -> ModelFiles:
+        """Content of the files of its directory."""
+        return ModelFiles(
+            dict(self.sealed), self.array_bytes, self.table_bytes, self.trained
+        )
+
     @cached_property
     def array_bytes(self) -> bytes:
         """Content of `arrays.npz`."""
@@ -432,18 +438,7 @@ def write_model(
             f"a model of {model.recipe.name} is not stored: nothing is ever unpickled "
             "from a model; write its scores into a column, and train the recipe given"
         )
-    (folder / "arrays.npz").write_bytes(model.array_bytes)
-    (folder / "validation.parquet").write_bytes(model.table_bytes)
-    (folder / "model.json").write_bytes(canonical(model.sealed))
-    if model.trained is not None:
-        # A model with another threshold keeps the time of its training.
-        trained = model.trained.timestamp()
-        os.utime(folder / "arrays.npz", (trained, trained))
-    if draw is not None:
-        page = draw(model.sealed)
-        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
-    if signer is not None:
-        sign(folder, model.digest, signer)
+    write_model_files(model.files, folder, draw, signer)
 
 
 @dataclass(frozen=True)

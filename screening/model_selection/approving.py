@@ -1,0 +1,139 @@
+"""Approval of a model: who answers for it, and what is known before the outcome."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from screening.errors import UsageError
+from screening.report.model_attention import with_attention
+from screening.report.verdict import approval_words, usefulness_of
+from screening.schemas.model import Approval, KnownBefore, ModelDocument
+from screening.spelling import command_line, did_you_mean, first_of
+
+# Names of features in a message.
+_MAX_NAMES = 5
+
+
+def approve(
+    model: ModelDocument,
+    by: str,
+    date: datetime.date,
+    reason: str | None = None,
+    known_before: Sequence[str] = (),
+) -> ModelDocument:
+    """Return the document of a model with an approval.
+
+    Another threshold or training makes it a draft again.
+
+    Parameters
+    ----------
+    model : ModelDocument
+        As it is stored, with its digest.
+    by : str
+        Who approves it.
+    date : date
+    reason : str, optional
+        Required if the verdict of its validation is "no".
+    known_before : sequence of str
+        Columns that are known at the hour of the night. One of each block that carries
+        the ranking is required, unless the contract declares it.
+
+    Raises
+    ------
+    UsageError
+        If nobody is named, a reason is required, or it is not known of a column that
+        carries the ranking whether it is known before the outcome.
+    """
+    if not by.strip():
+        raise UsageError("`by`: name who approves the model", parameters=["by"])
+    stripped_reason = (reason or "").strip() or None
+    draft = model.replace(approval=None)
+    if known_before:
+        _refuse_unknown(model, known_before)
+        answer = KnownBefore(
+            columns=list(dict.fromkeys(known_before)),
+            by=by.strip(),
+            date=date.isoformat(),
+        )
+        draft = draft.replace(known_before=[*draft.known_before, answer])
+        draft = with_attention(draft)
+    _refuse_unanswered(draft)
+    if stripped_reason is None and usefulness_of(draft).verdict == "no":
+        raise UsageError(
+            "`reason`: validation says this model is not fit for use; say why it is "
+            "used all the same",
+            parameters=["reason"],
+        )
+    approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
+    drafts = _drafts_before(model, approval, known_before)
+    return with_attention(draft.replace(approval=approval.replace(drafts=drafts)))
+
+
+def _drafts_before(
+    model: ModelDocument, approval: Approval, known_before: Sequence[str]
+) -> list[str]:
+    """Return the digests under which a model was known before an approval.
+
+    The same approval again adds none.
+    """
+    earlier = model.approval
+    if earlier is None:
+        return [model.sha256]
+    drafts = list(earlier.drafts)
+    if known_before or earlier != approval.replace(drafts=earlier.drafts):
+        drafts.append(model.sha256)
+    return drafts
+
+
+def _refuse_unknown(model: ModelDocument, columns: Sequence[str]) -> None:
+    """Raise UsageError for a column that is no feature of the model."""
+    features = model.contract["features"]
+    for name in columns:
+        if name not in features:
+            hint = did_you_mean(name, features)
+            raise UsageError(
+                f"`known_before`: the model has no feature '{name}'{hint}",
+                parameters=["known_before"],
+            )
+
+
+def _refuse_unanswered(document: ModelDocument) -> None:
+    """Raise UsageError if a block that carries the ranking may come afterwards."""
+    blocks = [first_of(columns, _MAX_NAMES) for columns in document.unanswered]
+    if blocks:
+        raise UsageError(
+            "`known_before`: is each of these known at the hour of the night? "
+            f"{'; '.join(blocks)}. Name one of each that is; what is known only "
+            'afterwards gets available = "after" in the contract, and the model is '
+            "trained again",
+            parameters=["known_before"],
+        )
+
+
+def approval_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:
+    """Return what the ledger records of an approval.
+
+    Digests before and after, who approved, when and why, and which columns were said
+    to be known before the outcome.
+    """
+    approval = after.approval
+    assert approval is not None
+    known_before: list[str] = []
+    for answer in after.known_before[len(before.known_before) :]:
+        known_before += answer.columns
+    return {
+        "model_before": before.sha256,
+        "model_after": after.sha256,
+        "by": approval.by,
+        "date": approval.date,
+        "reason": approval.reason,
+        "known_before": known_before,
+    }
+
+
+def refuse_draft(model: ModelDocument, name: object) -> None:
+    """Raise UsageError if nobody has approved the model."""
+    if model.approval is None:
+        approve_it = command_line("approve", name, *approval_words(model))
+        raise UsageError(f"{name} is a draft: approve it first with {approve_it}")
