@@ -493,13 +493,16 @@ def test_quick_commands_import_only_what_they_use(command, tmp_path):
     table.write_text("id,age,ill\n1,40,no\n2,50,yes\n", encoding="utf-8")
     contract = tmp_path / "cohort.toml"
     contract.write_text('id = "id"\nlabel = "ill"\npositive = "yes"\n[features.age]\n')
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.json").write_text("{}", encoding="utf-8")
     of_ledger = ["--ledger", ledger]
     words = {
         "status": ["--night", "2026-03-01", *of_ledger],
         "review": [tmp_path / "run", tmp_path / "verdicts.json", *of_ledger],
         "history": ["--out", tmp_path / "history.html", *of_ledger],
         "check": [table, "--contract", contract],
-        "approve": [tmp_path / "model", "--by", "A. Weber"],
+        "approve": [model, "--by", "A. Weber"],
     }
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     line = [sys.executable, "-c", code, command, *words[command]]
