@@ -296,7 +296,9 @@ class Ward:
 
     def mend(self, folder: Path) -> None:
         """Put the table as it is expected in tonight's place."""
-        place = written(self.expected(7), self.table(folder, NIGHT))
+        # The seventh night's is the table of the twin.
+        night = 8 if PROVOKED[self.code].has_twin else 7
+        place = written(self.expected(night), self.table(folder, NIGHT))
         if PROVOKED[self.code].model == "stated":
             # Two files and 120 rows are expected.
             other = self.expected(18)
