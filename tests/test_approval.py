@@ -98,9 +98,7 @@ def test_history_model_state(folder, tmp_path):
     assert "Fit for use? No: do not use it as it is." in pages[0]
     assert "NOT APPROVED" not in pages[1]
     words = f"approved for use by A. Weber on {today}: it is a test"
-    assert f"Model of the last night <bdi>{words}</bdi>." in " ".join(
-        pages[1].split()
-    )
+    assert f"Model of the last night <bdi>{words}</bdi>." in " ".join(pages[1].split())
     assert "Fit for use? No: do not use it as it is." in pages[1]
     # The approval is an event, and no other phase of the control charts.
     assert "approved by <bdi>A. Weber</bdi>" in pages[1]
