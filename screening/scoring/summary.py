@@ -287,13 +287,11 @@ class Summary:
         cases += cases_of(self.model, self.part.listed.rows.slice(len(cases)))
         ranked = []
         for rank, case in enumerate(cases, start=1):
-            case = case.replace(rank=rank)
+            found: dict[str, object] = {"rank": rank}
             if self.groups is None:
-                is_reported = is_discovery(
-                    case.p_value.value_and_interval[0], discoveries
-                )
-                case = case.replace(discovery=is_reported)
-            ranked.append(case)
+                p_value = case.p_value.value_and_interval[0]
+                found["discovery"] = is_discovery(p_value, discoveries)
+            ranked.append(case.replace(**found))
         return ranked
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
