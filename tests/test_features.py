@@ -1,5 +1,7 @@
 """One row a stay from events: what is known at the hour, and nothing else."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -449,6 +451,77 @@ def test_sql_is_printed(tmp_path):
 
     assert "QUALIFY e.known = max(e.known) OVER" in result.stdout
     assert 'AS "crea"' in result.stdout
+
+
+def test_page_of_what_was_made(tmp_path, events):
+    """The page has coverage, units that cannot be used, delays and codes not met."""
+    odd = events["code"].eq("LAB/crea") & events["unit"].eq("umol/L")
+    events = events.assign(unit=events["unit"].mask(odd, "furlong"))
+    written_events(events, tmp_path / "events.csv")
+    spec = spec_of(tmp_path)
+    text = spec.read_text(encoding="utf-8").replace('"DRUG/b"', '"DRUG/none"')
+    spec.write_text(text, encoding="utf-8")
+    places = ("--out", tmp_path / "past.parquet", "--page", tmp_path / "past.html")
+
+    screen("features", spec, "--past", f"{FIRST}..{LAST}", *places)
+
+    page = (tmp_path / "past.html").read_text(encoding="utf-8")
+    assert "antibiotic: no event has the code DRUG/none" in page
+    assert "cannot be converted: missing" in page
+    assert "3B 2024-03" in page
+    assert "How late results are known" in page
+    ids = pq.read_table(tmp_path / "past.parquet")["id"].to_pylist()
+    assert not any(name in page for name in ids)
+
+
+@pytest.mark.parametrize("kind", ["long", "meds"])
+def test_suggested_spec_makes_a_night(tmp_path, events, kind):
+    """Codes come by how many stays have them; the first spec works as it stands."""
+    columns = {
+        "subject": "subject_id",
+        "stay": "hadm_id",
+        "value": "numeric_value",
+        "text": "text_value",
+    }
+    renamed = events.rename(columns=columns if kind == "meds" else {})
+    path = written_events(renamed, tmp_path / "events.parquet")
+
+    answer = json.loads(screen("features", path, "--suggest", "--json").stdout)
+
+    codes = [code["code"] for code in answer["codes"]]
+    assert set(codes[:2]) == {"LAB/crea", "LAB/crp"}
+    assert f'format = "{kind}"' in answer["spec"]
+    (tmp_path / "spec.toml").write_text(answer["spec"], encoding="utf-8")
+    night = Features(tmp_path / "spec.toml").night(NIGHT)
+    assert night["lab_crp"].notna().any()
+
+
+def test_meds_float32_is_the_decimal_that_was_written(tmp_path):
+    """A MEDS value is the number that was written, and a prefix says the rest."""
+    lines = [
+        ("MEDS_BIRTH", "1990-01-01T00:00:00Z", None),
+        ("GENDER//F", "1990-01-01T00:00:00Z", None),
+        ("HOSPITAL_ADMISSION//3B", "2024-03-01T10:00:00Z", None),
+        ("LAB//crea", "2024-03-02T01:00:00Z", 1.23),
+    ]
+    frame = pd.DataFrame(lines, columns=["code", "time", "numeric_value"])
+    frame["numeric_value"] = frame["numeric_value"].astype("float32")
+    frame["time"] = pd.to_datetime(frame["time"]).astype("datetime64[us, UTC]")
+    (tmp_path / "data" / "train").mkdir(parents=True)
+    frame.assign(subject_id=7).to_parquet(tmp_path / "data" / "train" / "0.parquet")
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        'hour = "06:00"\nzone = "UTC"\n[[source]]\nformat = "meds"\npath = "."\n'
+        'codes = { ADMISSION = "HOSPITAL_ADMISSION//*" }\n[features]\n'
+        'crea = { codes = "LAB//crea", window = "24h", take = "last" }\n'
+        'sex = "sex"\nward = "ward"\n',
+        encoding="utf-8",
+    )
+
+    (row,) = Features(spec).night("2024-03-02").to_dict("records")
+
+    assert row["crea"] == 1.23
+    assert (row["group"], row["sex"], row["ward"]) == ("7", "F", "3B")
 
 
 @pytest.mark.parametrize(

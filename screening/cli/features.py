@@ -66,7 +66,11 @@ def _ends(option: str, text: str) -> tuple[str, str]:
 
 def features_command(
     spec: Annotated[
-        Path, typer.Argument(metavar="SPEC.toml", help="Sources, stays and features.")
+        Path,
+        typer.Argument(
+            metavar="SPEC.toml",
+            help="Sources, stays and features; with --suggest files of events.",
+        ),
     ],
     *,
     which: WhichNights,
@@ -76,6 +80,21 @@ def features_command(
     ] = None,
     sql: Annotated[
         bool, in_output("--sql", help="Print the SQL that makes the table.")
+    ] = False,
+    page: Annotated[
+        Path | None,
+        in_output(
+            metavar="FILE.html",
+            help="Page of what was made: coverage, units, delays, codes not met.",
+        ),
+    ] = None,
+    suggest: Annotated[
+        bool,
+        in_data(
+            "--suggest",
+            help="List the codes of files of events by how many stays have them, with "
+            "a first spec.",
+        ),
     ] = False,
     jobs: Jobs = -1,
     as_json: AsJson = False,
@@ -89,12 +108,10 @@ def features_command(
     """
     from screening.features.table import Features
 
-    if out is None and not sql:
-        raise UsageError("give --out FILE.parquet, or --sql")
-    if out is not None and out.suffix != PARQUET:
-        raise UsageError(
-            f"--out {out}: the table is Parquet; end its name by {PARQUET}"
-        )
+    if suggest:
+        _suggest(spec, as_json)
+        return
+    _refuse_places(out, page, which, sql)
     features = Features(spec, threads=jobs if jobs > 0 else None)
     made = which.made_by(features)
     for fault in made.faults:
@@ -115,8 +132,62 @@ def features_command(
     contract = _write(made, out, features, is_past=which.past is not None)
     if contract is not None:
         answer["contract"] = str(contract)
+    if page is not None:
+        _draw(made, page, out.name)
+        answer["page"] = str(page)
     if not sql:
         print_answer(answer, as_json)
+
+
+def _refuse_places(
+    out: Path | None, page: Path | None, which: WhichNights, sql: bool
+) -> None:
+    """Raise UsageError for places that make no sense."""
+    if out is None and not sql:
+        raise UsageError("give --out FILE.parquet, or --sql")
+    if out is not None and out.suffix != PARQUET:
+        raise UsageError(
+            f"--out {out}: the table is Parquet; end its name by {PARQUET}"
+        )
+    if page is not None and (out is None or which.outcomes is not None):
+        raise UsageError("--page is of --night or --past, with --out")
+
+
+def _suggest(files: Path, as_json: bool) -> None:
+    """Print the codes of a source, and a first spec."""
+    from screening.features.coverage import first_spec, format_of, suggest
+    from screening.features.spec import Source
+
+    kind = format_of(files)
+    found = suggest(Source(format=kind, path=str(files.absolute())))
+    text = first_spec({"format": kind, "path": str(files)}, found)
+    if as_json:
+        codes = list(map(vars, found))
+        print_answer({"codes": codes, "spec": text}, as_json)
+        return
+    stop_waiting()
+    for one in found:
+        unit = f", {one.unit}" if one.unit else ""
+        values = f"{one.values:.0%} with a value{unit}"
+        line = f"# {one.code}: {one.stays:,} stays, {one.lines:,} lines, {values}"
+        typer.echo(printable(line))
+    typer.echo(printable(text, lines=True))
+
+
+def _draw(made: Made, page: Path, table: str) -> None:
+    """Write the page of what was made."""
+    from screening.report.features import render_features
+    from screening.store.publishing import write_whole
+
+    assert made.coverage is not None, "a night and the past have it"
+    content = render_features(
+        table,
+        rows=made.rows,
+        faults=made.faults,
+        undated=made.undated,
+        coverage=made.coverage,
+    )
+    write_whole(page, content.encode(), mode=0o600)
 
 
 def _write(made: Made, out: Path, features: Features, is_past: bool) -> Path | None:

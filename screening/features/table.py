@@ -14,6 +14,7 @@ import pyarrow as pa
 from screening.clock.windows import Known, Window, with_truth
 from screening.errors import UsageError
 from screening.features import queries
+from screening.features.coverage import Coverage, coverage_of
 from screening.features.engine import ONE_DAY, Engine, engine_opened
 from screening.features.spec import Outcome, Spec, read_spec
 
@@ -35,6 +36,7 @@ class Made:
         not say since when a result was known.
     statements : list of str
         The SQL.
+    coverage : Coverage, optional
     """
 
     table: pa.Table
@@ -42,6 +44,7 @@ class Made:
     faults: Sequence[str]
     undated: Sequence[str]
     statements: Sequence[str]
+    coverage: Coverage | None = None
 
 
 class Features:
@@ -104,7 +107,7 @@ class Features:
             engine.find_rows()
             engine.make_features()
             table = engine.table().drop_columns(["row"])
-            return _made(engine, table, {}, engine.undated())
+            return _made(engine, table, {}, engine.undated(), coverage_of(engine))
 
     def make_past(self, first: str | datetime.date, last: str | datetime.date) -> Made:
         """Make the table of the past, with its counts."""
@@ -121,7 +124,7 @@ class Features:
                 truths = {str(name): int(count) for name, count in counts.items()}
                 table = _with_label(table, truth)
             table = table.drop_columns(["row"])
-            return _made(engine, table, truths, engine.undated())
+            return _made(engine, table, truths, engine.undated(), coverage_of(engine))
 
     def make_outcomes(
         self, first: str | datetime.date, last: str | datetime.date
@@ -158,6 +161,7 @@ def _made(
     table: pa.Table,
     truths: dict[str, int],
     undated: Sequence[str] = (),
+    coverage: Coverage | None = None,
 ) -> Made:
     """Return a table with its counts."""
     return Made(
@@ -166,6 +170,7 @@ def _made(
         faults=[*engine.faults.sentences()],
         undated=undated,
         statements=engine.statements,
+        coverage=coverage,
     )
 
 
