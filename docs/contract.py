@@ -21,8 +21,9 @@ from screening.contract.contract import (
 HEAD = """# The contract
 
 A contract is a TOML file that describes the table of a cohort. `screen init` writes
-one, `screen check` compares a table with it, and `train` stores it in the model, which
-reads every night by it. Unknown keys are refused. Written by `python docs/contract.py`.
+one, and `screen check` compares a table with it. `screen train` stores it in the model,
+so that every night is read by the same rules. Unknown keys are refused. Written by
+`python docs/contract.py`.
 """
 PARTS = (
     (
