@@ -1,13 +1,20 @@
 """What the page of a night says first: the work, three sentences, few words."""
 
+import re
+
 import pytest
-from ledger_nights import simulate
+from ledger_nights import enter, of_ward, simulate, verdicts_of
 from report_fixture import changed, estimate, nosocomial_run
 
 from screening import history, open_ledger
+from screening.ledger.review_counts import ReviewCounts, review_counts
+from screening.ledger.verdicts import record_verdicts
 from screening.report import render_run
 from screening.report.history import render_history
+from screening.report.page import render_overview
 from screening.report.tonight import sentences_of_night, tasks_of
+from screening.schemas.base import Reason
+from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.run import RunDocument
 
 # Words in sight outside of the patients' lines, with every fold closed.
@@ -220,3 +227,60 @@ def test_words_of_history(opened, tmp_path):
     assert text.index("Control charts") < text.index(told["audit"]["head"])
     view.emulate_media(media="print")
     assert "PPV of those judged" in view.locator("main").inner_text()
+
+
+def test_review_counts_of_a_month(tmp_path):
+    """Late are those without a verdict since the night before; found, the cases."""
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        for day, flagged in ((1, "z"), (40, "abc"), (41, "abcd")):
+            one = of_ward("ward", day, flagged)
+            enter(ledger, one)
+        words = verdicts_of({"a": "confirmed", "b": "ruled out"})
+        record_verdicts(ledger, "ward m 40", words)
+        enter(ledger, of_ward("ward", 42, "e"))
+        old = verdicts_of({"z": "confirmed"})
+        record_verdicts(ledger, "ward m 1", old)
+        counts = review_counts(ledger, "2026-02-11")
+
+    # On the 41st night c and d waited; z was found more than 30 days before.
+    assert counts == {"ward": ReviewCounts(late=2, found=1)}
+
+
+def test_overview_in_words():
+    """The overview says came, how many, late, found and look; no hash and no p."""
+    drift = Reason("scores_differ", "Scores differ.")
+    line = SeriesNight(
+        series="ward",
+        night="2026-03-01",
+        status="published",
+        shadow=False,
+        model="0123456789abcdef",
+        run_id="r",
+        scored=60,
+        refused=0,
+        flagged=9,
+        to_review=7,
+        capacity=10,
+        drift_p=0.0123,
+        verdicts_late=3,
+        found_lately=5,
+        acknowledged=[drift],
+    )
+    page = render_overview(
+        OverviewDocument(
+            title="Site",
+            night="2026-03-01",
+            exit_code=0,
+            series=[line],
+            shadows=[],
+            caught_up=[],
+        )
+    )
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", page, re.DOTALL)
+    texts = [" ".join(re.sub(r"<[^>]+>", "", cell).split()) for cell in cells]
+
+    assert texts[1].startswith("came")
+    assert texts[2:6] == ["7 of 10 possible", "3", "5", "look"]
+    assert "0123456789abcdef" not in page
+    assert "0.012" not in page
+    assert "Missed nights caught up" not in page

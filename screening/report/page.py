@@ -23,6 +23,7 @@ from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
 from screening.report.tonight import sentences_of_night, tasks_of
 from screening.report.verdict import usefulness_of
+from screening.schemas import reasons
 from screening.schemas.base import Document, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
@@ -227,6 +228,30 @@ def render_validation(
     )
 
 
+DRIFT = frozenset(
+    kind.code
+    for kind in (
+        reasons.MISSING_MORE,
+        reasons.OUTSIDE_RANGE,
+        reasons.VALUES_DIFFER,
+        reasons.SCORES_DIFFER,
+        reasons.DRIFT_OVER_NIGHTS,
+        reasons.COLUMN_DRIFTS,
+        reasons.SCORES_DRIFT,
+        reasons.FLAGS_DRIFT,
+        reasons.OUTBREAK,
+    )
+)
+"""Codes of reasons that say that patients or measurements have changed."""
+
+
+def drift_word(line: SeriesNight) -> str:
+    """Return whether somebody should look at what has changed; empty if unknown."""
+    if any(reason.code in DRIFT for reason in (*line.attention, *line.acknowledged)):
+        return "look"
+    return "" if line.scored is None else "ok"
+
+
 def render_overview(overview: OverviewDocument) -> str:
     """Return the page of all series of a site on one night."""
     tables = (
@@ -243,6 +268,13 @@ def render_overview(overview: OverviewDocument) -> str:
                 "date": overview.night,
             },
             "overview": overview,
+            "drift_word": drift_word,
+            # A table that brought nothing is no line.
+            "outcomes": [
+                table
+                for table in overview.outcomes
+                if table.new or table.corrected or table.refused or table.table
+            ],
             "wanting": sum(
                 bool(new_reasons(line.attention)) for line in overview.series
             ),

@@ -631,6 +631,10 @@ class SeriesNight(Document):
     to_review: int | None = None
     capacity: int | None = None
     drift_p: float | None = None
+    # Of the series in the ledger, up to this night: cases of the night before without a
+    # verdict, and patients found in the last 30 days.
+    verdicts_late: int | None = None
+    found_lately: int | None = None
     attention: Sequence[Reason] = ()
     acknowledged: Sequence[Reason] = ()  # Reasons that rest.
     page: str | None = None

@@ -32,6 +32,7 @@ from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.nights import published
 from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
+from screening.ledger.review_counts import review_counts
 from screening.ledger.site_entries import enter_site_night
 from screening.ledger.status import Suppressions, suppressions_of
 from screening.ledger.verifying import refuse_new, refuse_older
@@ -382,6 +383,7 @@ def run_night(
             findings.of_site.extend(refused_merges)
             document = _with_findings(network, document, findings, ledger, strict)
             document = _show_over_nights(network, ledger, document, findings)
+            document = _with_review_counts(ledger, document)
             enter_site_night(ledger, _site_night(document, findings, began))
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
@@ -414,6 +416,21 @@ def _score_and_read(
     if any(file.waits for file in verdicts):
         verdicts = _patiently(lambda _: read_waiting(), minutes)
     return scored, verdicts
+
+
+def _with_review_counts(ledger: Ledger, document: OverviewDocument) -> OverviewDocument:
+    """Return the overview with what reviews of the last month say of each series."""
+    counts = review_counts(ledger, document.night)
+    lines = [
+        line.replace(
+            verdicts_late=counts[line.series].late,
+            found_lately=counts[line.series].found,
+        )
+        if line.series in counts
+        else line
+        for line in document.series
+    ]
+    return document.replace(series=lines)
 
 
 def _enter_merges(network: Network, ledger: Ledger) -> list[Reason]:
