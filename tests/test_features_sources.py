@@ -54,7 +54,7 @@ culture = {{ codes = "LOINC/600-7", window = "stay", take = "last", text = true 
 """
 # The nights in which the clock goes back and forward, those on which two patients are
 # merged, and others.
-NIGHTS = ("2023-10-29", "2023-03-26", "2023-06-14")
+NIGHTS = ("2023-10-29", "2023-03-26")
 PAST = ("2023-08-20", "2023-09-10")
 
 
@@ -69,7 +69,7 @@ def made():
 @pytest.fixture(scope="module")
 def hospital(made, tmp_path_factory):
     """Return the events, and the folder with the hospital and a spec a format."""
-    events = made.make_events(patients=150, years=0.85, seed=3, rate=0.4)
+    events = made.make_events(patients=150, years=0.85, seed=3, rate=0.2)
     folder = tmp_path_factory.mktemp("hospital")
     made.write_hospital(events, folder)
     for name in FORMATS:
@@ -123,7 +123,7 @@ def test_nights_equal_reference(hospital):
     events, folder = hospital
     features = Features(folder / "long.toml", threads=1)
 
-    for night in (*NIGHTS, *merge_nights(events)):
+    for night in (*NIGHTS, *merge_nights(events)[:2]):
         table = features.night(night)
         assert len(table) > 0
         assert_same_cells(table, reference_night(events, folder / "long.toml", night))
