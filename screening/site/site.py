@@ -208,6 +208,13 @@ class Site(_Table):
         return PageFolder(folder, parse_readers(self.mode, self.group))
 
 
+def _refuse_no_table(cohort: str | None, info: ValidationInfo) -> str | None:
+    """Return the place of a table; ValueError if neither it nor features are given."""
+    if cohort is None and info.data.get("features") is None:
+        raise ValueError("give cohort, or features")
+    return cohort
+
+
 class SeriesPlan(_Table):
     """One screen of one place: a table `[series.NAME]`.
 
@@ -215,12 +222,12 @@ class SeriesPlan(_Table):
     ----------
     model : Path
         Its champion.
+    features : Path
+        A spec, in place of `cohort`, from which the night's table is made
+        (`screen features`).
     cohort : str
         A file, directory, glob or URL; `{date}` is the night, `{series}` the name,
         `$NAME` a variable of the environment.
-    features : Path
-        In place of `cohort`: a spec from which the night's table is made
-        (`screen features`).
     table, query : optional
         Of a database; `{date}` in the table's name, and `:night` in the query, is the
         night.
@@ -252,8 +259,10 @@ class SeriesPlan(_Table):
     """
 
     model: Place
-    cohort: Pattern | None = None
     features: Place | None = None
+    cohort: Annotated[
+        Pattern | None, AfterValidator(_refuse_no_table), Field(validate_default=True)
+    ] = None
     table: Pattern | None = None
     query: Place | None = None
     label: str | None = None
@@ -545,8 +554,6 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
             yield (
                 f"series.{name}.{key}: {claim} is more than the {budget} that all share"
             )
-    if plan.cohort is None and plan.features is None:
-        yield f"series.{name}.cohort: Field required; or give features"
     if plan.features is not None and (plan.cohort or plan.table or plan.query):
         yield f"series.{name}: features are in place of cohort, table and query"
     if plan.table is not None and plan.query is not None:
