@@ -3,7 +3,7 @@
 A line is a version of its resource: exports of several nights may lie side by side. The
 newest version of a patient and of an encounter counts. Of observations, conditions,
 administrations and procedures every version is a line of the long table, known from
-`issued`, `recordedDate` or `meta.lastUpdated` on.
+when it was issued, recorded or last updated.
 """
 
 from __future__ import annotations
