@@ -1,8 +1,9 @@
 """Events of the OMOP CDM 5.4: its tables in files, or in a database.
 
 The CDM does not say when a row was entered. A site that has such a column names it in
-the table columns of the source. Without it a diagnosis of a visit is known from the visit's end
-on, when it is coded, unless it is an admission diagnosis or of the problem list.
+the table columns of the source. Without it a diagnosis of a visit is known from the
+visit's end on, when it is coded, unless it is an admission diagnosis or of the problem
+list.
 """
 
 from __future__ import annotations
