@@ -203,8 +203,7 @@ class Service:
             "sees_all": len(reader.series) == len(self.network.series),
             "reader": reader.name,
         }
-        content = draw("serve.html.j2", blocks, footer="published pages").encode()
-        return _sent(content)
+        return _sent(draw("serve.html.j2", blocks, footer="published pages").encode())
 
     async def _exchange(self, request: Request, asked: Asked, body: bytes) -> Response:
         """Return the words on a page, after those that are sent are written."""

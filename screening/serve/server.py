@@ -22,9 +22,6 @@ MAX_SECONDS = 30
 MAX_CONNECTIONS = 400
 # Of one address that is none of the proxies.
 MAX_OF_ADDRESS = 40
-MAX_HEADERS = 16 << 10
-# The first file that systemd hands over.
-_FIRST_FILE = 3
 
 
 def serve(network: Network, audit: Audit) -> None:
@@ -63,7 +60,7 @@ def server_at(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        h11_max_incomplete_event_size=MAX_HEADERS,
+        h11_max_incomplete_event_size=16 << 10,
         ssl_certfile=table.certificate,
         ssl_keyfile=table.certificate_key,
     )
@@ -74,7 +71,8 @@ def _handed_over() -> socket.socket | None:
     """Return the socket that systemd has opened for this process, if any."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
-    return socket.socket(fileno=_FIRST_FILE)
+    # systemd counts its files from 3.
+    return socket.socket(fileno=3)
 
 
 def bound(address: str) -> socket.socket:

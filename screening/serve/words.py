@@ -6,8 +6,9 @@ import datetime
 import json
 import os
 import stat
-from collections.abc import Set
+import time
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
@@ -107,7 +108,7 @@ class Inbox:
         """
         last: dict[tuple[str, str], _Word] = {}
         for place, state in _STATES.items():
-            for name in self._names(place, _prefix(series, night)):
+            for name in self._names(place, f"verdicts-{series}-{night}-"):
                 for word in _words_in(self._read(place, name), run_id):
                     key = word["by"], word["id"]
                     if key not in last or last[key]["given"] <= word["given"]:
@@ -130,7 +131,7 @@ class Inbox:
         """
         of_reader = json.dumps([saying.run_id, reader]).encode()
         digest = sha256(of_reader).hexdigest()[:12]
-        name = f"{_prefix(series, night)}{digest}.json"
+        name = f"verdicts-{series}-{night}-{digest}.json"
         with sole_use(self.folder, PATIENCE):
             earlier = self._read("", name)
             kept = {word["id"]: word for word in _words_in(earlier, saying.run_id)}
@@ -167,15 +168,24 @@ class Inbox:
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
         with suppress(OSError):
-            names = os.listdir(self.folder / place)
-            return sorted(n for n in names if n.startswith(prefix))
+            now, changed = time.time_ns(), (self.folder / place).stat().st_mtime_ns
+            # A folder that was changed just now may change once more in this tick.
+            moment = changed if now - changed > 1e9 else now
+            names = _listed(self.folder / place, moment)
+            return sorted(name for name in names if name.startswith(prefix))
         return []
 
     def _read(self, place: str, name: str) -> bytes | None:
         return read_below(self.folder, place, name, most=MAX_BYTES)
 
 
-def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
+@lru_cache(maxsize=4)
+def _listed(folder: Path, moment: int) -> list[str]:
+    """Return what is in a folder since a moment; years of nights are listed once."""
+    return os.listdir(folder)
+
+
+def _merge(kept: dict[str, _Word], saying: Saying, read: set[str]) -> int:
     """Put the words of a request among those of a file; return how many left it.
 
     `read`: whose words the night has read.
@@ -192,10 +202,6 @@ def _merge(kept: dict[str, _Word], saying: Saying, read: Set[str]) -> int:
         elif not word.items() <= kept.get(said.id, {}).items():
             kept[said.id] = word | {"given": now}
     return n_withdrawn
-
-
-def _prefix(series: str, night: str) -> str:
-    return f"verdicts-{series}-{night}-"
 
 
 def _words_in(text: bytes | None, run_id: str) -> list[_Word]:
