@@ -93,7 +93,7 @@ def _contributions(run: RunDocument) -> Iterator[Contribution]:
 
 
 COLUMNS = (
-    Column("rank", "2.6rem", "6mm", "place in the list, the highest score first"),
+    Column("rank", "2.6rem", "6mm", "position in the list, highest score first"),
     Column(
         "who",
         "clamp(11rem,83vw - 54.3rem,20.4rem)",
@@ -108,8 +108,8 @@ COLUMNS = (
         "probability",
         "clamp(6.4rem,9vw,8rem)",
         "19mm",
-        "chance of the condition, or rarity of the score if there is no chance; the "
-        "last seven nights by score, wide where flagged",
+        "chance of the condition or, without one, rarity of the score; bars for the "
+        "last seven nights",
         head=_probability_head,
         note=_probability_note,
         narrow="5.4rem",
@@ -118,9 +118,9 @@ COLUMNS = (
         "why",
         "minmax(0,1fr)",
         "minmax(0,1fr)",
-        "the three recorded values that raise the score most, or those that the "
-        "contract shows beside a given score, each with its percentile among past "
-        "patients; then what raises the score by not being recorded",
+        "up to three recorded values that raise the score most, each with its "
+        "percentile among past patients; then values that raise it because they are "
+        "not recorded; for a score made elsewhere, the values that the contract shows",
         head=_reasons_head,
         note=_reasons_note,
     ),
