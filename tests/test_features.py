@@ -1,6 +1,7 @@
 """One row a stay from events: what is known at the hour, and nothing else."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -230,6 +231,20 @@ p7,s7,2024-03-01T05:00:00,,DISCHARGE,,,
         assert f"(1 line: {line})" in fault
     assert "77)" not in told
     assert "secret" not in told
+
+
+def test_comparator_takes_the_place_of_the_version_before(tmp_path):
+    """A result that was corrected to less than a limit is missing, not the old one."""
+    lines = """p1,s1,2024-03-02T05:00:00,2024-03-02T05:00:00,crea,2.0,,
+p1,s1,2024-03-02T05:00:00,2024-03-03T05:00:00,crea,<1,,
+"""
+    features = 'last = { codes = "crea", window = "stay", take = "last" }'
+    made = Features(small_spec(tmp_path, STAY + lines, features))
+
+    before, after = [made.night(f"2024-03-0{day}")["last"].item() for day in (2, 3)]
+
+    assert before == 2.0
+    assert math.isnan(after)
 
 
 def test_day_without_time_is_known_when_it_is_over(tmp_path):

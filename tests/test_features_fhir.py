@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("duckdb")
 
 from screening.errors import EventsError, UsageError
-from screening.features.events import EVENT_COLUMNS, open_engine
+from screening.features.events import EVENT_COLUMNS, WITHDRAWN, open_engine
 from screening.features.faults import FaultKind, Faults
 from screening.features.sources.fhir import select_events
 from screening.features.spec import Source
@@ -459,10 +459,11 @@ def test_left_out_lines_named(read, resource, kind):
     ],
 )
 def test_comparator_left_out(read, value):
-    """A number with a comparator is left out, and its line is named."""
+    """A number with a comparator is no value, and its line is named."""
     events, faults = read(OBSERVATION, {**OBSERVATION, "id": "o2", **value})
 
-    assert [row[5] for row in events] == [1.23]
+    assert [row[5] for row in events if row[7] != WITHDRAWN] == [1.23]
+    assert [row[5] for row in events if row[7] == WITHDRAWN] == [None]
     assert faults == [(FaultKind.COMPARATOR, "all.ndjson", [2])]
 
 

@@ -233,9 +233,10 @@ WITH each AS (
   FROM (SELECT *, unnest(items) AS item FROM {name}_result WHERE NOT is_left_out)
 )
 SELECT file, line, type, id, subject, stay, time, known_since, code,
-  CASE WHEN NOT is_withdrawn THEN item.value END AS value,
-  CASE WHEN NOT is_withdrawn THEN item.unit END AS unit,
-  CASE WHEN is_withdrawn THEN {withdrawn} ELSE item.text END AS text,
+  CASE WHEN NOT is_withdrawn AND NOT item.is_compared THEN item.value END AS value,
+  CASE WHEN NOT is_withdrawn AND NOT item.is_compared THEN item.unit END AS unit,
+  CASE WHEN is_withdrawn OR item.is_compared THEN {withdrawn} ELSE item.text END
+    AS text,
   item.is_compared AS is_compared,
   len(item.concept.coding) > 1
     AND len(list_distinct(list_transform(item.concept.coding, lambda c: c.system))) > 1
@@ -274,7 +275,6 @@ WITH patient AS (
 ), result AS (
   SELECT * FROM {name}_coded
   WHERE subject IS NOT NULL AND time IS NOT NULL AND code IS NOT NULL
-    AND NOT is_compared
 ), version AS (
   SELECT DISTINCT type, id, subject, stay, code, time, known_since,
     max(known_since) OVER (PARTITION BY type, id) AS newest

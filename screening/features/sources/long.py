@@ -13,6 +13,7 @@ from screening.errors import EventsError, UsageError
 from screening.features.events import (
     EVENT_COLUMNS,
     RESERVED_CODES,
+    WITHDRAWN,
     instants_of,
     local_time_of,
     sql_list,
@@ -31,6 +32,7 @@ PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
 # A line with such a text has no value that can be counted.
+# A number with a comparator is no value, and takes the place of the version before.
 IS_COMPARED = "(value IS NULL AND coalesce(has_comparator(text), false))"
 # Codes whose time may be missing.
 WITHOUT_TIME = "('SEX', 'MERGED')"
@@ -125,9 +127,10 @@ FROM {name}_files"""
     code, behind = reserved_code(source.codes)
     _count_faults(f"{name}_lines", connection, faults, code, sql_text(source.zone))
     return f"""SELECT subject, stay, time, known_since, {code} AS code, value, unit,
-  coalesce(text, {behind}) AS text
+  CASE WHEN {IS_COMPARED} THEN '{WITHDRAWN}'
+       ELSE coalesce(text, {behind}) END AS text
 FROM {name}_lines
-WHERE subject IS NOT NULL AND written IS NOT NULL AND NOT {IS_COMPARED}
+WHERE subject IS NOT NULL AND written IS NOT NULL
   AND (time IS NOT NULL OR {code} IN {WITHOUT_TIME})"""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from screening.errors import EventsError, UsageError
-from screening.features.events import sql_text
+from screening.features.events import WITHDRAWN, sql_text
 from screening.features.faults import FaultKind, Faults
 from screening.features.sources.long import reserved_code
 from screening.features.spec import Source
@@ -183,10 +183,11 @@ def select_events(
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_coded AS {union}")
     code, _ = reserved_code(source.codes)
     parts.append(
-        f"SELECT subject, stay, time, known_since, {code} AS code, value, unit, text "
+        f"SELECT subject, stay, time, known_since, {code} AS code, "
+        "CASE WHEN NOT is_compared THEN value END AS value, unit, "
+        f"CASE WHEN is_compared THEN '{WITHDRAWN}' ELSE text END AS text "
         f"FROM (SELECT * EXCLUDE (written, code), code AS written FROM {name}_coded) "
-        "WHERE subject IS NOT NULL AND time IS NOT NULL "
-        "AND written IS NOT NULL AND NOT is_compared"
+        "WHERE subject IS NOT NULL AND time IS NOT NULL AND written IS NOT NULL"
     )
     _count_faults(name, zone, connection, faults)
     return "\nUNION ALL\n".join(parts)
