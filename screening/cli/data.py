@@ -41,7 +41,9 @@ def init_command(
     cohort: options.OptionalSource = None,
     out: Annotated[
         Path | None,
-        options.in_output("--out", "-o", help="Contract to write (TOML)."),
+        options.in_output(
+            "--out", "-o", metavar="FILE", help="Contract to write (TOML)."
+        ),
     ] = None,
     *,
     database: options.DatabaseOptions,
@@ -161,7 +163,8 @@ def check_command(
     database: options.DatabaseOptions,
     contract: options.ContractFile = None,
     model: Annotated[
-        Path | None, typer.Option(help="Use the contract of this model directory.")
+        Path | None,
+        typer.Option(metavar="MODEL", help="Use the contract of this model directory."),
     ] = None,
     as_of: Annotated[
         str | None,
@@ -254,9 +257,10 @@ def schema_command(
     name: Annotated[
         str,
         typer.Argument(
+            metavar="KIND",
             help=(
                 "model, run, comparison, validation, history or overview; or a command."
-            )
+            ),
         ),
     ],
     printed: Annotated[
@@ -307,7 +311,9 @@ JOBS = (
 def demo_command(
     out: Annotated[
         Path,
-        options.in_output("--out", "-o", help="Directory to write models and runs in."),
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Directory to write models and runs in."
+        ),
     ],
     as_json: options.AsJson = False,
 ) -> None:

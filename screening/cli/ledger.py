@@ -66,7 +66,9 @@ class VerifyOptions:
     ] = False
     head: Annotated[
         str | None,
-        typer.Option(help="With --verify: head printed at the foot of a report."),
+        typer.Option(
+            metavar="HEAD", help="With --verify: head printed at the foot of a report."
+        ),
     ] = None
 
 
@@ -207,7 +209,8 @@ class EntryOptions:
         ),
     ] = None
     reason: Annotated[
-        str | None, typer.Option(help="Why, in words; kept in the trail.")
+        str | None,
+        typer.Option(metavar="REASON", help="Why, in words; kept in the trail."),
     ] = None
 
     def check(self, names: list[str], has_site: bool) -> None:
@@ -288,7 +291,7 @@ class DueOptions:
     """Options that say which series had to have which night."""
 
     max_age: Annotated[
-        str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")
+        str, typer.Option(metavar="DURATION", help="Oldest last night: 90m, 26h or 2d.")
     ] = "26h"
     ledger: LedgerMaybe = None
     site: Annotated[
@@ -313,8 +316,8 @@ class DueOptions:
     grace: Annotated[
         str,
         typer.Option(
-            metavar="0m",
-            help="With --night: time after its midnight until which it may be missing.",
+            metavar="DURATION",
+            help="With --night: how long after its midnight it may be missing: 6h.",
         ),
     ] = "0m"
 
@@ -660,7 +663,9 @@ def _line_of_file(file: VerdictsRead) -> str:
 
 def promote_command(
     model: ModelFolder,
-    reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
+    reason: Annotated[
+        str, typer.Option(metavar="REASON", help="Why, in words; kept in the trail.")
+    ],
     ledger: LedgerHere = "screening.db",
     series: PromotedSeries = None,
     site: Annotated[
@@ -781,7 +786,9 @@ def retire_command(
         str,
         typer.Argument(metavar="SERIES", help="The series; `screen status` lists all."),
     ],
-    reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
+    reason: Annotated[
+        str, typer.Option(metavar="REASON", help="Why, in words; kept in the trail.")
+    ],
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
 ) -> None:
@@ -868,7 +875,10 @@ def ledger_command(
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option(help="For accept and moved: why, in words; kept in the trail."),
+        typer.Option(
+            metavar="REASON",
+            help="For accept and moved: why, in words; kept in the trail.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -169,9 +169,9 @@ class TimesOfNight:
     hour: Annotated[
         str | None,
         typer.Option(
-            metavar="06:00",
-            help="Hour at which the table was taken, or a column that has this time; "
-            "by default the contract's, else the time of its file.",
+            metavar="HOUR",
+            help="Hour at which the table was taken, such as 06:00, or a column that "
+            "has this time; by default the contract's, else the time of its file.",
         ),
     ] = None
     time_zone: TimeZone = None
@@ -230,9 +230,7 @@ Publish = Annotated[
 ]
 Mode = Annotated[
     str | None,
-    in_output(
-        metavar="0640", help="With --publish: mode of the copies; 0600 by default."
-    ),
+    in_output(metavar="MODE", help="With --publish: mode of the copies, such as 0640."),
 ]
 ReadBy = Annotated[
     str | None,
@@ -357,7 +355,7 @@ class RuleOptions:
     min_sensitivity: Annotated[
         float | None,
         in_rule(
-            metavar="0.9",
+            metavar="SHARE",
             help=(
                 "RULE: find at least this share of the cases (0.9 if no rule is given)."
             ),
@@ -365,13 +363,16 @@ class RuleOptions:
     ] = None
     max_flag_rate: Annotated[
         float | None,
-        in_rule(metavar="0.05", help="RULE: flag at most this share of the rows."),
+        in_rule(
+            metavar="SHARE",
+            help="RULE: flag at most this share of the rows, such as 0.05.",
+        ),
     ] = None
     miss_cost: Annotated[
         float | None,
         in_rule(
-            metavar="20",
-            help="RULE: one missed case costs as much as this many reviews.",
+            metavar="NUMBER",
+            help="RULE: one missed case costs as much as so many reviews, such as 20.",
         ),
     ] = None
     g_mean: Annotated[
@@ -384,15 +385,15 @@ class RuleOptions:
     confidence: Annotated[
         float | None,
         in_rule(
-            metavar="0.95",
-            help="With a RULE: require the target to hold with this confidence.",
+            metavar="SHARE",
+            help="With a RULE: the target must hold with this confidence: 0.95.",
         ),
     ] = None
     prevalence: Annotated[
         float | None,
         in_rule(
-            metavar="0.01",
-            help="With a RULE: share of cases expected at scoring, for PPV and NPV.",
+            metavar="SHARE",
+            help="With a RULE: share of cases at scoring, for PPV and NPV: 0.01.",
         ),
     ] = None
 

@@ -38,37 +38,48 @@ class OutcomeOptions:
     """Options that say how a table of events is read, and which events count."""
 
     id: Annotated[
-        str | None, in_data(help="Column of the patient, as the nights name it.")
+        str | None,
+        in_data(metavar="COLUMN", help="Column of the patient, as the nights name it."),
     ] = None
     time: Annotated[
-        str | None, in_data(help="Column of the time of the event; blank for none.")
+        str | None,
+        in_data(
+            metavar="COLUMN", help="Column of the time of the event; blank for none."
+        ),
     ] = None
     event: Annotated[
-        str | None, in_data(help="Column that names the event, of several classes.")
+        str | None,
+        in_data(
+            metavar="COLUMN", help="Column that names the event, of several classes."
+        ),
     ] = None
     until: Annotated[
         str | None,
-        in_data(help="Column of the end of the stay; later windows are censored."),
+        in_data(
+            metavar="COLUMN",
+            help="Column of the end of the stay; later windows are censored.",
+        ),
     ] = None
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="72h",
-            help="An event so long after the hour of a night makes its row a case.",
+            metavar="DURATION",
+            help="An event up to so long after the hour of a night makes a case: 72h.",
         ),
     ] = None
     after: Annotated[
         str | None,
         typer.Option(
-            metavar="0h",
-            help="Rows of patients whose event came before are not at risk.",
+            metavar="DURATION",
+            help="Rows of patients whose event came before this are not at risk: 6h.",
         ),
     ] = None
     again: Annotated[
         str | None,
         typer.Option(
-            metavar="30d",
-            help="So long after an event a patient is at risk again; never by default.",
+            metavar="DURATION",
+            help="So long after an event a patient is at risk again, such as 30d; never"
+            " by default.",
         ),
     ] = None
     by: Annotated[

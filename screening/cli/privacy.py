@@ -66,7 +66,8 @@ def forget_command(
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option(help="Why, for the trail; without the patient.")
+        str,
+        typer.Option(metavar="REASON", help="Why, for the trail; without the patient."),
     ] = "asked for",
     dry_run: DryRun = False,
     sign: options.Sign = None,
@@ -190,7 +191,7 @@ def _id(text: str) -> str:
 
 def purge_command(
     older_than: Annotated[
-        str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")
+        str, typer.Option(metavar="AGE", help="Nights older than 90d, 26w or 3y.")
     ],
     *,
     places: PlaceOptions,

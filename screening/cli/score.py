@@ -38,14 +38,18 @@ def score_command(
     model: options.ModelFolder,
     cohort: options.Source,
     out: Annotated[
-        Path, options.in_output("--out", "-o", help="Run directory to write.")
+        Path,
+        options.in_output("--out", "-o", metavar="DIR", help="Run directory to write."),
     ],
     *,
     database: options.DatabaseOptions,
     label: Annotated[
         str | None,
         options.in_data(
-            "--label", "-l", help="Column of true labels, to evaluate; never written."
+            "--label",
+            "-l",
+            metavar="COLUMN",
+            help="Column of true labels, to evaluate; never written.",
         ),
     ] = None,
     date: options.Night = None,
@@ -490,11 +494,13 @@ def explain_command(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="With --cohort: the run's model, to explain any row by all its values."
+            metavar="MODEL",
+            help="With --cohort: the run's model; explains any row by all its values.",
         ),
     ] = None,
     cohort: Annotated[
-        str | None, typer.Option(help="With --model: the table of the run.")
+        str | None,
+        typer.Option(metavar="COHORT", help="With --model: the table of the run."),
     ] = None,
     *,
     database: options.DatabaseOptions,

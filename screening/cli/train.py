@@ -77,8 +77,9 @@ def train_command(
     neighbourhood: Annotated[
         int | None,
         options.in_data(
-            metavar="3",
-            help="For voxels: add features of the cube of this side around each.",
+            metavar="NUMBER",
+            help="For voxels: add features of the cube of this side, such as 3, around "
+            "each.",
         ),
     ] = None,
     contract: ContractFile = None,
@@ -231,7 +232,7 @@ def _write(
 
 def recipes_command(
     name: Annotated[
-        str | None, typer.Argument(help="Show this recipe in full.")
+        str | None, typer.Argument(metavar="RECIPE", help="Show this recipe in full.")
     ] = None,
     toml: Annotated[
         bool, typer.Option("--toml", help="Print the recipe's file, to copy it.")
@@ -286,7 +287,9 @@ def compare_command(
     ],
     out: Annotated[
         Path,
-        options.in_output("--out", "-o", help="Directory to write the comparison in."),
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Directory to write the comparison in."
+        ),
     ],
     *,
     database: options.DatabaseOptions,
@@ -296,7 +299,8 @@ def compare_command(
     control: Annotated[
         str | None,
         typer.Option(
-            help="Method the others are compared with; the plain SVM if absent."
+            metavar="RECIPE",
+            help="Method the others are compared with; the plain SVM if absent.",
         ),
     ] = None,
     rule: options.RuleOptions,
@@ -371,7 +375,8 @@ class TruthOptions:
     positive: Annotated[
         str | None,
         typer.Option(
-            help="Label value of cases, if COHORT writes it differently; or A+B."
+            metavar="A+B",
+            help="Label value of cases, if COHORT writes it differently; or A+B.",
         ),
     ] = None
     prevalence: Annotated[
@@ -390,7 +395,9 @@ def validate_command(
     cohort: Source,
     out: Annotated[
         Path,
-        options.in_output("--out", "-o", help="Directory to write the validation in."),
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Directory to write the validation in."
+        ),
     ],
     *,
     database: options.DatabaseOptions,
@@ -470,7 +477,8 @@ def _recalibrate(
 def threshold_command(
     model: options.ModelAnew,
     reason: Annotated[
-        str, typer.Option(help="Why, in words; every page will show it.")
+        str,
+        typer.Option(metavar="REASON", help="Why, in words; every page will show it."),
     ],
     *,
     rule: options.RuleOptions,
@@ -508,7 +516,10 @@ def approve_command(
     *,
     reason: Annotated[
         str | None,
-        typer.Option(help="Why; required if validation says it is not fit for use."),
+        typer.Option(
+            metavar="REASON",
+            help="Why; required if validation says it is not fit for use.",
+        ),
     ] = None,
     known_before: Annotated[
         str | None,
@@ -703,7 +714,10 @@ def retrain_command(
         ),
     ],
     out: Annotated[
-        Path, options.in_output("--out", "-o", help="Model directory to write.")
+        Path,
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Model directory to write."
+        ),
     ],
     *,
     database: options.DatabaseOptions,
