@@ -578,7 +578,8 @@ class Screen(ClassifierMixin, BaseEstimator):
             case "history":
                 if ledger is None:
                     raise UsageError(
-                        'history is of a ledger: plot("history", ledger="screening.db")'
+                        "a plot of the history needs a ledger:"
+                        ' plot("history", ledger="screening.db")'
                     )
                 with open_ledger(ledger, read_only=True) as book:
                     return plots.history(HistoryDocument.from_dict(history(book)), ax)

@@ -63,7 +63,7 @@ def test_interventions_may_be_uncounted():
     ("change", "fault"),
     [
         ({"month": "March"}, "'month', rows 1, 2, 3, 4: not a month"),
-        ({"month": "2026-01"}, "a month stands twice"),
+        ({"month": "2026-01"}, "a month occurs twice"),
         ({"outcomes": -1}, "'outcomes', rows 1, 2, 3, 4"),
         ({"patient_days": 0}, "'patient_days', rows 1"),
     ],

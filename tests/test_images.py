@@ -424,7 +424,7 @@ def test_neighbourhood_of_infinite_channel():
             lambda table: table.sort_values("z", kind="stable"),
             3,
             CohortError,
-            "do not stand together",
+            "not next to each other",
         ),
         (lambda table: table.assign(x=0), 3, CohortError, "no grid"),
         (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),

@@ -40,9 +40,9 @@ SLIPS = [
     (
         {0: "yess"},
         {},
-        r"column 'ill', row \d+: a value that stands in 1 row only.*`positive`",
+        r"column 'ill', row \d+: a value that occurs in only 1 row.*`positive`",
     ),
-    ({0: "yess"}, {"positive": "yes"}, r"row \d+: a value that stands in 1 row only"),
+    ({0: "yess"}, {"positive": "yes"}, r"row \d+: a value that occurs in only 1 row"),
     (dict.fromkeys(range(5), "Yes"), {}, r"rows (\d+, ){4}\d+: .* differ by a slip"),
     (
         dict.fromkeys(range(5), "yes."),
@@ -413,7 +413,7 @@ def test_rare_slip_of_named_refused(tmp_path):
         },
     )
 
-    with pytest.raises(CohortError, match="slip of the pen"):
+    with pytest.raises(CohortError, match="typing error"):
         study_of(path, positive="severe")
 
 
@@ -425,7 +425,7 @@ def test_common_classes_that_resemble(tmp_path):
 
     assert int(study.target.sum()) == 20
     path = classes_of(tmp_path, counts | {"vgood": 5})
-    with pytest.raises(CohortError, match="slip of the pen"):
+    with pytest.raises(CohortError, match="typing error"):
         study_of(path, positive="good")
 
 

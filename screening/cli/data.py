@@ -179,12 +179,12 @@ def check_command(
 ) -> None:
     """Validate COHORT; list all violations by row, never by value.
 
-    With --model also compare its values with those the model was trained on: other
-    units are a violation, other distributions and values out of bounds a note.
+    With --model, also compare its values with those the model was trained on: different
+    units are a violation; different distributions and out-of-bounds values give a note.
 
-    With --as-of COHORT is a site's NIGHT.toml: the spec or the query of each series
-    must give the rows that the night had. Otherwise exit code 5, with the number of
-    rows that are new or gone and the columns that changed.
+    With --as-of, COHORT is a site's NIGHT.toml: the spec or the query of each series
+    must give the same rows as on that night. Otherwise the exit code is 5, with the
+    number of rows that are new or gone and the columns that changed.
     """
     if as_of is not None:
         _check_as_of(Path(cohort), as_of, series, as_json)

@@ -27,7 +27,8 @@ class WhichNights:
     night: Annotated[
         str | None,
         in_data(
-            metavar="DATE", help="The stays that are in at the hour of this night."
+            metavar="DATE",
+            help="Make the table of the stays that are included at this night's hour.",
         ),
     ] = None
     past: Annotated[
@@ -92,19 +93,20 @@ def features_command(
         bool,
         in_data(
             "--suggest",
-            help="List the codes of files of events by how many stays have them, with "
-            "a first spec.",
+            help="List the codes in event files by the number of stays that have them, "
+            "and give a first spec.",
         ),
     ] = False,
     jobs: Jobs = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table with one row a stay from events, as SPEC.toml says.
+    """Make a table from events, with one row per stay, as SPEC.toml specifies.
 
-    A night and the past are made by the same words. Nothing whose time, or known_since,
-    is after the hour of a night is read for its row; of a corrected result the version
-    known then counts. Beside a table of the past its contract is written, so that
-    `screen train FILE` needs nothing else.
+    The table of a night and that of the past are made from the same file. An event
+    whose time or known_since is after the hour of a night is not used for its row. If
+    a result was corrected, the version known at that hour counts. The contract of a
+    table of the past is written beside it, so that `screen train FILE` needs nothing
+    else.
     """
     from screening.features.table import Features
 

@@ -262,8 +262,8 @@ class ColumnOptions:
         in_data(
             metavar="A,B",
             help=(
-                "Label values of cases, each a class of its own; A+B is one class. A"
-                " value with a comma is named in the contract."
+                "Label values of cases, each a class of its own; A+B is one class. If a"
+                " value has a comma, name it in the contract instead."
             ),
         ),
     ] = None
@@ -284,7 +284,8 @@ class ColumnOptions:
     group: Annotated[
         str | None,
         in_data(
-            metavar="COLUMN", help="Column never split over folds, such as the patient."
+            metavar="COLUMN",
+            help="Column, such as the patient, whose rows are never split over folds.",
         ),
     ] = None
     time: Annotated[
@@ -315,7 +316,8 @@ class ContractKeys:
     """Keys of `[cohort]` beside the roles of columns."""
 
     capacity: Annotated[
-        int | None, in_data(help="Reviews that a night has room for.", min=1)
+        int | None,
+        in_data(help="Number of reviews that can be done in a night.", min=1),
     ] = None
     set: Annotated[
         list[str] | None,
@@ -438,7 +440,9 @@ class ValidationOptions:
     search: Annotated[
         int | None,
         in_method(
-            metavar="N", help="Settings that compete on the held-out rows.", min=1
+            metavar="N",
+            help="Number of settings that are compared on the held-out rows.",
+            min=1,
         ),
     ] = None
     grid: Annotated[
@@ -588,7 +592,7 @@ Series = Annotated[
     str | None,
     _series(
         metavar="NAME",
-        help="With --ledger: whose nights; the contract's `series` if absent.",
+        help="With --ledger: series of the night; the contract's `series` if absent.",
     ),
 ]
 PromotedSeries = Annotated[

@@ -67,8 +67,8 @@ def score_command(
         bool,
         typer.Option(
             "--shadow",
-            help="With --ledger: in addition to the series' champion; recorded, no "
-            "page.",
+            help="With --ledger: score beside the series' champion; the night is "
+            "recorded, without a page.",
         ),
     ] = False,
     force: Annotated[

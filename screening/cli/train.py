@@ -129,8 +129,9 @@ def train_command(
     the model: a new row's score is the mean of their decisions. The model directory
     holds patients' rows: keep it private.
 
-    If no case is known, or one or two: --recipe one_class --max-flag-rate 0.05. It
-    needs no labels, and bounds the share of rows like those of COHORT that is flagged.
+    If no case is known, or only one or two are, use --recipe one_class --max-flag-rate
+    0.05. This recipe needs no labels. It limits the share flagged among rows like those
+    of COHORT.
     """
     chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
@@ -788,7 +789,8 @@ def retrain_command(
             entry = find_retraining(book, *change, trained.digest, learned.facts)
             if entry is None:
                 raise UsageError(
-                    f"{out} holds a model, which stays; give another --out"
+                    f"{out} already holds a model, which will not be replaced; give"
+                    " another --out"
                 )
         else:
             with publish(out, "model") as folder:

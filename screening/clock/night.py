@@ -70,7 +70,8 @@ def hour_of_night(
         times = [time for time in in_column if not np.isnat(time)]
         if not times:
             raise CohortError(
-                f"column '{hour}' has no time, and `hour` names it as that of the night"
+                f"column '{hour}' has no time, although `hour` names it as the column"
+                " with the time of the night"
             )
         _refuse_other_day(hour, max(times), midnight, clock)
         return NightHour(max(times), "column")

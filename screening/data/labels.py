@@ -367,14 +367,15 @@ def refuse_slips(
     slips = {}
     if not belong_to_rest:
         for text in unnamed:
-            slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
+            slips[text] = f"a value that occurs in only {_n_rows(counts[text])}"
     for text in sorted(set(counts) - named):
         if text.lower() in UNKNOWN:
             slips[text] = "a text that often means missing, which is not an outcome"
     compared = set(counts) if all_told_apart else positive
     for text in _misspelled(counts, compared, named):
         slips.setdefault(
-            text, "a value and that of other rows differ by a slip of the pen"
+            text,
+            "a value that differs from another by what looks like a typing error",
         )
     faults = []
     for text, description in slips.items():

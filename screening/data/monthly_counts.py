@@ -57,7 +57,7 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
         if months[name].isna().any()
     ]
     if months["month"].duplicated().any():
-        faults.append("column 'month': a month stands twice; one line a month")
+        faults.append("column 'month': a month occurs twice; give one line per month")
     if faults:
         raise CohortError(faults)
     if not has_interventions:

@@ -1149,7 +1149,8 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     for name, pieces in groupby(_pieces_of_groups(batches), key=itemgetter(0)):
         if name in seen:
             raise CohortError(
-                "rows of a group do not stand together; sort the table by its group"
+                "the rows of a group are not next to each other; sort the table by "
+                "its group"
             )
         seen.add(name)
         yield concatenate([piece for _, piece in pieces])

@@ -143,8 +143,8 @@ class Source(_Table):
         names = sorted(name for name in found if name.endswith(tuple(endings)))
         if not names:
             raise UsageError(
-                f"source {self.path}: there is no file {' or '.join(endings)}; "
-                "correct `path`"
+                f"source {self.path}: there is no file whose name ends in "
+                f"{' or '.join(endings)}; correct `path`"
             )
         return names
 

@@ -395,8 +395,8 @@ class _NeighbourhoodPart(SourcePart):
             is_of_other = self.owners.setdefault(name, id(self)) != id(self)
             if name in seen or is_of_other:
                 raise CohortError(
-                    f"{self.name}: rows of a patient do not stand together; sort them "
-                    "by patient"
+                    f"{self.name}: the rows of a patient are not next to each other; "
+                    "sort the rows by patient"
                 )
             seen.add(name)
             parts = [columns for _, columns in patient_runs]

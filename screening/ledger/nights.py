@@ -201,9 +201,9 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     if run is not None:
         raise UsageError(
             f"series {shown_series(night.series)} has another table for the night of"
-            f" {night.night}, run {run_id_of(run.key)}; another ward needs a `series`"
-            " of its own, a corrected table `replace` with the reason, which keeps the"
-            " old",
+            f" {night.night}, run {run_id_of(run.key)}. If this table is of another"
+            " ward, give that ward its own `series`; if it is a correction, give"
+            " `replace` with the reason, which keeps the old table",
             parameters=["series", "replace"],
         )
 

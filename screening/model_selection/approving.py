@@ -104,9 +104,9 @@ def _refuse_unanswered(document: ModelDocument) -> None:
     if blocks:
         raise UsageError(
             "`known_before`: is each of these known at the hour of the night? "
-            f"{'; '.join(blocks)}. Name one of each that is; what is known only "
-            'afterwards gets available = "after" in the contract, and the model is '
-            "trained again",
+            f"{'; '.join(blocks)}. Name one column of each that is. For a column "
+            'that is known only afterwards, set available = "after" in the contract, '
+            "and train the model again",
             parameters=["known_before"],
         )
 

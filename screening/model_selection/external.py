@@ -157,7 +157,7 @@ def _refuse_prevalence_of_several(
     """Raise UsageError for a prevalence if several classes are watched."""
     if prevalence is not None and len(watched) > 1:
         raise UsageError(
-            "`prevalence`: several classes are watched, and it would be of one of them",
+            "`prevalence`: several classes are watched, but it would apply to only one",
             parameters=["prevalence"],
         )
 

@@ -520,7 +520,9 @@ def prepared(
         If the run is damaged.
     """
     if to not in exports.FORMS:
-        raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
+        raise UsageError(
+            f"no export format {to!r}; there are {', '.join(exports.FORMS)}"
+        )
     write = import_module(exports.FORMS[to]).write
     parameters = dict(signature(write).parameters)
     del parameters["flagged"]

@@ -53,8 +53,8 @@ class Access:
         table = network.serve
         if table is None or (table.login is None) == (not table.keys):
             raise UsageError(
-                "serve: give either login, the header of the hospital's login, or"
-                " [serve.keys], one secret a series; see docs/serve.md"
+                "serve: give either login (the header of the hospital's login) or"
+                " [serve.keys] (one secret per series); see docs/serve.md"
             )
         self.table = table
         self.network = network

@@ -113,9 +113,9 @@ def write(
     ]
     if wrong:
         raise UsageError(
-            f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in"
-            " front, as a person_id of OMOP is; score a table whose group or id is the"
-            " person_id"
+            f"the ids of rank {first_of(wrong, 5)} are not whole numbers without"
+            " leading zeros, as an OMOP person_id is; score a table whose group or id"
+            " is the person_id"
         )
     run = flagged.run
     numbers = _numbers(run, definition)
