@@ -127,7 +127,7 @@ def test_as_of_query(site, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("", "series.a.cohort: Field required; or give features"),
+        ("", "series.a.cohort: give cohort, or features"),
         ('cohort = "x.csv"\nfeatures = "s.toml"', "features are in place of cohort"),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import LOGISTIC, WHO, screen
+from event_tables import small_spec
 from flow_cohorts import night_of_patients, patients, written
 from typer.testing import CliRunner
 
@@ -119,6 +120,9 @@ def places(copy: Path) -> list[object]:
     ]
 
 
+ADMITTED = "p1,s1,2026-02-20T10:00:00,,ADMISSION,,,\n"
+
+
 def words_of(copy: Path, outside: Path, name: str) -> list[list[object]]:
     """Return command lines of a command as somebody types them in a copy."""
     ledger = ("--ledger", copy / "screening.db")
@@ -138,6 +142,12 @@ def words_of(copy: Path, outside: Path, name: str) -> list[list[object]]:
         # Its table [serve] is missing, so that it ends at once.
         "serve": [["serve", copy / "NIGHT.toml"]],
         "schema": [["schema", "run"]],
+        "features": [
+            [
+                *("features", small_spec(copy / "models", ADMITTED, 'age = "age"')),
+                *("--night", NIGHTS[1], "--out", copy / "new.parquet"),
+            ]
+        ],
         "init": [["init", copy / "past.csv", "--yes", "--out", copy / "new.toml"]],
         "check": [["check", night, "--model", model]],
         "train": [["train", copy / "past.csv", *quick, "--out", new, *ledger]],

@@ -484,7 +484,7 @@ TYPED = {
     "ledger/model_registry.py:refuse_other": "test_series_stopped_by_a_threshold",
     "ledger/verifying.py:_entered_elsewhere": "test_ledger_restored",
     "ledger/verifying.py:refuse_older": "test_older_ledger_accepted",
-    "model_selection/revising.py:refuse_draft": "test_draft_approved",
+    "model_selection/approving.py:refuse_draft": "test_draft_approved",
     "site/champion.py:_command": "test_series_stopped_by_a_threshold",
     "site/champion.py:model_command": "test_reasons_mended_by_model",
     "site/findings.py:_options": "test_network.py",
