@@ -467,6 +467,6 @@ def test_robust_scales_any_batches(seed, batch):
 
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
     scales = Medians(["x"])
-    with pytest.raises(CohortError, match="stand together"):
+    with pytest.raises(CohortError, match="next to each other"):
         groups = np.array(["a", "b", "a"], dtype=object)
         scales.add(groups, {"x": np.array([1.0, 2.0, 3.0])})

@@ -43,11 +43,11 @@ SLIPS = [
         r"column 'ill', row \d+: a value that occurs in only 1 row.*`positive`",
     ),
     ({0: "yess"}, {"positive": "yes"}, r"row \d+: a value that occurs in only 1 row"),
-    (dict.fromkeys(range(5), "Yes"), {}, r"rows (\d+, ){4}\d+: .* differ by a slip"),
+    (dict.fromkeys(range(5), "Yes"), {}, r"rows (\d+, ){4}\d+: .* typing error"),
     (
         dict.fromkeys(range(5), "yes."),
         {"positive": "yes"},
-        r"rows (\d+, ){4}\d+: .* differ by a slip",
+        r"rows (\d+, ){4}\d+: .* typing error",
     ),
     ({}, {"label": "fever"}, "is it the label"),  # a column of many values
 ]
@@ -393,7 +393,7 @@ def test_rare_classes_of_rest_named(tmp_path):
     """With the positive class of several named, rare values belong to the rest."""
     path = classes_of(tmp_path, ECOLI)
 
-    with pytest.raises(CohortError, match="stands in 2 rows only"):
+    with pytest.raises(CohortError, match="occurs in only 2 rows"):
         study_of(path)
     study = study_of(path, positive="im")
 

@@ -100,7 +100,7 @@ def features_command(
     jobs: Jobs = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table from events, with one row per stay, as SPEC.toml specifies.
+    """Make a table from events, with one row per stay, by SPEC.toml.
 
     The table of a night and that of the past are made from the same file. An event
     whose time or known_since is after the hour of a night is not used for its row. If
