@@ -209,9 +209,9 @@ def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
 
 def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
     scattered = table_of(NIGHT).sort_values("z", kind="stable")
-    with pytest.raises(CohortError, match="stand together"):
+    with pytest.raises(CohortError, match="next to each other"):
         score(model, scattered, tmp_path / "run")
-    with pytest.raises(CohortError, match="stand together"):
+    with pytest.raises(CohortError, match="next to each other"):
         list(whole_groups([read_cohort(scattered, **ROLES)]))
 
 
