@@ -230,7 +230,7 @@ def test_id_unknown_to_form(model, run, tmp_path):
     score(model, night, tmp_path / "run")
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
-    with pytest.raises(UsageError, match="no whole numbers") as no_persons:
+    with pytest.raises(UsageError, match="not whole numbers") as no_persons:
         omop.write(read_flagged(run), out=tmp_path / "omop")
     assert "secret" not in str(refused.value)
     assert "HYPERLINK" not in str(no_persons.value)
