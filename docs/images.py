@@ -63,7 +63,7 @@ RUN, MODEL = "nosocomial_run/report.html", "nosocomial_model/report.html"
 SHOTS = {
     "run.png": Shot(RUN, "body"),
     "telephone.png": Shot(RUN, "body", (390, 844)),
-    "without_scripts.png": Shot(RUN, "body", scripts=False),
+    "without_scripts.png": Shot(RUN, "body", (1000, 700), scripts=False),
     "paper.png": Shot(RUN, "body", (794, 560), media="print"),
     "case_dark.png": Shot("case.html", "body", (1000, 640), scheme="dark"),
     "voxels.png": Shot("prostate_run/report.html", "#list", unfold="#list .c summary"),
