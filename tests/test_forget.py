@@ -817,7 +817,7 @@ def test_forget_standard_input(site):
 
 
 STEPS = {
-    "the model's files": (erasing, "write_model"),
+    "the model's files": (erasing, "write_model_files"),
     "its entry in the trail": (erasing, "record_sealed"),
     "the model's place": (publishing, "exchange"),
     "a run's tables": (erasing, "rewrite"),

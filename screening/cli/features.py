@@ -43,15 +43,15 @@ class WhichNights:
         ),
     ] = None
 
-    def made_by(self, features: Features) -> Made:
-        """Return the table that is asked for."""
+    def made_by(self, features: Features, *, covered: bool) -> Made:
+        """Return the table that is asked for; `covered` as of `Features.make_night`."""
         given = [name for name, value in vars(self).items() if value is not None]
         if len(given) != 1:
             raise UsageError("give one of --night DATE, --past and --outcomes FROM..TO")
         if self.night is not None:
-            return features.make_night(self.night)
+            return features.make_night(self.night, covered=covered)
         if self.past is not None:
-            return features.make_past(*_ends("--past", self.past))
+            return features.make_past(*_ends("--past", self.past), covered=covered)
         return features.make_outcomes(*_ends("--outcomes", str(self.outcomes)))
 
 
@@ -115,7 +115,7 @@ def features_command(
         return
     _refuse_places(out, page, which, sql)
     features = Features(spec, threads=jobs if jobs > 0 else None)
-    made = which.made_by(features)
+    made = which.made_by(features, covered=page is not None)
     for fault in made.faults:
         logs.note(fault)
     if sql:

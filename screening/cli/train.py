@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
     from screening.schemas.model import ModelDocument
-    from screening.store.model import Model
     from screening.store.model_files import ModelFiles
 
 
@@ -193,7 +192,7 @@ def train_command(
                 contamination=contamination,
             )
         options.say_unsigned(out, signer)
-        _write(model, folder, templates, signer)
+        _write(model.files, folder, templates, signer)
     notes = model.facts.training.notes
     # Nobody should have to open the page to see what was dropped, inferred or guessed.
     for note in notes:
@@ -222,13 +221,16 @@ def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
 
 
 def _write(
-    model: Model, folder: Path, templates: Path | None, signer: Ed25519PrivateKey | None
+    files: ModelFiles,
+    folder: Path,
+    templates: Path | None,
+    signer: Ed25519PrivateKey | None,
 ) -> None:
     """Write a model's files with its page."""
     from screening.report import render_model
-    from screening.store.model import write_model
+    from screening.store.model_files import write_model_files
 
-    write_model(model, folder, partial(render_model, templates=templates), signer)
+    write_model_files(files, folder, partial(render_model, templates=templates), signer)
 
 
 def recipes_command(
@@ -469,7 +471,7 @@ def _recalibrate(
     check_templates(templates, "model")
     with publish(out, "model") as folder:
         after = recalibrate(load_model(model), cohort, **vars(truth))
-        _write(after, folder, templates, None)
+        _write(after.files, folder, templates, None)
     answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
     answer["report"] = str(out / "report.html")
     print_answer(answer, as_json)
@@ -572,17 +574,15 @@ def _revised(
     """
     signer = options.signer_from(revision.sign)
 
-    from screening.report import render_model
-    from screening.store.model_files import read_model_files, write_model_files
+    from screening.store.model_files import read_model_files
 
     if revision.ledger:
         act_as_owner(revision.ledger)
-    draw = partial(render_model, templates=revision.templates)
     with publish(model, "model") as folder:
         before = read_model_files(model)
         after = revise(before)
         options.say_unsigned(model, signer)
-        write_model_files(after, folder, draw, signer)
+        _write(after, folder, revision.templates, signer)
         if revision.ledger:
             of_ledger = change(before.facts, after.facts)
             _enter_revision(model, before, action, of_ledger, revision)
@@ -803,7 +803,7 @@ def retrain_command(
                     progress=progress,
                     command=options.command_of(context, NOT_RECORDED),
                 )
-                _write(trained, folder, templates, signer)
+                _write(trained.files, folder, templates, signer)
                 # If publishing the model fails, the ledger has an entry without a
                 # model, and never a model without an entry.
                 entry = record_retraining(

@@ -14,6 +14,7 @@ from screening.features.events import RESERVED_CODES, open_engine, sql_text
 from screening.features.faults import Faults
 from screening.features.sources import SOURCES
 from screening.features.spec import Source
+from screening.io.connections import duckdb_quoted
 
 if TYPE_CHECKING:
     from screening.features.engine import Engine
@@ -60,7 +61,7 @@ def coverage_of(engine: Engine) -> Coverage:
     if not features:
         return Coverage([], [], [], [])
     counts = ", ".join(
-        f"count(m.{_quoted(name)}) AS n_{number}"
+        f"count(m.{duckdb_quoted(name)}) AS n_{number}"
         for number, name in enumerate(features)
     )
     rows = engine.run(
@@ -97,10 +98,6 @@ def _is_of(code: str, pattern: str) -> bool:
     if pattern.endswith("*"):
         return code.startswith(pattern[:-1])
     return code == pattern
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)

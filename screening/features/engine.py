@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -75,10 +75,14 @@ class Engine:
 
     def run(self, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
         """Run a statement, and keep it with its values written out."""
+        return self.connection.execute(self._written(sql, values))
+
+    def _written(self, sql: str, values: Mapping[str, object]) -> str:
+        """Return a statement with its values written out, and keep it."""
         for name, value in values.items():
             sql = sql.replace(f"${name}", _literal(value))
         self.statements.append(sql)
-        return self.connection.execute(sql)
+        return sql
 
     def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
         """Make a small table of rows that Python knows."""
@@ -210,10 +214,7 @@ class Engine:
 
     def arrow(self, sql: str, **values: object) -> pa.Table:
         """Return the answer to a SELECT."""
-        for name, value in values.items():
-            sql = sql.replace(f"${name}", _literal(value))
-        self.statements.append(sql)
-        relation = self.connection.sql(sql)
+        relation = self.connection.sql(self._written(sql, values))
         reader = next(name for name in ARROW_READERS if name in dir(relation))
         return getattr(relation, reader)().read_all()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from screening.features.events import WITHDRAWN, sql_text
 from screening.features.spec import Feature, Outcome, Spec, Static, Stays
+from screening.io.connections import duckdb_quoted
 
 # Of what has no time of its own, such as the sex.
 ALWAYS = "TIMESTAMP '0001-01-01'"
@@ -425,7 +426,7 @@ def table_made(spec: Spec, is_past: bool) -> str:
         "timezone('UTC', r.hour) AS time",
     ]
     for name, feature in spec.features.items():
-        quoted = _quoted(name)
+        quoted = duckdb_quoted(name)
         if isinstance(feature, Feature):
             empty = EMPTY.get(feature.take)
             cell = f"coalesce(m.{quoted}, {empty})" if empty else f"m.{quoted}"
@@ -446,13 +447,8 @@ ORDER BY r.hour, r.id, r.subject"""
 def features_made(features: dict[str, Feature]) -> str:
     """Return the SELECT of the features that are made of events, by row."""
     columns = [
-        f"{_aggregate(name, feature)} AS {_quoted(name)}"
+        f"{_aggregate(name, feature)} AS {duckdb_quoted(name)}"
         for name, feature in features.items()
     ]
     listed = ",\n  ".join(["row", *columns])
     return f"SELECT {listed}\nFROM picked GROUP BY row"
-
-
-def _quoted(name: str) -> str:
-    """Return a column's name in SQL."""
-    return '"' + name.replace('"', '""') + '"'

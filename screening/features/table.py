@@ -89,7 +89,7 @@ class Features:
 
         Nothing whose time, or known_since, is after the hour is read.
         """
-        return self.make_night(date).table.to_pandas()
+        return self.make_night(date, covered=False).table.to_pandas()
 
     def past(
         self, first: str | datetime.date, last: str | datetime.date
@@ -98,19 +98,33 @@ class Features:
 
         With an outcome in the spec it has the column `label`, 0 or 1.
         """
-        return self.make_past(first, last).table.to_pandas()
+        return self.make_past(first, last, covered=False).table.to_pandas()
 
-    def make_night(self, date: str | datetime.date) -> Made:
-        """Make the table of a night, with its counts."""
+    def make_night(self, date: str | datetime.date, *, covered: bool = True) -> Made:
+        """Make the table of a night, with its counts.
+
+        Parameters
+        ----------
+        date : str or date
+        covered : bool
+            Count also what the table was made of, for its page.
+        """
         night = _day("night", date)
         with self._engine([night], is_past=False) as engine:
             engine.find_rows()
             engine.make_features()
             table = engine.table().drop_columns(["row"])
-            return _made(engine, table, {}, engine.undated(), coverage_of(engine))
+            coverage = coverage_of(engine) if covered else None
+            return _made(engine, table, {}, engine.undated(), coverage)
 
-    def make_past(self, first: str | datetime.date, last: str | datetime.date) -> Made:
-        """Make the table of the past, with its counts."""
+    def make_past(
+        self,
+        first: str | datetime.date,
+        last: str | datetime.date,
+        *,
+        covered: bool = True,
+    ) -> Made:
+        """Make the table of the past, with its counts; `covered` as of a night."""
         nights = _nights(first, last)
         outcome = self.spec.outcome
         with self._engine(nights, is_past=True) as engine:
@@ -124,7 +138,8 @@ class Features:
                 truths = {str(name): int(count) for name, count in counts.items()}
                 table = _with_label(table, truth)
             table = table.drop_columns(["row"])
-            return _made(engine, table, truths, engine.undated(), coverage_of(engine))
+            coverage = coverage_of(engine) if covered else None
+            return _made(engine, table, truths, engine.undated(), coverage)
 
     def make_outcomes(
         self, first: str | datetime.date, last: str | datetime.date

@@ -136,10 +136,7 @@ def sentences(series: SeriesFacts) -> list[str]:
 
 def _remarks(series: SeriesFacts) -> list[str]:
     """Return what was seen over the nights of a series, in words."""
-    estimates = []
-    if series.forward:
-        estimates = _live_performance_words(series.forward)
-    return estimates + _plain_remarks(series)
+    return _live_performance_words(series.forward) + _plain_remarks(series)
 
 
 def _plain_remarks(series: SeriesFacts) -> list[str]:
@@ -275,12 +272,14 @@ def share_words(share: Estimate) -> str:
     return _with_interval(fmt.percent(share), fmt.ci(share))
 
 
-def _live_performance_words(forward: ForwardNights) -> list[str]:
+def _live_performance_words(forward: ForwardNights | None) -> list[str]:
     """Return figures of the champion's nights, next to its validation estimate.
 
     Empty until the nights show anything.
     """
-    lines = []
+    lines: list[str] = []
+    if forward is None:
+        return lines
     for name, words in LIVE_FIGURES.items():
         observed: Estimate = getattr(forward.seen, name)
         if observed.value is None:
@@ -433,9 +432,7 @@ def _series_block(
         "sentences": _as_sentences(_plain_remarks(series)),
         "figures": _first_figures(series),
         "estimates": _estimates(series),
-        "live": _as_sentences(
-            _live_performance_words(series.forward) if series.forward else []
-        ),
+        "live": _as_sentences(_live_performance_words(series.forward)),
         "attention": _attention(in_force),
         "is_draft": series.is_draft,
         "approval": series.approval,

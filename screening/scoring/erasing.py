@@ -51,7 +51,8 @@ from screening.scoring.mentions import mentions
 from screening.scoring.rows import Rows, write_flagged
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
-from screening.store.model import Model, write_model
+from screening.store.model import Model
+from screening.store.model_files import write_model_files
 from screening.store.publishing import FILES, hold, publish, sweep, write_whole
 from screening.store.serialization import read_document, written
 
@@ -435,7 +436,7 @@ class Erasure:
             if load_model(folder).digest != before.digest:
                 raise Locked("somebody else has just written it")
             render = partial(render_model, templates=self.templates)
-            write_model(after, new, render, self.signer)
+            write_model_files(after.files, new, render, self.signer)
             # Entered before it is published, so that the next attempt knows of a model
             # that never was.
             record_sealed(self.ledger, before.digest, after.digest)

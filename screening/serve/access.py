@@ -157,7 +157,7 @@ def _digest(secret: str) -> bytes:
 
 def _digest_of_file(path: Path) -> bytes:
     """Return the digest of the secret in a private file."""
-    secret = read_secret(path, 4096).decode("utf-8", "replace").strip()
+    secret = read_secret(path, most=4096).decode("utf-8", "replace").strip()
     if len(secret) < MIN_SECRET:
         raise UsageError(
             f"the secret in {path} has fewer than {MIN_SECRET} characters; make one:"

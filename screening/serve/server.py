@@ -92,7 +92,7 @@ def bound(address: str) -> socket.socket:
 
 def _bound_to_path(path: Path) -> socket.socket:
     """Return a socket at a path, which its owner and group may reach."""
-    if path.is_socket():
+    if path.is_socket() and not path.is_symlink():
         path.unlink()
     listener = socket.socket(socket.AF_UNIX)
     # The mode is that of the socket from its beginning.

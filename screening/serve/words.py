@@ -169,7 +169,7 @@ class Inbox:
         """Return the files of words whose names begin so, sorted."""
         with suppress(OSError):
             now, changed = time.time_ns(), (self.folder / place).stat().st_mtime_ns
-            # A folder that was changed just now may change once more in this tick.
+            # A folder changed in the last second may change once more in this tick.
             moment = changed if now - changed > 1e9 else now
             names = _listed(self.folder / place, moment)
             return sorted(name for name in names if name.startswith(prefix))

@@ -57,7 +57,7 @@ def table_as_of(network: Network, series: str, night: str) -> AsOf:
     id_column = read_model(plan.model).contract["cohort"]["id"]
     scored = pq.read_table(out / SCORES, columns=["id"])["id"]
     if plan.features is not None:
-        made = Features(plan.features).make_night(night).table
+        made = Features(plan.features).make_night(night, covered=False).table
         before = _stored(Path(network.cohort(series, night)))
         ids = made["id"]
         changed = None if before is None else _changed(before, made)

@@ -44,8 +44,6 @@ from screening.store.publishing import publish
 from screening.store.serialization import pack, written
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from screening.io.opening import Readable
 
 CHANCES = ("chance", "chance_low", "chance_high")
@@ -356,7 +354,19 @@ class Model(InBrief):
 
     @property
     def files(self) -> ModelFiles:
-        """Content of the files of its directory."""
+        """Content of the files of its directory.
+
+        Raises
+        ------
+        RecipeError
+            If its machines are not stored.
+        """
+        if not self.recipe.persistable:
+            raise RecipeError(
+                f"a model of {self.recipe.name} is not stored: nothing is ever "
+                "unpickled from a model; write its scores into a column, and train "
+                "the recipe given"
+            )
         return ModelFiles(
             dict(self.sealed), self.array_bytes, self.table_bytes, self.trained
         )
@@ -412,33 +422,8 @@ def save_model(
     ['arrays.npz', 'model.json', 'validation.parquet']
     """
     with publish(directory, "model") as folder:
-        write_model(model, folder, draw)
+        write_model_files(model.files, folder, draw)
     return Path(directory)
-
-
-def write_model(
-    model: Model,
-    folder: Path,
-    draw: Callable[[dict[str, object]], str] | None,
-    signer: Ed25519PrivateKey | None = None,
-) -> None:
-    """Write a model's files into a directory that is being published.
-
-    Parameters
-    ----------
-    model : Model
-    folder : Path
-    draw : callable, optional
-        As for ``save_model``.
-    signer : Ed25519PrivateKey, optional
-        Key to sign with.
-    """
-    if not model.recipe.persistable:
-        raise RecipeError(
-            f"a model of {model.recipe.name} is not stored: nothing is ever unpickled "
-            "from a model; write its scores into a column, and train the recipe given"
-        )
-    write_model_files(model.files, folder, draw, signer)
 
 
 @dataclass(frozen=True)
