@@ -471,8 +471,8 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
         few.plot("calibration")
     wrong = {
         "pie": "there are trade_off, roc",
-        "contributions": "are of",
-        "history": "is of",
+        "contributions": "are of a row",
+        "history": "needs a ledger",
     }
     for kind, words in wrong.items():
         with pytest.raises(UsageError, match=words):
