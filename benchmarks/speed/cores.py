@@ -176,6 +176,7 @@ def undivided_share(model: Path, rows: Path, folder: Path) -> float:
 
     With two jobs this process does all that is not divided; with one, all of both.
     """
+    folder.mkdir()
     small = written(folder / "small.parquet", SMALL_ROWS, 0)
     measure_shares(model, small, folder / "warm", jobs=1)
     fixed = measure_shares(model, small, folder / "fixed", jobs=1)
@@ -233,7 +234,7 @@ def row_of(recipe: str, rows: Path, jobs: list[int], folder: Path) -> str:
         digests.add(hashlib.sha256(content).hexdigest())
     if len(digests) > 1:
         raise SystemExit(f"{recipe}: the scores depend on the number of jobs")
-    share = undivided_share(model, rows, folder)
+    share = undivided_share(model, rows, folder / f"{recipe}-shares")
     predicted = [f"{speed_up(share, cores):.1f}" for cores in PREDICTED_CORES]
     cells = [
         f"`{recipe}`",
