@@ -246,8 +246,9 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
 
 
 def test_outcome_of_the_contract_is_read():
-    """The lines on outcomes are a table of a contract."""
-    content = tomllib.loads(block("[cohort]"))
+    """The lines of docs/outcomes.md are two tables of a contract."""
+    lines, *_ = read_blocks(ROOT / "docs" / "outcomes.md")
+    content = tomllib.loads(lines.text)
 
     contract = Contract.from_dict(content)
 
