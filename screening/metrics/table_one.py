@@ -13,10 +13,13 @@ import pandas as pd
 
 from screening.contract.contract import Feature
 from screening.io.columns import Columns, absent
-from screening.schemas.model import ColumnByOutcome, GroupOfOutcome, LevelByOutcome
+from screening.schemas.model import (
+    SMALLEST_CELL,
+    ColumnByOutcome,
+    GroupOfOutcome,
+    LevelByOutcome,
+)
 
-# Rows of a level or a group below which nothing of it is shown, by default.
-SMALLEST_CELL = 5
 # Levels of a category that are shown.
 MAX_LEVELS = 10
 

@@ -650,6 +650,7 @@ class Gates:
             unseen=column.counted.unseen.total(),
             normalised=not is_measured,
             alarm=VALUES_DIFFER.code in codes,
+            counts=column.counted.bins.tolist(),
         )
 
     @property

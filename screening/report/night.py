@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -11,29 +12,58 @@ import numpy as np
 from markupsafe import Markup
 
 from screening.report import format as fmt
+from screening.report.histograms import (
+    CategoryShare,
+    Histogram,
+    category_shares,
+    histogram,
+)
 from screening.schemas.run import NightFeature, RunDocument, Slice, VoxelCluster, Voxels
 
 # Difference of missing shares from which a feature stands out.
 MIN_MISSING_DIFFERENCE = 0.1
+# Features with a histogram, those that differ most: a page of thousands would be slow.
+MAX_HISTOGRAMS = 100
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+
+
+@dataclass(frozen=True)
+class FeatureLine:
+    """A feature tonight: how it differs from training, in words and as a picture.
+
+    A number has a histogram, any other feature the shares of its categories.
+    """
+
+    feature: NightFeature
+    remarks: list[str]
+    histogram: Histogram | None = None
+    shares: Sequence[CategoryShare] = ()
 
 
 def data_section(run: RunDocument) -> dict[str, Any]:
     """Return how features differ from training, those that differ most first."""
-    rows = [(feature, _remarks(feature)) for feature in run.data]
+    lines = [FeatureLine(feature, _remarks(feature)) for feature in run.data]
 
-    def order(row: tuple[NightFeature, list[str]]) -> tuple[bool, float, float]:
-        feature, remarks = row
+    def order(line: FeatureLine) -> tuple[bool, float, float]:
+        feature = line.feature
         missing_difference = abs(feature.missing - feature.missing_training)
-        return not remarks, -missing_difference, -(feature.psi or 0.0)
+        return not line.remarks, -missing_difference, -(feature.psi or 0.0)
 
-    rows.sort(key=order)
+    lines.sort(key=order)
+    drawn = [
+        replace(
+            line,
+            histogram=histogram(run.model, line.feature),
+            shares=category_shares(run.model, line.feature),
+        )
+        for line in lines[:MAX_HISTOGRAMS]
+    ]
     delimiter = run.input.delimiter
     return {
         "has_drift": any(feature.psi is not None for feature in run.data),
-        "rows": rows,
+        "rows": drawn + lines[MAX_HISTOGRAMS:],
         "normalised": any(feature.normalised for feature in run.data),
-        "notable": sum(bool(remarks) for _, remarks in rows),
+        "notable": sum(bool(line.remarks) for line in lines),
         "delimiter": DELIMITERS.get(delimiter or "", delimiter),
     }
 

@@ -189,6 +189,10 @@ class ColumnBlock(Document):
     alone: float
 
 
+# Rows of a level or a group below which nothing of it is shown, by default.
+SMALLEST_CELL = 5
+
+
 class GroupOfOutcome(Document):
     """A column among cases, or among others: counts, and quartiles of a number.
 

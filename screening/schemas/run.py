@@ -351,7 +351,11 @@ class Counts(Document):
 
 
 class NightFeature(Document):
-    """A feature tonight, compared with training."""
+    """A feature tonight, compared with training.
+
+    `counts` are rows of tonight in the bins, or of the categories, of the profile of
+    training.
+    """
 
     name: str
     type: str
@@ -364,10 +368,14 @@ class NightFeature(Document):
     unseen: int | None = None
     normalised: bool | None = None
     alarm: bool | None = None
+    counts: Sequence[int] | None = None
 
 
 class FeatureDrift(Document):
-    """A feature compared with training: distances, rows out of range or unseen."""
+    """A feature compared with training: distances, rows out of range or unseen.
+
+    `counts` are rows in each bin of training's profile.
+    """
 
     psi: float | None
     ks: float | None
@@ -375,6 +383,7 @@ class FeatureDrift(Document):
     unseen: int
     normalised: bool
     alarm: bool
+    counts: Sequence[int]
 
 
 class ReachingCounts(ColumnarDocument):
