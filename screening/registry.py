@@ -1,15 +1,29 @@
-"""Find the members of a package by its files, and rooms that may be taken out."""
+"""Members of each kind: what ships, what plug-ins add, and rooms that may be removed.
+
+A plug-in is an installed distribution with entry points of the group ``screening``,
+called by kind and name, such as "factor.slab" (docs/plugins.md). What ships is
+registered in the same way, but is found by the files of its package: an editable
+installation has the entry points of the day it was installed, and a copy of the package
+has none.
+"""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from screening.errors import UsageError
+
+Member = TypeVar("Member")
+Answer = TypeVar("Answer")
 
 # Rooms that may be taken out: without a folder and its lines here only what it does is
 # gone.
@@ -26,6 +40,206 @@ EXPORTS = {
     "nifti": "screening.imaging.nifti",
 }
 
+GROUP = "screening"
+"""Group of the entry points of plug-ins."""
+# The registry of each kind of member, by the first word of an entry point's name.
+KINDS = {
+    "factor": "screening.factors:FACTORS",
+    "remedy": "screening.estimators.remedies:REMEDIES",
+    "estimator": "screening.recipes.recipe:ESTIMATORS",
+    "recipe": "screening.recipes.building:RECIPES",
+    "reader": "screening.io.opening:READERS",
+    "export": "screening.scoring.exports:FORMS",
+    "reason": "screening.schemas.reasons:REASONS",
+    "column": "screening.report.columns:COLUMNS",
+}
+
+_logger = logging.getLogger("screening")
+_with_plugins: ContextVar[bool] = ContextVar("with_plugins", default=True)
+
+
+class Plugin(NamedTuple):
+    """An installed distribution that adds members."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class _Entry(NamedTuple):
+    """An entry point of a plug-in: what it adds under which name."""
+
+    kind: str
+    name: str
+    plugin: Plugin
+    point: EntryPoint
+
+
+@cache
+def _entries() -> tuple[_Entry, ...]:
+    """Return the entry points of all plug-ins, in the order of their names."""
+    entries = []
+    for point in entry_points(group=GROUP):
+        kind, _, name = point.name.partition(".")
+        assert point.dist is not None, "entry points of distributions have one"
+        plugin = Plugin(point.dist.name, point.dist.version)
+        entries.append(_Entry(kind, name, plugin, point))
+    return tuple(sorted(entries))
+
+
+def plugin_names(kind: str) -> list[str]:
+    """Return the names that plug-ins give members of a kind; imports no plug-in."""
+    return [entry.name for entry in _entries() if entry.kind == kind]
+
+
+@contextmanager
+def without_plugins() -> Iterator[None]:
+    """Let registries have only what ships.
+
+    For a process that others are forked from: a plug-in may start threads, and what is
+    logged there is lost.
+    """
+    token = _with_plugins.set(False)
+    try:
+        yield
+    finally:
+        _with_plugins.reset(token)
+
+
+class Registry(Mapping[str, Member]):
+    """Members of one kind by name: what ships, then what plug-ins add.
+
+    It imports the plug-ins of its kind when it is first used. A plug-in that cannot be
+    imported, or used, is logged and left out.
+
+    Parameters
+    ----------
+    kind : str
+        Key of `KINDS`.
+    shipped : callable
+        Returns the (name, member) pairs of what ships.
+    accepted : callable
+        Takes the name and the object of an entry point. Returns the member; raises
+        TypeError or ValueError if it cannot be used. What ships is checked by tests.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        shipped: Callable[[], Iterator[tuple[str, Member]]],
+        accepted: Callable[[str, Any], Member],
+    ) -> None:
+        self.kind = kind
+        self.faults: list[str] = []
+        self._shipped = shipped
+        self._accepted = accepted
+        self._plugins: dict[str, Plugin] = {}
+        self._members: dict[str, Member] | None = None
+
+    def __getitem__(self, name: str) -> Member:
+        return self._filled()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._filled()])
+
+    def __len__(self) -> int:
+        return len(self._filled())
+
+    def plugin_of(self, name: str) -> Plugin | None:
+        """Return the plug-in that a member is of; None for what ships."""
+        self._filled()
+        return self._plugins.get(name)
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Answer],
+        *arguments: object,
+        default: Answer,
+    ) -> Answer:
+        """Call a function of a member.
+
+        A plug-in's member that raises is left out from then on, and `default` returned.
+        """
+        try:
+            return function(*arguments)
+        except Exception as error:
+            plugin = self._plugins.get(name)
+            if plugin is None:
+                raise
+            # Its message might hold a patient's value.
+            self._leave_out(name, plugin, type(error).__name__)
+            return default
+
+    def _filled(self) -> dict[str, Member]:
+        """Return the members; those of plug-ins are loaded by the first call."""
+        if not _with_plugins.get():
+            return dict(self._shipped())
+        if self._members is None:
+            _unknown_kinds()
+            members: dict[str, Member] = {}
+            for name, member in self._shipped():
+                self._register(members, name, member)
+            for entry in _entries():
+                if entry.kind == self.kind:
+                    self._load(members, entry)
+            self._members = members
+        return self._members
+
+    def _load(self, members: dict[str, Member], entry: _Entry) -> None:
+        """Add the member of an entry point, or note why it is left out."""
+        try:
+            member = self._accepted(entry.name, entry.point.load())
+            self._register(members, entry.name, member)
+            self._plugins[entry.name] = entry.plugin
+        # A module may do anything while it is imported, such as exit.
+        except (Exception, SystemExit) as error:
+            lines = str(error).splitlines()
+            fault = ": ".join([type(error).__name__, *lines[:1]])
+            self._leave_out(entry.name, entry.plugin, fault)
+
+    def _register(self, members: dict[str, Member], name: str, member: Member) -> None:
+        if name in members:
+            raise ValueError(f"there are two of the name {name}")
+        members[name] = member
+
+    def _leave_out(self, name: str, plugin: Plugin, fault: str) -> None:
+        """Remove a plug-in's member, and log why."""
+        if self._members is not None:
+            self._members.pop(name, None)
+        message = f"plug-in {plugin}: its {self.kind} {name} is left out: {fault}"
+        if message not in self.faults:
+            self.faults.append(message)
+            _logger.warning(message)
+
+
+def plugin_faults() -> list[str]:
+    """Load all plug-ins, and return why members of theirs are left out."""
+    faults = [*_unknown_kinds()]
+    # Without plug-ins nothing is imported.
+    for place in KINDS.values() if _entries() else ():
+        registry: Registry[Any] = pkgutil.resolve_name(place)
+        len(registry)
+        faults += registry.faults
+    return faults
+
+
+@cache
+def _unknown_kinds() -> tuple[str, ...]:
+    """Return, and log once, which entry points are of no kind."""
+    faults = []
+    for entry in _entries():
+        if entry.kind not in KINDS:
+            faults.append(
+                f"plug-in {entry.plugin}: its entry point {entry.point.name} is left "
+                f"out: names begin with {', '.join(KINDS)}, and a dot"
+            )
+    for fault in faults:
+        _logger.warning(fault)
+    return tuple(faults)
+
 
 def optional(name: str) -> ModuleType:
     """Return the module of an optional room; raise UsageError if it is removed."""
@@ -34,9 +248,8 @@ def optional(name: str) -> ModuleType:
     return importlib.import_module(OPTIONAL[name])
 
 
-@cache
-def members(package: str) -> Mapping[str, type]:
-    """Return the classes with a `name` that a package defines, sorted by it.
+def classes_of(package: str) -> Iterator[tuple[str, type]]:
+    """Yield the classes with a `name` that a package defines, sorted by it.
 
     Those of its module `base` are left out.
     """
@@ -50,17 +263,24 @@ def members(package: str) -> Mapping[str, type]:
                 name = vars(member).get("name")
                 if isinstance(name, str):
                     by_name[name] = member
-    return dict(sorted(by_name.items()))
+    yield from sorted(by_name.items())
 
 
-def attributes(package: str, every: str) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`: members by class name, all under `every`."""
+def accepted_class(base: type, name: str, member: Any) -> type:
+    """Return the class of a plug-in; TypeError or ValueError if it cannot be used."""
+    if not isinstance(member, type) or not issubclass(member, base):
+        raise TypeError(f"it is not a class derived from {base.__name__}")
+    if getattr(member, "name", None) != name:
+        raise ValueError(f"its attribute `name` is not {name!r}")
+    return member
+
+
+def attributes(package: str, registry: Registry[type]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__`: the members of its registry by class name."""
 
     def attribute(name: str) -> Any:
-        by_name = {} if name.startswith("_") else members(package)
-        if by_name and name == every:
-            return by_name
-        for member in by_name.values():
+        members = () if name.startswith("_") else registry.values()
+        for member in members:
             if member.__name__ == name:
                 return member
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -16,6 +16,7 @@ from screening.cli import options
 from screening.cli.console import ATTENTION, bar, print_answer, printable
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
+from screening.registry import plugin_faults
 from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ def check_command(
     violations, notes = check_cohort(database.source(cohort), expected, **training)
     gates = training.get("gates")
     attention = gates.attention() if gates and not violations else []
+    notes += plugin_faults()
     answer = {"violations": violations, "notes": notes}
     if as_json:
         reasons = list(map(vars, attention))
@@ -239,12 +241,14 @@ def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
     from screening.monitoring.out_of_bounds import bounds_of_columns
     from screening.recipes.building import read_recipe
     from screening.recipes.encoders import score_of_rows
+    from screening.recipes.plugins import refuse_missing_plugins
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
     document = read_document(model, "model")
     contract = Contract.from_dict(document["contract"])
     past = ModelDocument.from_dict(document).training.profile
+    refuse_missing_plugins(document, model / "model.json")
     recipe = read_recipe(document["recipe"]["text"])
     return contract, {
         "gates": past and Gates(past, contract),

@@ -22,6 +22,7 @@ from screening.cli import logs
 from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
+from screening.registry import plugin_names
 from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
 from screening.spelling import DIGITS, did_you_mean, names_from, series_name
 
@@ -36,13 +37,11 @@ if TYPE_CHECKING:
 
 
 def recipes_like(incomplete: str) -> list[str]:
-    """Return the shipped recipes whose names begin so."""
-    names = (Path(file.name) for file in files("screening.models").iterdir())
-    return sorted(
-        name.stem
-        for name in names
-        if name.suffix == ".toml" and name.stem.startswith(incomplete)
-    )
+    """Return the installed recipes whose names begin so."""
+    shipped = (Path(file.name) for file in files("screening.models").iterdir())
+    names = [path.stem for path in shipped if path.suffix == ".toml"]
+    names += plugin_names("recipe")
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 def models_like(incomplete: str) -> list[str]:

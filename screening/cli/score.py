@@ -20,7 +20,7 @@ from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print
 from screening.cli.processes import prepare_for_scoring
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
-from screening.scoring import exports
+from screening.scoring.exports import form_names
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -575,7 +575,7 @@ def _value_in_words(value: Value) -> str:
 
 # A model's card goes to others as a night does.
 MODEL_CARD = "model-card"
-FORMS = sorted([*exports.FORMS, MODEL_CARD])
+FORMS = sorted([*form_names(), MODEL_CARD])
 Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 

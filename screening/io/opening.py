@@ -7,12 +7,12 @@ import os
 import ssl
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -24,16 +24,48 @@ from screening.io.excel import ExcelFile
 from screening.io.frames import Table, open_table
 from screening.io.queries import Database
 from screening.io.readers import Source, TableFile, open_each
-from screening.registry import OPTIONAL, optional
+from screening.registry import OPTIONAL, Registry, optional
 from screening.spelling import first_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 Readable: TypeAlias = str | Path | Database | Table
-# The first that knows a file's content reads it, and CSV is what no other knows.
-READERS: tuple[type[TableFile], ...] = (ExcelFile, ParquetFile, ArrowFile, CsvFile)
-SUFFIXES = tuple(chain.from_iterable(reader.suffixes for reader in READERS))
+
+
+def _shipped_readers() -> Iterator[tuple[str, type[TableFile]]]:
+    """Yield the kinds of file that ship by name, in the order in which they are tried.
+
+    CSV is what no other reader knows.
+    """
+    for reader in (ExcelFile, ParquetFile, ArrowFile, CsvFile):
+        yield reader.kind.lower(), reader
+
+
+def _accepted_reader(name: str, member: Any) -> type[TableFile]:
+    """Return the reader of a plug-in; TypeError if it cannot be used."""
+    if not isinstance(member, type) or not issubclass(member, TableFile):
+        raise TypeError("it is not a class derived from TableFile")
+    missing = [key for key in ("kind", "suffixes") if not hasattr(member, key)]
+    if missing:
+        raise TypeError(f"it has no attribute {', '.join(missing)}")
+    return member
+
+
+READERS: Registry[type[TableFile]] = Registry(
+    "reader", _shipped_readers, _accepted_reader
+)
+"""Every kind of file by name. The first that knows a file's content reads it."""
+
+
+def readers_in_order() -> list[tuple[str, type[TableFile]]]:
+    """Return readers by name as they are tried: plug-ins come before CSV."""
+    return sorted(READERS.items(), key=lambda item: item[1] is CsvFile)
+
+
+def suffixes() -> tuple[str, ...]:
+    """Return the ends of file names by which a folder's files are tables."""
+    return tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
 
 
 def source_at(place: Readable) -> Source:
@@ -147,12 +179,20 @@ def _open_file(path: Path) -> TableFile:
             head = stream.read(1 << 16)
         if not head.strip():
             raise CohortError(f"{path.name}: the file is empty; export it again")
-        reader = next(reader for reader in READERS if reader.knows(path, head))
+        reader = _reader_of(path, head)
         # Documents and pages hold the name.
         n_folders = len(partition_of(path))
         return reader(path, escape_bytes("/".join(path.parts[-n_folders - 1 :])))
     except OSError as error:
         raise of_system(error, path) from error
+
+
+def _reader_of(path: Path, head: bytes) -> type[TableFile]:
+    """Return the first reader that knows a file's content."""
+    for name, reader in readers_in_order():
+        if READERS.call(name, reader.knows, path, head, default=False):
+            return reader
+    return CsvFile
 
 
 def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
@@ -238,13 +278,13 @@ def tables_among(
     others = [
         name
         for name in listed
-        if kinds[name] == "file" and not name.lower().endswith(SUFFIXES)
+        if kinds[name] == "file" and not name.lower().endswith(suffixes())
     ]
     tables = _readable({name: kinds[name] for name in listed if name not in others})
     if not tables:
         raise UsageError(
             f"no CSV, Parquet or Excel file in directory {source} "
-            f"({', '.join(SUFFIXES)})"
+            f"({', '.join(suffixes())})"
         )
     notes = []
     if others:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from screening.errors import CohortError, of_system
+from screening.errors import CohortError, ScreenError, of_system
 from screening.files import digest_beside, digest_of
 from screening.io.arrow_types import to_plain_types
 from screening.schemas.run import Geometry
@@ -283,7 +283,8 @@ def _joined(batches: list[pa.RecordBatch], n_rows: int) -> list[pa.RecordBatch]:
 class TableFile(SourcePart):
     """One file of a cohort.
 
-    A kind of file is a subclass in a module of its own, and an entry of `READERS`.
+    A kind of file is a subclass in a module of its own, and an entry of
+    `io.opening.READERS`.
     A folder's files are tables by their `suffixes`; the content says of which kind a
     file is.
 
@@ -323,7 +324,7 @@ class TableFile(SourcePart):
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:
-        """Return True if a file is of this kind, by its path and first bytes."""
+        """Return True if a file is of this kind, by its path and first 65,536 bytes."""
         return head.startswith(cls.magic)
 
     def read_header(self) -> None:
@@ -360,6 +361,15 @@ class TableFile(SourcePart):
                 f"{self.name}: the {self.kind} file is damaged or cut short; export "
                 "it again"
             ) from None
+        except Exception as error:
+            module = type(self).__module__
+            if isinstance(error, ScreenError) or module.startswith("screening."):
+                raise
+            # A mistake of a plug-in ends the reading of this table, not the command.
+            raise CohortError(
+                f"{self.name}: the reader of plug-in {module} failed "
+                f"({type(error).__name__}); report it to its authors"
+            ) from error
 
 
 @dataclass(frozen=True)

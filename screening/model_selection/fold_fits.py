@@ -39,6 +39,7 @@ from screening.model_selection.task import Task
 from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
 from screening.recipes.encoders import RowEncoder, learned_encoding
+from screening.recipes.plugins import plugins_needed
 from screening.recipes.recipe import Recipe
 from screening.store.checkpoints import keep_piece, read_piece
 
@@ -678,6 +679,7 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
             digests[key],
             rows.recipe.text,
             rows.recipe.parameters,
+            [plugin.to_dict() for plugin in plugins_needed(rows.recipe)],
             rows.n_outputs,
             rows.distances.memory,
             len(task.settings),

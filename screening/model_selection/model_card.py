@@ -21,6 +21,7 @@ from screening.model_selection.judge import Judgement
 from screening.model_selection.planning import by_landmarks, cost_of_landmarks
 from screening.monitoring.drift import profile
 from screening.recipes.encoders import RowEncoder
+from screening.recipes.plugins import plugins_needed
 from screening.schemas.base import FORMAT_VERSION
 from screening.schemas.model import (
     Approximation,
@@ -143,6 +144,7 @@ def model_document(
             factor_map=factor_map(study, held_out)
         ),
         versions=versions(),
+        plugins=plugins_needed(held_out.recipe),
         blend=judgement.members or (),
         attention=(),
         arrays_sha256="",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from inspect import signature
 from itertools import islice, product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.recipes.recipe import (
     COMPONENTS,
     Recipe,
+    baselines,
     check_blend,
     check_number,
     members_for,
     refuse_overrides,
 )
+from screening.registry import Registry
 from screening.spelling import did_you_mean
 
 # Size of a recipe file.
@@ -298,10 +300,10 @@ def _machine_parameters(recipe: Recipe) -> tuple[str, ...]:
 
 def _check_baseline(recipe: Recipe) -> None:
     """Raise ValueError unless a recipe of machine "baseline" is valid."""
-    baselines = COMPONENTS["baseline"]
-    if recipe.baseline not in baselines:
+    possible = baselines()
+    if recipe.baseline not in possible:
         raise ValueError(
-            f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}"
+            f"baseline {recipe.baseline!r} is not one of {', '.join(possible)}"
         )
 
 
@@ -318,7 +320,7 @@ def _refuse_components(recipe: Recipe) -> None:
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
-    """Read a shipped recipe by name, or a recipe file by path.
+    """Read an installed recipe by name, or a recipe file by path.
 
     Parameters
     ----------
@@ -375,23 +377,43 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
     return recipe
 
 
+def _shipped_texts() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each recipe that ships."""
+    for file in sorted(files("screening.models").iterdir(), key=attrgetter("name")):
+        name, dot, ending = file.name.rpartition(".")
+        if dot and ending == "toml":
+            yield name, file.read_text(encoding="utf-8")
+
+
+def _accepted_text(name: str, text: Any) -> str:
+    """Return the recipe of a plug-in; RecipeError or TypeError if it cannot work."""
+    if not isinstance(text, str):
+        raise TypeError("it is not the text of a recipe")
+    recipe = Recipe.from_toml(text, name)
+    if recipe.name != name:
+        raise RecipeError(f"its `name` is not {name!r}")
+    # Members of a blend may be recipes that are not registered yet.
+    if recipe.machine != "blend":
+        RecipeComponents(recipe).check()
+    return text
+
+
+RECIPES: Registry[str] = Registry("recipe", _shipped_texts, _accepted_text)
+"""The TOML text of every installed recipe by name."""
+
+
 def list_recipes() -> list[Recipe]:
-    """Return all shipped recipes by name, not checked against their components."""
-    recipes = [
-        _parse(file.read_text(encoding="utf-8"), file.name)
-        for file in _shipped_files().values()
-    ]
-    return sorted(recipes, key=lambda recipe: recipe.name)
+    """Return all installed recipes by name.
 
-
-def _shipped_files() -> dict[str, Traversable]:
-    """Return the file of each shipped recipe by the recipe's name."""
-    entries = files("screening.models").iterdir()
-    return {
-        entry.name.removesuffix(".toml"): entry
-        for entry in entries
-        if entry.name.endswith(".toml")
-    }
+    Those that ship are not checked against their components. Those of plug-ins that
+    cannot be read are left out.
+    """
+    recipes = []
+    for name, text in sorted(RECIPES.items()):
+        recipe = RECIPES.call(name, _parse, text, f"{name}.toml", default=None)
+        if recipe is not None:
+            recipes.append(recipe)
+    return recipes
 
 
 def _read_text(name_or_path: str | Path) -> tuple[str, str]:
@@ -405,13 +427,11 @@ def _read_text(name_or_path: str | Path) -> tuple[str, str]:
             raise RecipeError(
                 f"cannot read the recipe {path.name}: {type(error).__name__}"
             ) from None
-    shipped = _shipped_files()
-    if name not in shipped:
-        names = sorted(shipped)
+    if name not in RECIPES:
+        names = sorted(RECIPES)
         possible = did_you_mean(name, names) or "; there are " + ", ".join(names)
         raise RecipeError(f"no recipe {name!r}{possible}")
-    file = shipped[name]
-    return file.read_text(encoding="utf-8"), file.name
+    return RECIPES[name], f"{name}.toml"
 
 
 def _parse(text: str, source: str, nested: bool = False) -> Recipe:

@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -32,26 +33,9 @@ from screening.estimators.wrapped import WrappedEstimator
 from screening.factors import FACTORS
 from screening.kernels import KERNELS
 from screening.recipes.points import PointsTable
-from screening.registry import members
+from screening.registry import Registry, accepted_class, classes_of
 from screening.spelling import did_you_mean
 
-_ESTIMATORS: Mapping[str, type[Estimator]] = members("screening.estimators")
-COMPONENTS: dict[str, Mapping[str, type]] = {
-    "kernel": KERNELS,
-    "factor": FACTORS,
-    "remedy": REMEDIES,
-    "machine": {
-        name: kind
-        for name, kind in _ESTIMATORS.items()
-        if issubclass(kind, KernelMachine)
-    },
-    "baseline": {
-        name: kind
-        for name, kind in _ESTIMATORS.items()
-        if not issubclass(kind, (KernelMachine, GivenScore))
-    },
-}
-"""Classes that a recipe may name, by kind of component and name."""
 ALWAYS = ("approximation", "n_landmarks")
 """Parameters of every kernel machine, whether or not its [parameters] name them."""
 # With fewer positives a blend has its `scarce` members beside the others.
@@ -87,6 +71,38 @@ _MAX_NUMBER_OF = {
     "n_rounds": 100_000,
 }
 _SCALED = re.compile(r"scale\s*\*(.+)")
+
+
+def _accepted_estimator(name: str, member: Any) -> type[Estimator]:
+    """Return the estimator of a plug-in, which recipes name as their baseline."""
+    estimator: type[Estimator] = accepted_class(Estimator, name, member)
+    if issubclass(estimator, KernelMachine):
+        raise TypeError("it is a kernel machine; a recipe's machine is one that ships")
+    return estimator
+
+
+ESTIMATORS: Registry[type[Estimator]] = Registry(
+    "estimator", partial(classes_of, "screening.estimators"), _accepted_estimator
+)
+"""Every estimator by name."""
+
+
+COMPONENTS: dict[str, Mapping[str, type]] = {
+    "kernel": KERNELS,
+    "factor": FACTORS,
+    "remedy": REMEDIES,
+}
+"""Classes that a recipe's tables may name, by table and name."""
+
+
+def baselines() -> dict[str, type[Estimator]]:
+    """Return the estimators that a recipe of machine "baseline" may name, by name."""
+    others = (KernelMachine, GivenScore)
+    return {
+        name: estimator
+        for name, estimator in ESTIMATORS.items()
+        if not issubclass(estimator, others)
+    }
 
 
 def check_number(name: str, value: object) -> None:
@@ -335,12 +351,13 @@ class Recipe(BaseModel):
     @property
     def estimator(self) -> type[Estimator] | None:
         """Class of the estimator; None for a blend and for an unknown baseline."""
-        return _ESTIMATORS.get(self.baseline or self.machine)
+        return ESTIMATORS.get(self.baseline or self.machine)
 
     @property
     def has_kernel(self) -> bool:
         """True if its machine is a kernel machine; of a blend some members may be."""
-        return self.machine in COMPONENTS["machine"]
+        estimator = self.estimator
+        return estimator is not None and issubclass(estimator, KernelMachine)
 
     @property
     def stated_parameters(self) -> dict[str, Any]:

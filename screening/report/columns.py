@@ -1,11 +1,16 @@
-"""The columns of the worklist, each one object: head, cell, widths and help."""
+"""The columns of the worklist, each one object: head, cell, widths and help.
+
+Those of plug-ins come last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from screening.registry import Registry
 from screening.report import format as fmt
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import Contribution, RunDocument
@@ -92,7 +97,7 @@ def _contributions(run: RunDocument) -> Iterator[Contribution]:
         yield from case.contributions or ()
 
 
-COLUMNS = (
+_SHIPPED = (
     Column("rank", "2.6rem", "6mm", "position in the list, highest score first"),
     Column(
         "who",
@@ -127,14 +132,39 @@ COLUMNS = (
 )
 
 
-def grid_style() -> str:
-    """Return the widths of all columns as properties that ``list.css`` uses."""
+def _shipped() -> Iterator[tuple[str, Column]]:
+    for column in _SHIPPED:
+        yield column.name, column
+
+
+def _accepted(name: str, column: Any) -> Column:
+    """Return the column of a plug-in, whose mistakes leave cells empty."""
+    if not isinstance(column, Column):
+        raise TypeError("it is not a Column")
+    if column.name != name:
+        raise ValueError(f"its `name` is not {name!r}")
+    if column.text is None:
+        raise ValueError("it has no `text`")
+    return replace(
+        column,
+        head=partial(COLUMNS.call, name, column.head, default=""),
+        note=partial(COLUMNS.call, name, column.note, default=""),
+        text=partial(COLUMNS.call, name, column.text, default=""),
+    )
+
+
+COLUMNS: Registry[Column] = Registry("column", _shipped, _accepted)
+"""The columns of the worklist by name, from left to right."""
+
+
+def grid_style(columns: Sequence[Column]) -> str:
+    """Return the widths of columns as properties that ``list.css`` uses."""
     tracks = {
-        "cells": [column.width for column in COLUMNS],
-        "cells-narrow": [column.narrow or column.width for column in COLUMNS],
-        "cells-print": [column.print_width for column in COLUMNS],
+        "cells": [column.width for column in columns],
+        "cells-narrow": [column.narrow or column.width for column in columns],
+        "cells-print": [column.print_width for column in columns],
         "cells-print-narrow": [
-            column.print_narrow or column.print_width for column in COLUMNS
+            column.print_narrow or column.print_width for column in columns
         ],
     }
     properties = [f"--{name}:{' '.join(widths)}" for name, widths in tracks.items()]
@@ -144,5 +174,5 @@ def grid_style() -> str:
 def help_table() -> str:
     """Return the columns with their help, as docs/page.md shows them."""
     lines = ["| column | shows |", "|---|---|"]
-    lines += [f"| {column.name} | {column.help} |" for column in COLUMNS]
+    lines += [f"| {column.name} | {column.help} |" for column in COLUMNS.values()]
     return "\n".join(lines)

@@ -104,6 +104,7 @@ def attention_of_night(
         *_reasons_of_workload(run),
         *_reasons_of_flags(run, usual),
         *_reasons_of_quiet(run, quiet, usual),
+        *reasons.reasons_of_plugins(run),
         *run.attention,
     ]
     # Without an id column, that ids are row numbers says the same.

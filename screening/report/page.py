@@ -95,11 +95,12 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """Return the page of a run; `templates` as for `render_model`."""
     pictures = bool(run.voxels and night.has_pictures(run.voxels))
     blocks = figures_of(run.model, run)
+    listed = worklist.worklist(run, blocks["places"])
     return draw(
         "run.html.j2",
         {
             "strip": night.score_strip(run),
-            "list": worklist.worklist(run, blocks["places"]),
+            "list": listed,
             "check": check_section(run),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
@@ -112,7 +113,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         templates=templates,
         styles=NIGHT_STYLES,
         scripts=NIGHT_SCRIPTS,
-        rules=grid_style(),
+        rules=grid_style(listed["cells"]),
         pictures=pictures,
         footer=f"{_sheet_of(run)} · run {fmt.name(run.run_id)}{worklist.trail(run)}",
     )

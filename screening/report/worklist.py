@@ -486,7 +486,7 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         ],
         "others": lines[run.to_review :],
         "columns": displayed(run),
-        "cells": COLUMNS,
+        "cells": list(COLUMNS.values()),
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),

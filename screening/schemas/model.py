@@ -524,6 +524,17 @@ class Approval(Document):
     drafts: Sequence[str] = ()
 
 
+class NeededPlugin(Document):
+    """A plug-in without which the model cannot be used, by its distribution.
+
+    `members` are what its machines are built of, such as "factor.slab".
+    """
+
+    name: str
+    version: str
+    members: Sequence[str]
+
+
 class ModelDocument(Document):
     """The document of a model directory, `model.json`.
 
@@ -545,6 +556,7 @@ class ModelDocument(Document):
     training: TrainingFacts
     machine: MachineFacts
     versions: Mapping[str, str]
+    plugins: Sequence[NeededPlugin] = ()
     blend: Sequence[BlendMember] = ()
     attention: Sequence[Reason]
     # What sealing adds once the page is drawn has a default.

@@ -7,8 +7,11 @@ the facts of the sentence.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from screening.registry import Registry
 from screening.schemas.base import Reason
 from screening.schemas.history import Measure
 
@@ -36,13 +39,10 @@ HISTORY = "`screen history`"
 RUN = "`screen run`"
 VALIDATION = "`screen validate`"
 
-REASONS: dict[str, ReasonKind] = {}
-"""Every kind of reason by its code, in the order of the documentation."""
-
 
 @dataclass(frozen=True)
 class ReasonKind:
-    """A kind of reason for attention; calling it makes a reason. Registered when made.
+    """A kind of reason for attention; calling it makes a reason.
 
     Parameters
     ----------
@@ -71,6 +71,9 @@ class ReasonKind:
         Command and options that settle it by the model; empty if none does.
     grows : bool
         Standing or acknowledged, it alerts again once its figure has grown by half.
+    found_in : callable, optional
+        Of a plug-in: takes the `RunDocument` of a night, and yields its reasons of this
+        kind.
     """
 
     code: str
@@ -84,11 +87,7 @@ class ReasonKind:
     settled_by_table: bool = True
     is_acknowledged: bool = True
     model_command: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.code in REASONS:
-            raise ValueError(f"there are two reasons of code {self.code}")
-        REASONS[self.code] = self
+    found_in: Callable[[Any], Iterable[Reason]] | None = None
 
     @property
     def is_of_table(self) -> bool:
@@ -757,3 +756,46 @@ CHANCE_MISFIT = ReasonKind(
     "calibration slope lies below 1",
     arises_in=VALIDATION,
 )
+
+
+def _shipped() -> Iterator[tuple[str, ReasonKind]]:
+    """Yield the kinds above by code, in their order."""
+    for value in [*globals().values()]:
+        kinds = value.values() if isinstance(value, dict) else [value]
+        for kind in kinds:
+            if isinstance(kind, ReasonKind):
+                yield kind.code, kind
+
+
+def _accepted(code: str, kind: Any) -> ReasonKind:
+    """Return the kind of a plug-in; TypeError or ValueError if it cannot be used."""
+    if not isinstance(kind, ReasonKind):
+        raise TypeError("it is not a ReasonKind")
+    if kind.code != code:
+        raise ValueError(f"its `code` is not {code!r}")
+    if kind.found_in is None:
+        raise ValueError("it has no `found_in`")
+    if kind.stops:
+        raise ValueError("a plug-in cannot stop a night: set `stops` to False")
+    return kind
+
+
+REASONS: Registry[ReasonKind] = Registry("reason", _shipped, _accepted)
+"""Every kind of reason by its code, in the order of the documentation."""
+
+
+def reasons_of_plugins(run: object) -> Iterator[Reason]:
+    """Yield the reasons for attention that plug-ins find in the document of a run."""
+    nothing: list[Reason] = []
+    for code, kind in REASONS.items():
+        if kind.found_in is not None:
+            yield from REASONS.call(code, _found, kind, run, default=nothing)
+
+
+def _found(kind: ReasonKind, run: object) -> list[Reason]:
+    """Return the reasons that the function of a plug-in finds; TypeError for others."""
+    assert kind.found_in is not None, "only such kinds are asked"
+    found = [*kind.found_in(run)]
+    if any(not isinstance(each, Reason) or each.code != kind.code for each in found):
+        raise TypeError("not a reason of this kind")
+    return found

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from inspect import Parameter, signature
 from io import BytesIO
 from itertools import pairwise
@@ -25,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.csv import WriteOptions, write_csv
 
-from screening.errors import ModelError, UsageError
+from screening.errors import ModelError, ScreenError, UsageError
 from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
 from screening.ledger.merging import NO_MERGES, Merges
@@ -458,7 +457,7 @@ def export(
     run : str or Path
         Run directory.
     to : {"csv", "dicom-seg", "fhir", "nifti", "omop", "table", "xlsx"}
-        What to write.
+        What to write; or the name of a plug-in's export.
     out : str or Path, optional
         File to write; of omop, nifti and dicom-seg a directory, and nothing of a table.
     force : bool
@@ -466,7 +465,7 @@ def export(
     **options
         `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop),
         `reference` (of dicom-seg), `since` (a Path, of csv, fhir and omop), as `screen
-        export` has them.
+        export` has them; and those of a plug-in's export.
 
     Returns
     -------
@@ -523,7 +522,7 @@ def prepared(
         raise UsageError(
             f"no export format {to!r}; there are {', '.join(exports.FORMS)}"
         )
-    write = import_module(exports.FORMS[to]).write
+    write = exports.FORMS[to]
     parameters = dict(signature(write).parameters)
     del parameters["flagged"]
     needed = [
@@ -542,7 +541,21 @@ def prepared(
     flagged = read_flagged(run)
     flagged = replace(flagged, merges=merges.on(flagged.run.date))
     forced = {"force": force} if "force" in parameters else {}
-    return flagged, partial(write, flagged, **options, **forced)
+    return flagged, partial(_written, to, partial(write, flagged, **options, **forced))
+
+
+def _written(to: str, write: Callable[[], str | None]) -> str | None:
+    """Write an export; UsageError if the plug-in that does it fails."""
+    try:
+        return write()
+    except Exception as error:
+        plugin = exports.FORMS.plugin_of(to)
+        if plugin is None or isinstance(error, ScreenError):
+            raise
+        raise UsageError(
+            f"plug-in {plugin}: its export {to} failed ({type(error).__name__}); "
+            "report it to its authors"
+        ) from error
 
 
 def _refuse_options(fault: str, names: set[str]) -> None:

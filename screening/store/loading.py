@@ -17,6 +17,7 @@ from screening.estimators.passes import under
 from screening.io.arrow_files import read_small_table
 from screening.recipes.building import build, read_recipe
 from screening.recipes.encoders import restored_encoder
+from screening.recipes.plugins import refuse_missing_plugins
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
 from screening.store.model_files import RESTORE, ModelFiles, read_model_files
@@ -62,8 +63,8 @@ def load_model(
     Raises
     ------
     ModelError
-        If a file is missing, damaged or of a newer format, the required signature is
-        missing, or the self-test rows score differently.
+        If a file is missing, damaged or of a newer format, the required signature or a
+        plug-in is missing, or the self-test rows score differently.
 
     Examples
     --------
@@ -82,6 +83,7 @@ def load_model(
 
 def restored(files: ModelFiles, folder: Path) -> Model:
     """Return the model of a directory's files; ModelError as for `load_model`."""
+    refuse_missing_plugins(files.document, folder / "model.json")
     arrays = unpack(files.arrays)
     try:
         model = _build_model(folder, files, arrays)

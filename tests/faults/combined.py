@@ -284,4 +284,4 @@ def written(table: pd.DataFrame, folder: Path, stem: str, suffix: str) -> Path:
 # A suffix of each reader.
 SUFFIXES = {"ExcelFile": ".xlsx", "ParquetFile": ".parquet"}
 SUFFIXES |= {"ArrowFile": ".feather", "CsvFile": ".csv"}
-FORMATS = [SUFFIXES[reader.__name__] for reader in READERS]
+FORMATS = [SUFFIXES[reader.__name__] for reader in READERS.values()]

@@ -3,13 +3,42 @@
 Each module has `write(flagged, ...)`. Its keyword arguments are the options of `screen
 export` for the form; those without a default are required. `out` is a path where
 nothing exists yet, and `force` allows replacing. What it returns, if anything, is
-printed as the place.
+printed as the place. `FORMS` maps names of formats to these functions, with those of
+plug-ins.
 """
 
-from pkgutil import iter_modules
+from __future__ import annotations
 
-from screening.registry import EXPORTS
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import signature
+from pkgutil import iter_modules
+from typing import Any
+
+from screening.registry import EXPORTS, Registry, plugin_names
 
 _OWN = {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)}
-# The module of each form, by the name of the form.
-FORMS = dict(sorted((_OWN | EXPORTS).items()))
+_MODULES = dict(sorted((_OWN | EXPORTS).items()))
+
+Write = Callable[..., str | None]
+
+
+def form_names() -> list[str]:
+    """Return the names of all formats, without importing what writes them."""
+    return sorted({*_MODULES, *plugin_names("export")})
+
+
+def _shipped() -> Iterator[tuple[str, Write]]:
+    """Yield the name and function of each format that ships."""
+    for name, module in _MODULES.items():
+        yield name, import_module(module).write
+
+
+def _accepted(name: str, write: Any) -> Write:
+    """Return the function of a plug-in; TypeError or ValueError if it is none."""
+    if next(iter(signature(write).parameters), None) != "flagged":
+        raise TypeError("it is not a function whose first parameter is `flagged`")
+    return write
+
+
+FORMS: Registry[Write] = Registry("export", _shipped, _accepted)

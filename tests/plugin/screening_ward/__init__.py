@@ -1,0 +1,1 @@
+"""What one ward adds to screening."""

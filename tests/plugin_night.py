@@ -1,0 +1,46 @@
+"""Train and score with the installed plug-ins, in a process of its own; print what was
+seen as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from commands import LOGISTIC, WHO, as_json, screen
+from flow_cohorts import night_of_patients, patients
+from written_files import read_json
+
+from screening.factors import FACTORS
+
+METHOD = [word for word in LOGISTIC if word not in ("--recipe", "logistic")]
+
+
+def main(folder: Path) -> None:
+    """Use every kind of member once."""
+    past, night = folder / "past.ndjson", folder / "night.ndjson"
+    patients(160).to_json(past, orient="records", lines=True)
+    night_of_patients(160, seed=3).to_json(night, orient="records", lines=True)
+    model, run = folder / "model", folder / "run"
+    seen = [
+        screen("recipes"),
+        screen("export", "--help"),
+        screen("train", past, *WHO, "--recipe", "slab", *METHOD, "--out", model),
+        screen("score", model, night, "--out", run),
+        screen("export", run, "--to", "list", "--out", folder / "list.txt"),
+    ]
+    print(
+        json.dumps(
+            {
+                "stdout": [result.stdout for result in seen],
+                "stderr": "".join(result.stderr for result in seen),
+                "check": as_json("check", night, "--model", model)["notes"],
+                "factors": list(FACTORS),
+                "model": read_json(model / "model.json"),
+                "run": read_json(run / "run.json"),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
