@@ -565,12 +565,12 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         "sensitivity": estimate(0.9, 0.75, 0.97),
         "specificity": estimate(0.6, 0.5, 0.7),
     }
-    level = rates | {
+    level = {
         "level": "female",
         "n": 300,
         "events": 31,
         "few": [],
-        "flag_rate": 0.45,
+        "figures": rates | {"flag_rate": estimate(0.45, None, None)},
     }
     few = level | dict.fromkeys(("level", "n", "events"))
     few |= {"few": ["n", "events", "sensitivity", "flag_rate"]}

@@ -29,6 +29,7 @@ from screening.metrics.calibration import (
     probability_intervals,
 )
 from screening.metrics.chances import chances_at
+from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,
@@ -36,7 +37,6 @@ from screening.metrics.performance import (
     prevalence_tonight,
 )
 from screening.metrics.subgroups import (
-    JudgedRows,
     SubgroupCounts,
     band_edges,
     levels_of,
@@ -93,7 +93,7 @@ def test_platt_nearly_separated():
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
-    judged = JudgedRows(scores, positive, threshold, groups)
+    judged = JudgedRows(scores, positive, threshold, groups, fewest=5)
     (column,) = performance_by_subgroup(table_of(level=levels), judged)
     return column.rows
 
@@ -104,14 +104,14 @@ def test_subgroup_figures_own_rows():
     sex = np.array(["f", "m", None, "f"] * 100, dtype=object)
     of_f = np.array([text == "f" for text in sex])
     rows = rows_of(sex, scores, positive, 1.0)
-    _, low, high = rows[0].sensitivity.value_and_interval
+    _, low, high = rows[0]["sensitivity"].value_and_interval
 
     assert [row.level for row in rows] == ["f", "m", None]
     assert sum(row.n for row in rows) == 400
     sensitivity = np.mean(scores[of_f & positive] >= 1)
     specificity = np.mean(scores[of_f & ~positive] < 1)
-    assert low < rows[0].sensitivity.value == sensitivity < high
-    assert rows[0].specificity.value == specificity
+    assert low < rows[0]["sensitivity"].value == sensitivity < high
+    assert rows[0]["specificity"].value == specificity
 
 
 def test_numbers_from_fewer_than_five_are_withheld_and_named():
@@ -132,21 +132,22 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
         events.append(row.events)
 
     assert (
-        few_cases.sensitivity.value
+        few_cases["sensitivity"].value
         is few_cases.events
-        is few_others.specificity.value
+        is few_others["specificity"].value
         is None
     )
-    assert few_cases.specificity.value is not None
-    assert few_others.sensitivity.value is not None
-    assert {"sensitivity", "events"} == set(few_cases.few)
+    assert few_cases["specificity"].value is not None
+    assert few_others["sensitivity"].value is not None
+    assert {"sensitivity", "events", "ppv"} <= set(few_cases.few)
+    assert {"specificity", "flag_rate", "n"}.isdisjoint(few_cases.few)
     assert tiny.level == "tiny"
-    assert tiny.n is tiny.events is tiny.flag_rate is None
+    assert tiny.n is tiny.events is tiny["flag_rate"].value is None
     assert {
-        *tiny.sensitivity.value_and_interval,
-        *tiny.specificity.value_and_interval,
+        *tiny["sensitivity"].value_and_interval,
+        *tiny["specificity"].value_and_interval,
     } == {None}
-    assert three.sensitivity.value is three.n is None
+    assert three["sensitivity"].value is three.n is None
     assert events == [None, 5]
 
 
@@ -155,12 +156,13 @@ def test_flag_rate_enriched_sample():
     scores, positive, _ = scored(20_000, share=0.1)
     kept = positive | (default_rng(1).random(20_000) < 0.3)
     share = positive.mean()
-    sample = JudgedRows(scores[kept], positive[kept], 1.0, share=share)
+    weight = weights_of_table(positive[kept], share)
+    sample = JudgedRows(scores[kept], positive[kept], 1.0, weight=weight)
     sampled_levels = table_of(s=["x"] * kept.sum())
     (of_sample,) = performance_by_subgroup(sampled_levels, sample)
     (whole,) = rows_of(["x"] * 20_000, scores, positive, 1.0)
-    flag_rate = whole.flag_rate
-    assert of_sample.rows[0].flag_rate == pytest.approx(flag_rate, abs=0.01)
+    flag_rate = whole["flag_rate"].value
+    assert of_sample.rows[0]["flag_rate"].value == pytest.approx(flag_rate, abs=0.01)
     assert np.mean(scores[kept] >= 1) > flag_rate + 0.05
 
 
@@ -211,7 +213,7 @@ def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
     is_case = np.arange(100) % 3 == 0
-    judged = JudgedRows(np.arange(100.0), is_case, 50.0)
+    judged = JudgedRows(np.arange(100.0), is_case, 50.0, fewest=5)
     of_training = table_of(ward=["a", "b"] * 50)
     described = performance_by_subgroup(of_training, judged)
     wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7

@@ -18,7 +18,13 @@ from pydantic import ValidationError
 from written_files import read_json
 
 from screening.report.history import render_history
-from screening.report.page import PAGES, render_case, render_overview, sample_of
+from screening.report.page import (
+    PAGES,
+    SAMPLE_TEXT,
+    render_case,
+    render_overview,
+    sample_of,
+)
 from screening.schemas.base import Document
 from screening.schemas.history import HistoryDocument, OverviewDocument
 from screening.schemas.run import ExplainedCase, RunDocument
@@ -132,8 +138,9 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
         for one in fields(value):
             yield from leaves(getattr(value, one.name), f"{path}.{one.name}")
     elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from leaves(part, path)
+        for key, part in value.items():
+            of_key = path if key == SAMPLE_TEXT else f"{path}.{key}"
+            yield from leaves(part, of_key)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         if value and isinstance(value[0], (int, float)):
             yield path
@@ -148,7 +155,11 @@ def changed(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)([changed(part, names) for part in value])
     if isinstance(value, Mapping):
-        for key in value:
+        keys = list(value)
+        if names and names[0] in keys:
+            keys = [names[0]]
+            names = names[1:]
+        for key in keys:
             value[key] = changed(value[key], names)  # type: ignore[index]
     elif names and (isinstance(value, Document) or is_dataclass(value)):
         attribute, *rest = names

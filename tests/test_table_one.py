@@ -5,11 +5,8 @@ import pytest
 from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
-from screening.metrics.subgroups import (
-    JudgedRows,
-    performance_by_subgroup,
-    performance_in_cells,
-)
+from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.subgroups import performance_by_subgroup, performance_in_cells
 from screening.metrics.table_one import table_one
 
 FEATURES = {
@@ -118,7 +115,7 @@ def test_subgroup_is_compared_with_all_other_rows():
     # In one subgroup cases score no higher than others.
     effect = np.where(level == "low", 0.0, 2.0)
     scores = rng.normal(size=600) + effect * positive
-    judged = JudgedRows(scores, positive, 1.0)
+    judged = JudgedRows(scores, positive, 1.0, fewest=5)
 
     (column,) = performance_by_subgroup({"part": level}, judged)
 
@@ -127,8 +124,8 @@ def test_subgroup_is_compared_with_all_other_rows():
     high = rows["high"]
     for name in ("sensitivity", "auroc", "ppv"):
         difference = low.to_the_rest[name]
-        of_low = getattr(low, name).value
-        expected = of_low - getattr(high, name).value
+        of_low = low[name].value
+        expected = of_low - high[name].value
         assert difference.value == pytest.approx(expected)
         assert difference.high < 0
         assert high.to_the_rest[name].value == pytest.approx(-expected)
@@ -136,7 +133,7 @@ def test_subgroup_is_compared_with_all_other_rows():
     is_low = level == "low"
     flagged = is_low & (scores >= 1)
     ppv = positive[flagged].mean()
-    assert low.ppv.value == pytest.approx(ppv)
+    assert low["ppv"].value == pytest.approx(ppv)
 
 
 def test_every_figure_of_a_subgroup_stands_beside_the_rest():
@@ -149,7 +146,7 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     twice = np.minimum(2 * chance, 1)
     true_chance = np.where(is_low, twice, chance)
     positive = rng.random(2000) < true_chance
-    judged = JudgedRows(chance, positive, 0.3, chance=chance)
+    judged = JudgedRows(chance, positive, 0.3, chance=chance, fewest=5)
 
     (column,) = performance_by_subgroup({"part": level}, judged)
 
@@ -157,11 +154,11 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     low = rows["low"]
     flagged = chance >= 0.3
     missed = positive[is_low & ~flagged]
-    assert low.npv.value == pytest.approx(1 - missed.mean())
+    assert low["npv"].value == pytest.approx(1 - missed.mean())
     n_expected = chance[is_low].sum()
     ratio = positive[is_low].sum() / n_expected
-    assert low.observed_expected.value == pytest.approx(ratio)
-    of_high = rows["high"].observed_expected
+    assert low["observed_expected"].value == pytest.approx(ratio)
+    of_high = rows["high"]["observed_expected"]
     assert of_high.low < 1
     assert of_high.high > 1
     assert low.to_the_rest["observed_expected"].low > 0.5
@@ -180,7 +177,7 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     sex = np.tile(["f", "m"], n // 2).astype(object)
     ward = texts("ab", [500, 300])
     rare = texts("ab", [790, 10])
-    judged = JudgedRows(scores, positive, 1.0)
+    judged = JudgedRows(scores, positive, 1.0, fewest=5)
 
     columns = {"sex": sex, "ward": ward}
     (crossed,) = performance_in_cells(columns, judged)
@@ -192,7 +189,7 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     is_cell = (sex == "m") & (ward == "b")
     assert crossed.rows[3].n == is_cell.sum()
     sensitivity = np.mean(scores[is_cell & positive] >= 1)
-    found = crossed.rows[3].sensitivity
+    found = crossed.rows[3]["sensitivity"]
     assert found.value == pytest.approx(sensitivity)
     # One cell of two would follow from the totals of the levels.
     assert withheld == []

@@ -359,6 +359,34 @@ def _log_rates(rates: tuple[Rate, ...]) -> list[np.ndarray]:
     return [np.log(np.maximum(rate, _MIN_RATE)) for rate in rates]
 
 
+def rate_ratio(
+    rate: tuple[float, float, float], other: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    """Return the ratio of two independent rates with its 95 % interval.
+
+    Its logarithm is that of Simel et al. (1991). The intervals of both rates are joined
+    by MOVER (Zou and Donner 2008), so each may come from any method.
+
+    Parameters
+    ----------
+    rate, other : (rate, low, high)
+        `other` is above 0.
+
+    Returns
+    -------
+    ratio, low, high : float
+    """
+    log_rate, log_low, log_high = _log_rates(rate)
+    log_other, other_low, other_high = _log_rates(other)
+    log_ratio = log_rate - log_other
+    below = np.hypot(log_rate - log_low, other_high - log_other)
+    above = np.hypot(log_high - log_rate, log_other - other_low)
+    low = float(np.exp(log_ratio - below))
+    high = float(np.exp(log_ratio + above))
+    ratio = rate[0] / other[0]
+    return ratio, min(low, ratio), high
+
+
 def ratio_interval(
     numerator: tuple[float, float, float], denominator: tuple[float, float, float]
 ) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from screening.metrics.intervals import (
     shared_design,
     student_size_factor,
 )
-from screening.metrics.performance import UNDEFINED, check_rows
+from screening.metrics.performance import check_rows
 from screening.metrics.predictive_intervals import (
     Evidence,
     between_folds,
@@ -30,7 +30,7 @@ from screening.metrics.predictive_intervals import (
 )
 from screening.metrics.tally import ThresholdCounts
 from screening.metrics.ties import apart_from_ties, as_new, separates_ties
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import (
     GMean,
     MaxFlagRate,

@@ -27,7 +27,7 @@ from screening.metrics.tally import (
     rate_bands,
     spaced_thresholds,
 )
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import (
     Observed,
     OperatingPoint,
@@ -37,7 +37,6 @@ from screening.schemas.figures import (
 )
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
-UNDEFINED = Estimate()
 _RATES = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
 # Order of (value, low, high) after a figure is subtracted from 1.
 _COMPLEMENT = [0, 2, 1]

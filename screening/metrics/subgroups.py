@@ -6,27 +6,20 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 
 from screening.io.columns import Columns, coded
-from screening.metrics.calibration import observed_over_expected
-from screening.metrics.intervals import independent_difference, weighted_share
-from screening.metrics.performance import UNDEFINED
-from screening.metrics.ranking import auroc_with_interval
-from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
-from screening.schemas.base import Estimate
+from screening.metrics.figures import Figure, evaluate, figures_in, lacking
+from screening.metrics.intervals import independent_difference
+from screening.metrics.judged_rows import JudgedRows
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
-from screening.schemas.validation import CrossedSubgroups, Level, SubgroupFacts
+from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts
 
 # Rows, or groups, below which a figure is withheld by default.
 FEWEST = 5
-# Figures that are compared with those of all other rows.
-COMPARED = ("sensitivity", "specificity", "ppv", "npv", "auroc", "observed_expected")
 # Levels of a column; further ones are called "other".
 _MAX_LEVELS = 12
 _OTHER = "other"
@@ -39,8 +32,6 @@ MAX_ROWS_BESIDE = 500_000
 # Significant digits with which edges of bands are written.
 _MIN_DIGITS = 6
 _MAX_DIGITS = 17
-# Figures of a subgroup that need enough cases and enough others.
-_FIGURES_OF_BOTH = ("ppv", "npv", "auroc", "observed_expected")
 
 
 def band_edges(values: np.ndarray) -> list[float] | None:
@@ -123,156 +114,49 @@ def _band_names(edges: Sequence[float]) -> list[str]:
     return [f"under {texts[0]}", *between, f"{texts[-1]} and over"]
 
 
-@dataclass(frozen=True)
-class JudgedRows:
-    """Rows that are judged by subgroup.
+def _subgroup(
+    rows: JudgedRows, name: str | None, is_level: np.ndarray, beside_rest: bool = True
+) -> Subgroup:
+    """Return the figures of some rows, beside those of all others."""
+    figures = figures_in("subgroups")
+    level = rows.take(is_level)
+    facts = _figures_of_level(level, name, figures)
+    if is_level.all() or not beside_rest:
+        return facts
+    of_rest = evaluate(rows.take(~is_level), figures)
+    differences = {
+        figure.name: independent_difference(facts[figure.name], of_rest[figure.name])
+        for figure in figures
+    }
+    return facts.replace(to_the_rest=differences)
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows,)
-        Held-out.
-    positive : bool ndarray of shape (n_rows,)
-    threshold : float
-    groups : ndarray of shape (n_rows,), optional
-        Independent units.
-    share : float, optional
-        Share of positives of the table for which flag rates hold, if the rows are a
-        sample with more of them.
-    chance : ndarray of shape (n_rows,), optional
-        Calibrated.
-    fewest : int
-        Rows, or groups, below which a figure is withheld.
-    """
 
-    scores: np.ndarray
-    positive: np.ndarray
-    threshold: float
-    groups: np.ndarray | None = None
-    share: float | None = None
-    chance: np.ndarray | None = None
-    fewest: int = FEWEST
+def _figures_of_level(
+    level: JudgedRows, name: str | None, figures: Sequence[Figure]
+) -> Subgroup:
+    """Return the figures of the rows of one level, and the names of those withheld."""
+    few = [figure.name for figure in figures if lacking(level, figure) - {"chance"}]
+    n = len(level.scores)
+    events = int(level.positive.sum())
+    has_rows = level.units["rows"] >= level.fewest
+    has_cases = level.units["cases"] >= level.fewest
+    if not has_rows:
+        few.append("n")
+    if not has_cases:
+        few.append("events")
+    return Subgroup(
+        level=name,
+        n=n if has_rows else None,
+        events=events if has_cases else None,
+        few=few,
+        figures=evaluate(level, figures),
+    )
 
-    @cached_property
-    def weight(self) -> np.ndarray:
-        """Weights with which positives have their share of the table, (n_rows,)."""
-        if not self.positive.any() or self.share is None:
-            return np.ones(len(self.scores))
-        of_sample = float(np.mean(self.positive))
-        of_positive = self.share / of_sample
-        of_negative = (1 - self.share) / (1 - of_sample)
-        return np.where(self.positive, of_positive, of_negative)
 
-    def holds_enough(self, rows: np.ndarray) -> bool:
-        """Return True if enough cases and enough others are among some rows."""
-        codes = group_codes(self.groups)
-        n_cases = units_of(rows & self.positive, codes)
-        n_others = units_of(rows & ~self.positive, codes)
-        return min(n_cases, n_others) >= self.fewest
-
-    def level(
-        self, name: str | None, is_level: np.ndarray, beside_rest: bool = True
-    ) -> Level:
-        """Return the figures of some rows, beside those of all others."""
-        facts, flag_rate = self._figures(name, is_level)
-        if is_level.all() or not beside_rest:
-            return facts
-        rest, flag_rate_of_rest = self._figures(None, ~is_level)
-        differences = {
-            figure: independent_difference(
-                getattr(facts, figure), getattr(rest, figure)
-            )
-            for figure in COMPARED
-        }
-        differences["flag_rate"] = independent_difference(flag_rate, flag_rate_of_rest)
-        return facts.replace(to_the_rest=differences)
-
-    def _figures(self, name: str | None, rows: np.ndarray) -> tuple[Level, Estimate]:
-        """Return the figures of some rows, and their flag rate with its interval."""
-        scores = self.scores[rows]
-        positive = self.positive[rows]
-        weight = self.weight[rows]
-        groups = None if self.groups is None else self.groups[rows]
-        codes = group_codes(groups)
-        thresholds = np.array([-np.inf, self.threshold])
-        counts = ThresholdCounts(scores, positive, codes, thresholds)
-        n_events = counts.n_units(positive)
-        n_others = counts.n_units(~positive)
-        few: list[str] = []
-        sensitivity = UNDEFINED
-        specificity = UNDEFINED
-        if n_events < self.fewest:
-            few.append("sensitivity")
-        else:
-            sensitivity = Estimate(*rate_at_last(counts, True))
-        if n_others < self.fewest:
-            few.append("specificity")
-        else:
-            specificity = Estimate(*rate_at_last(counts, False))
-        every_row = np.ones(len(scores), dtype=bool)
-        enough = counts.n_units(every_row) >= self.fewest
-        if not enough:
-            few += ["n", "flag_rate"]
-        if n_events < self.fewest:
-            few.append("events")
-        flagged = scores >= self.threshold
-        flag_rate = UNDEFINED
-        if enough:
-            flag_rate = self._share(flagged, weight, codes)
-        # With a flag rate each of these tells the number of cases.
-        of_both: dict[str, Any] = dict.fromkeys(_FIGURES_OF_BOTH, UNDEFINED)
-        if min(n_events, n_others) >= self.fewest:
-            of_both = self._figures_of_both(rows, codes)
-        n_shown = len(scores) if enough else None
-        events = None if n_events < self.fewest else int(positive.sum())
-        rate_shown = float(np.average(flagged, weights=weight)) if enough else None
-        level = Level(
-            level=name,
-            n=n_shown,
-            events=events,
-            few=few,
-            flag_rate=rate_shown,
-            sensitivity=sensitivity,
-            specificity=specificity,
-            **of_both,
-        )
-        return level, flag_rate
-
-    def _figures_of_both(
-        self, rows: np.ndarray, codes: np.ndarray | None
-    ) -> dict[str, Estimate]:
-        """Return the figures of some rows that need enough cases and enough others."""
-        scores = self.scores[rows]
-        positive = self.positive[rows]
-        weight = self.weight[rows]
-        flagged = scores >= self.threshold
-        observed_expected = UNDEFINED
-        if self.chance is not None:
-            observed_expected = observed_over_expected(
-                self.chance[rows], positive, weight, codes
-            )
-        return {
-            "ppv": self._share(positive, weight, codes, flagged),
-            "npv": self._share(~positive, weight, codes, ~flagged),
-            "auroc": Estimate(*auroc_with_interval(scores, positive, codes, 1.0)),
-            "observed_expected": observed_expected,
-        }
-
-    def _share(
-        self,
-        counted: np.ndarray,
-        weight: np.ndarray,
-        codes: np.ndarray | None,
-        of: np.ndarray | None = None,
-    ) -> Estimate:
-        """Return the share of rows that is counted, at the prevalence of the table."""
-        units = np.arange(len(counted)) if codes is None else codes
-        if of is not None:
-            counted = counted[of]
-            weight = weight[of]
-            units = units[of]
-        if len(np.unique(units)) < self.fewest:
-            return UNDEFINED
-        return Estimate(*weighted_share(counted, weight, units))
+def _holds_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
+    """Return True if enough cases and enough others are among some rows."""
+    units = rows.take(is_cell).units
+    return min(units["cases"], units["others"]) >= rows.fewest
 
 
 @dataclass(frozen=True)
@@ -314,7 +198,7 @@ def performance_by_subgroup(
     for column, values in subgroups.items():
         of_column = _LevelsOfColumn.of(values)
         levels = [
-            rows.level(name, _is_of_level(of_column.level, name))
+            _subgroup(rows, name, _is_of_level(of_column.level, name))
             for name in of_column.names
         ]
         facts.append(
@@ -348,12 +232,13 @@ def performance_in_cells(
     columns = {name: _LevelsOfColumn.of(values) for name, values in subgroups.items()}
     for first, second in combinations(columns, 2):
         masks = _masks_of_cells(columns[first], columns[second])
-        holds_enough = map(rows.holds_enough, masks.values())
+        holds_enough = [_holds_enough(rows, is_cell) for is_cell in masks.values()]
         if len(masks) > MAX_CELLS or not all(holds_enough):
             continue
         beside_rest = len(masks) * len(rows.scores) <= MAX_ROWS_BESIDE
         cells = [
-            rows.level(title, is_cell, beside_rest) for title, is_cell in masks.items()
+            _subgroup(rows, title, is_cell, beside_rest)
+            for title, is_cell in masks.items()
         ]
         facts.append(
             CrossedSubgroups(

@@ -24,6 +24,7 @@ from screening.metrics.calibration import (
     refit_calibration,
 )
 from screening.metrics.chances import chances_at
+from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import (
     auroc_difference,
@@ -42,7 +43,6 @@ from screening.metrics.performance import (
 )
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import (
-    JudgedRows,
     performance_by_subgroup,
     performance_in_cells,
 )
@@ -324,13 +324,15 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
         chance = None
         if calibration.earned and calibration.platt is not None:
             chance = chances_at(scores, calibration.platt)[0]
+        positive = held.watched[:, m]
+        prevalence = held.population.shares[held.task.watched[m]].value
         rows = JudgedRows(
             scores,
-            held.watched[:, m],
+            positive,
             point.threshold,
             held.groups,
-            held.population.shares[held.task.watched[m]].value,
             chance,
+            weights_of_table(positive, prevalence),
             held.population.suppress,
         )
         figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)

@@ -28,6 +28,8 @@ from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup
 
 from screening.errors import UsageError
+from screening.metrics.figures import figures_in
+from screening.report import figures
 from screening.report import format as fmt
 from screening.report.night import clusters, drawn_size, is_pictured, millimetres
 from screening.report.values import value_text
@@ -209,6 +211,10 @@ def _new_environment(loader: BaseLoader) -> Environment:
     )
     environment.filters |= fmt.FILTERS
     environment.filters |= {
+        "written": figures.written,
+        "interval": figures.interval,
+        "gap": figures.gap,
+        "in_sentence": figures.in_sentence,
         "json": as_json,
         "value_text": value_text,
         "drawn_size": drawn_size,
@@ -216,6 +222,7 @@ def _new_environment(loader: BaseLoader) -> Environment:
         "millimetres": millimetres,
     }
     environment.tests["pictured"] = is_pictured
+    environment.globals["figures_in"] = figures_in
     return environment
 
 

@@ -292,8 +292,8 @@ def _fairness(model: ModelDocument) -> Iterator[Metric]:
         for column in columns:
             for level in column.rows:
                 name = f"{column.column} {level.level or 'missing'}, {label}"
-                yield from _estimated(f"Sensitivity, {name}", level.sensitivity, 100)
-                yield from _estimated(f"Specificity, {name}", level.specificity, 100)
+                yield from _estimated(f"Sensitivity, {name}", level["sensitivity"], 100)
+                yield from _estimated(f"Specificity, {name}", level["specificity"], 100)
                 for figure, gap in level.to_the_rest.items():
                     yield from _estimated(
                         f"{figure} minus that of all others, {name}", gap

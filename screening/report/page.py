@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
+from screening.metrics.figures import FIGURES
 from screening.report import format as fmt
 from screening.report import model_charts, night, trade_off, worklist
 from screening.report.check_values import check_section
@@ -24,7 +25,7 @@ from screening.report.score_drift import describe_drift
 from screening.report.tonight import sentences_of_night, tasks_of
 from screening.report.verdict import usefulness_of
 from screening.schemas import reasons
-from screening.schemas.base import Document, new_reasons
+from screening.schemas.base import Document, Estimate, PopulationFigures, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
 from screening.schemas.history import OverviewDocument, SeriesNight
@@ -401,6 +402,8 @@ def _sample_of_document(kind: type[Document], numbers: Iterator[int]) -> Documen
     if isinstance(fields.get("threshold"), float):
         # On a page all thresholds are those of one rule.
         fields["threshold"] = 0.5
+    if issubclass(kind, PopulationFigures):
+        fields["figures"] = {name: sample_of(Estimate, numbers) for name in FIGURES}
     return kind.model_construct(**fields)
 
 

@@ -126,6 +126,28 @@ class Estimate:
         return "-" if self.value is None else f"{100 * self.value:.1f} %"
 
 
+UNDEFINED = Estimate()
+"""A figure that a population does not have."""
+
+
+class PopulationFigures(Document):
+    """Figures of a population of rows by name, as `metrics.figures` has them.
+
+    Documents add what the population is and how large. A figure that could not be
+    computed is undefined.
+    """
+
+    figures: Mapping[str, Estimate] = {}
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return a figure by its name; KeyError if the document has none."""
+        return self.figures[name]
+
+    def figure(self, name: str) -> Estimate:
+        """Return a figure by its name, undefined if the document has none."""
+        return self.figures.get(name, UNDEFINED)
+
+
 def _defined(figure: Estimate) -> Estimate:
     if figure.value is None:
         raise ValueError("a figure without a value")

@@ -12,6 +12,7 @@ from screening.schemas.base import (
     ColumnarDocument,
     Document,
     Estimate,
+    PopulationFigures,
     Setting,
     check_equal_lengths,
 )
@@ -120,23 +121,17 @@ class Curve(Document):
         return self
 
 
-class Level(Rates):
-    """A subgroup; figures of too few patients are None and named in `few`.
+class Subgroup(PopulationFigures):
+    """A subgroup; figures of too few patients are undefined and named in `few`.
 
-    `auroc`, `ppv`, `npv` and `observed_expected`, the number of cases over the sum of
-    their chances, are undefined there too. `to_the_rest` has by figure the subgroup's
-    minus that of all other rows, where both have an interval.
+    So are its number of rows `n` and of cases `events`. `to_the_rest` has by figure the
+    subgroup's minus that of all other rows, where both have an interval.
     """
 
     level: str | None
     n: int | None
     events: int | None
     few: Sequence[str]
-    flag_rate: float | None
-    auroc: Estimate = Estimate()
-    ppv: Estimate = Estimate()
-    npv: Estimate = Estimate()
-    observed_expected: Estimate = Estimate()
     to_the_rest: Mapping[str, Estimate] = {}
 
 
@@ -146,14 +141,14 @@ class SubgroupFacts(OfRule):
     column: str
     edges: Sequence[float] | None
     known: Sequence[str] | None
-    rows: Sequence[Level]
+    rows: Sequence[Subgroup]
 
 
 class CrossedSubgroups(OfRule):
     """Figures of the cells of two columns, of which each holds enough patients."""
 
     columns: tuple[str, str]
-    rows: Sequence[Level]
+    rows: Sequence[Subgroup]
 
 
 class Predictive(OfRule):

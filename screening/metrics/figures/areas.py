@@ -1,0 +1,21 @@
+"""How scores rank cases above others, at any threshold."""
+
+from __future__ import annotations
+
+from screening.metrics.figures.base import figure
+from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.ranking import auroc_with_interval
+from screening.schemas.base import Estimate
+
+
+@figure(
+    title="AUROC",
+    help="Chance that a case scores higher than another row; 0.5 is guessing.",
+    form="area",
+    tables=("subgroups",),
+    place=60,
+)
+def auroc(rows: JudgedRows) -> Estimate:
+    """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
+    area = auroc_with_interval(rows.scores, rows.positive, rows.codes, 1.0)
+    return Estimate(*area)

@@ -1,0 +1,47 @@
+"""How much a flag, or its absence, changes the odds of a case (Simel et al. 1991)."""
+
+from __future__ import annotations
+
+from screening.metrics.figures.base import figure
+from screening.metrics.intervals import rate_ratio
+from screening.metrics.judged_rows import JudgedRows
+from screening.schemas.base import UNDEFINED, Estimate
+
+
+@figure(
+    title="LR+",
+    help="How many times a flag multiplies the odds of a case; 1 tells nothing.",
+    form="ratio",
+    tables=("subgroups",),
+    place=50,
+)
+def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
+    """Return sensitivity / (1 - specificity)."""
+    return _ratio(rows.sensitivity, _complement(rows.specificity))
+
+
+@figure(
+    title="LR−",
+    help="How many times no flag multiplies the odds of a case; 1 tells nothing.",
+    form="ratio",
+    better="lower",
+    tables=("subgroups",),
+    place=51,
+)
+def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
+    """Return (1 - sensitivity) / specificity."""
+    return _ratio(_complement(rows.sensitivity), rows.specificity)
+
+
+def _complement(rate: Estimate) -> Estimate:
+    """Return 1 minus a rate; undefined unless it has an interval."""
+    if rate.value is None or rate.low is None or rate.high is None:
+        return UNDEFINED
+    return Estimate(1 - rate.value, 1 - rate.high, 1 - rate.low)
+
+
+def _ratio(rate: Estimate, other: Estimate) -> Estimate:
+    """Return one rate over another; undefined where the other is 0."""
+    if None in (*rate.value_and_interval, *other.value_and_interval) or not other.value:
+        return UNDEFINED
+    return Estimate(*rate_ratio(rate.value_and_interval, other.value_and_interval))

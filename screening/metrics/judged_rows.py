@@ -1,0 +1,136 @@
+"""Rows with scores, labels and a threshold, from which figures are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from screening.metrics.intervals import share_range, weighted_share
+from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
+from screening.schemas.base import UNDEFINED, Estimate
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows at a threshold that was chosen elsewhere.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    threshold : float
+        Rows that score as much or more are flagged.
+    groups : ndarray of shape (n_rows,), optional
+        Independent units.
+    chance : ndarray of shape (n_rows,), optional
+        Calibrated.
+    weight : ndarray of shape (n_rows,), optional
+        Weights with which shares of these rows are those of the table that they were
+        sampled from (``weights_of_table``); by default rows are all there is.
+    fewest : int
+        Rows, or groups, below which a figure is withheld.
+    """
+
+    scores: np.ndarray
+    positive: np.ndarray
+    threshold: float
+    groups: np.ndarray | None = None
+    chance: np.ndarray | None = None
+    weight: np.ndarray | None = None
+    fewest: int = 1
+
+    @cached_property
+    def codes(self) -> np.ndarray | None:
+        """Number of each row's group, (n_rows,); None if rows are independent."""
+        return group_codes(self.groups)
+
+    @cached_property
+    def flagged(self) -> np.ndarray:
+        """Mask of the rows at or above the threshold, (n_rows,)."""
+        return self.scores >= self.threshold
+
+    @cached_property
+    def units(self) -> Mapping[str, int]:
+        """Number of rows, cases and others, or of the groups that have some."""
+        return {
+            "rows": units_of(np.ones(len(self.scores), dtype=bool), self.codes),
+            "cases": units_of(self.positive, self.codes),
+            "others": units_of(~self.positive, self.codes),
+        }
+
+    @cached_property
+    def sensitivity(self) -> Estimate:
+        """Share of cases that is flagged."""
+        return self.rate(of_cases=True)
+
+    @cached_property
+    def specificity(self) -> Estimate:
+        """Share of others that is not flagged."""
+        return self.rate(of_cases=False)
+
+    def rate(self, *, of_cases: bool) -> Estimate:
+        """Return sensitivity or specificity; undefined without a row of its class.
+
+        Intervals are Wilson's, for the effective number of rows if they come in groups.
+        """
+        if not self.units["cases" if of_cases else "others"]:
+            return UNDEFINED
+        thresholds = np.array([-np.inf, self.threshold])
+        counts = ThresholdCounts(self.scores, self.positive, self.codes, thresholds)
+        return Estimate(*rate_at_last(counts, of_cases))
+
+    def share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
+        """Return the share of some rows with an event, with its interval.
+
+        Parameters
+        ----------
+        events, among : bool ndarray of shape (n_rows,)
+        """
+        if units_of(among, self.codes) < self.fewest:
+            return UNDEFINED
+        return self._share(events, among)
+
+    def _share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
+        codes = self.codes
+        if self.weight is None:
+            codes_of_rows = None if codes is None else codes[among]
+            return Estimate(*share_range(events[among], codes_of_rows))
+        units = np.arange(len(events)) if codes is None else codes
+        share = weighted_share(events[among], self.weight[among], units[among])
+        return Estimate(*share)
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Return some of the rows, by a mask (n_rows,)."""
+
+        def of_rows(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[rows]
+
+        return replace(
+            self,
+            scores=self.scores[rows],
+            positive=self.positive[rows],
+            groups=of_rows(self.groups),
+            chance=of_rows(self.chance),
+            weight=of_rows(self.weight),
+        )
+
+
+def weights_of_table(positive: np.ndarray, prevalence: float | None) -> np.ndarray:
+    """Return weights with which a sample has the table's share of cases, (n_rows,).
+
+    Parameters
+    ----------
+    positive : bool ndarray of shape (n_rows,)
+    prevalence : float, optional
+        Share of cases of the table, 0 to 1; that of the sample if None.
+    """
+    if not positive.any() or prevalence is None:
+        return np.ones(len(positive))
+    of_sample = float(np.mean(positive))
+    of_positive = prevalence / of_sample
+    of_negative = (1 - prevalence) / (1 - of_sample)
+    return np.where(positive, of_positive, of_negative)

@@ -1,0 +1,31 @@
+"""Figures as pages write them, by the form that their entry declares."""
+
+from __future__ import annotations
+
+from screening.metrics.figures import Figure
+from screening.report import format as fmt
+from screening.schemas.base import Estimate
+
+
+def in_sentence(figure: Figure) -> str:
+    """Return the title of a figure within a sentence: an acronym as it is."""
+    title = figure.title
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
+
+
+def written(value: float | Estimate | None, figure: Figure) -> str:
+    """Return the value of a figure."""
+    return fmt.percent(value) if figure.form == "share" else fmt.fixed(value, 2)
+
+
+def interval(of: Estimate, figure: Figure) -> str:
+    """Return the 95 % interval of a figure; empty where there is none."""
+    return fmt.ci(of) if figure.form == "share" else fmt.area_ci(of)
+
+
+def gap(value: float | None, figure: Figure, places: int = 2) -> str:
+    """Return a difference of a figure with its sign, of shares in percentage points.
+
+    `places` are the decimals of other figures.
+    """
+    return fmt.points(value) if figure.form == "share" else fmt.signed(value, places)
