@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hung import HUNG_SECONDS
 
 CHROMIUM = (
     shutil.which("chromium")
@@ -56,6 +57,7 @@ def opened(
         contexts.append(
             browser.new_context(viewport={"width": width, "height": height}, **settings)
         )
+        contexts[-1].set_default_timeout(1000 * HUNG_SECONDS)
         view = contexts[-1].new_page()
         seen = []
         view.on("console", lambda message: seen.append(message.text))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hung import HUNG_SECONDS
 from report_fixture import nosocomial_run
 
 from screening.report import render_run
@@ -118,7 +119,7 @@ class Served:
         else:
             connection = socket.socket()
             connection.bind((source or "127.0.0.1", 0))
-        connection.settimeout(20)
+        connection.settimeout(HUNG_SECONDS)
         try:
             connection.connect(self.address)
         except OSError:
@@ -180,4 +181,4 @@ def served(file: Path, address: str | None = None) -> Iterator[Served]:
             yield answering
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(HUNG_SECONDS)

@@ -14,6 +14,7 @@ import ledger_places
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients, written
+from hung import HUNG_SECONDS
 from written_files import names_in
 
 from screening import open_ledger
@@ -124,7 +125,7 @@ def test_backup_while_writing(ledger_file, tmp_path):
 
     writer = threading.Thread(target=write)
     writer.start()
-    entered.wait(10)
+    entered.wait(HUNG_SECONDS)
     _, made = back_up(ledger_file, tmp_path / "backups")
     writer.join()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from docs_pages import ROOT, Block, commands_in, read_blocks
+from forked import forked_screen
+from hung import HUNG_SECONDS
 from written_files import read_json
 
 README = ROOT / "README.md"
@@ -18,6 +20,20 @@ PASTED = {
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 ENVIRONMENT = Path(sys.prefix)
+
+
+def environment_of(home: Path, path: str) -> dict[str, str]:
+    """Return what a shell knows that has this home and these programs."""
+    return {
+        "PATH": path,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        # The tree that is tested, whatever the environment has installed.
+        "PYTHONPATH": str(ROOT),
+        # As in every other test: workers share the cores.
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 class Shell:
@@ -34,16 +50,7 @@ class Shell:
     """
 
     def __init__(self, folder: Path, home: Path, path: str) -> None:
-        environment = {
-            "PATH": path,
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            # The tree that is tested, whatever the environment has installed.
-            "PYTHONPATH": str(ROOT),
-            # As in every other test: workers share the cores.
-            "OMP_NUM_THREADS": "1",
-        }
+        environment = environment_of(home, path)
         self.folder = folder
         self.home = home
         self.process = subprocess.Popen(
@@ -93,7 +100,7 @@ class Shell:
     def close(self) -> None:
         """End the shell."""
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(HUNG_SECONDS)
         self.process.stdout.close()
 
 
@@ -163,6 +170,7 @@ def test_readme_pasted(readme_shell, clone):
 def save_verdicts(browser, page_file: Path, downloads: Path) -> None:
     """Confirm the first case on a page and save the verdicts, as a clinician does."""
     page = browser.new_page()
+    page.set_default_timeout(1000 * HUNG_SECONDS)
     page.goto(page_file.as_uri())
     page.locator(".t input[value=confirmed]").first.check()
     page.fill("#review-initials", "ab")
@@ -184,20 +192,28 @@ def paste_tutorial(shell: Shell, browser) -> None:
         answer = shell.paste_block(block, answer)
 
 
+@pytest.fixture
+def programs(home, tmp_path_factory) -> Iterator[str]:
+    """The programs of a reader, whose `screen` begins at once."""
+    folder = tmp_path_factory.mktemp("bin")
+    path = f"{folder}:{ENVIRONMENT / 'bin'}:{SYSTEM_PATH}"
+    with forked_screen(folder, environment_of(home, path)):
+        yield path
+
+
 @pytest.mark.first
-def test_tutorial_and_howto_pasted(tmp_path, home, browser):
+def test_tutorial_and_howto_pasted(tmp_path, home, programs, browser):
     """The second night knows the patients of the first; each how-to works after it, and
     so do the first lines of the page on nights.
 
     One test, since every worker that had a part of it would train the tutorial's model.
     """
-    path = f"{ENVIRONMENT / 'bin'}:{SYSTEM_PATH}"
-    shell = Shell(tmp_path, home, path)
+    shell = Shell(tmp_path, home, programs)
     paste_tutorial(shell, browser)
     shell.close()
     night = tmp_path / "nights/ward-7.infection/2026-01-15/run.json"
     counts = read_json(night)["counts"]
-    another = Shell(tmp_path, home, path)
+    another = Shell(tmp_path, home, programs)
     paste_document(another, "docs/howto.md")
     paste_document(another, "docs/nightly.md")
     another.close()

@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from hung import HUNG_SECONDS
 
 from screening.cli import logs
 from screening.cli.monitors import fetch, nagios_answer
@@ -82,7 +83,7 @@ def test_fetch_reaches_the_address():
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         fetch(f"http://127.0.0.1:{server.server_port}/alive")
-        thread.join(10)
+        thread.join(HUNG_SECONDS)
     assert fetched == ["/alive"]
 
 

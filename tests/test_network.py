@@ -21,6 +21,7 @@ from types import SimpleNamespace
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from hung import HUNG_SECONDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_files import contents_of, names_in, page_in, read_json
@@ -345,7 +346,7 @@ def test_two_tables_of_one_night(again, place):
             f"run{number}{name}",
         ]
         secrets = {"SCREEN_LEDGER": place, "SCREEN_COHORT": str(tables[number])}
-        ended = processes.run(words, secrets, 1, 60)
+        ended = processes.run(words, secrets, 1, HUNG_SECONDS)
         codes.append(ended.code)
 
     for name in ("one", "two", "three"):
@@ -464,7 +465,7 @@ def test_budget_shared(claims):
 
     threads = [threading.Thread(target=night, args=(claim,)) for claim in claims]
     [thread.start() for thread in threads]
-    [thread.join(10) for thread in threads]
+    [thread.join(HUNG_SECONDS) for thread in threads]
 
     assert sorted(done) == sorted(claims)
     assert most[0] <= 3
@@ -527,7 +528,7 @@ def test_night_too_long(tmp_path):
     late = processes.run(words, {}, 1, 0.01)
     processes.stop()
     assert late.late
-    after = processes.run(["recipes"], {}, 1, 60)
+    after = processes.run(["recipes"], {}, 1, HUNG_SECONDS)
     assert after.code == 143
     assert list(tmp_path.iterdir()) == []
 
@@ -544,7 +545,7 @@ def test_night_killed(tmp_path, monkeypatch):
         return ends
 
     monkeypatch.setattr(processes._context, "Pipe", pipe)
-    demo = (["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
+    demo = (["demo", "--out", str(tmp_path / "demo")], {}, 1, HUNG_SECONDS)
     thread = threading.Thread(target=lambda: ended.append(processes.run(*demo)))
     thread.start()
     while not processes._running:
@@ -554,7 +555,7 @@ def test_night_killed(tmp_path, monkeypatch):
 
     assert ended[0].code == 2
     assert ended[0].message.partition(",")[0] == "ended without a word (-9)"
-    after = processes.run(["recipes"], {}, 1, 60)
+    after = processes.run(["recipes"], {}, 1, HUNG_SECONDS)
     assert after.code == 0
     [os.close(end) for end in held]
 
@@ -634,7 +635,7 @@ def test_night_ends_with_parent(tmp_path):
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())
         parent.kill()
-    assert any(is_gone(child) for _ in range(200))
+    assert any(is_gone(child) for _ in range(20 * HUNG_SECONDS))
 
 
 def is_gone(pid: int) -> bool:

@@ -21,6 +21,8 @@ import pytest
 from commands import KNOWN_BEFORE, screen
 from docs_pages import read_blocks
 from flow_cohorts import patients, written
+from hung import HUNG_SECONDS
+from numba.core.caching import UserProvidedCacheLocator
 from written_files import read_json, scores_in
 
 from screening import MaxFlagRate, save_model
@@ -124,6 +126,18 @@ def host():
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def lay_compiled(folder: Path) -> None:
+    """Copy the loops that are compiled beside the package, as NUMBA_CACHE_DIR has them.
+
+    A host compiles them once in its life, which takes minutes.
+    """
+    for path in (ROOT / "screening").rglob("__pycache__/*.nb[ic]"):
+        module = path.parents[1] / "module.py"
+        name = UserProvidedCacheLocator.get_suitable_cache_subpath(str(module))
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / name)
+
+
 @pytest.fixture(scope="module")
 def night(host, cohort, trained):
     """The document's commands on a host of their own: other accounts, a read-only root,
@@ -137,6 +151,7 @@ def night(host, cohort, trained):
         (host / "in" / ward).mkdir(parents=True)
         table = patients(60, seed=len(ward)).drop(columns="ill")
         written(table, host / "in" / ward / f"{NIGHT}.csv")
+    lay_compiled(host / "compiled")
     (host / "NIGHT.toml").write_text(block("# /etc/screening/NIGHT.toml"))
     scored = job("run /etc/screening").replace(
         "NIGHT.toml", f"NIGHT.toml --date {NIGHT}"
@@ -162,6 +177,8 @@ chmod 755 /usr/local/bin/screen /usr/local/bin/mail
 cp -r {host}/sepsis /var/lib/screening/models/ && cp -r {host}/in /var/lib/screening/
 chown -R screening:screening /var/lib/screening
 cp {host}/NIGHT.toml /etc/screening/
+cp -r {host}/compiled/. /var/cache/screening/
+chown -R screening:screening /var/cache/screening
 mkdir {host}/out && chmod 777 {host}/out && mount --bind {host}/out {host}/out
 for place in / /etc /opt /usr/local/bin; do mount -o remount,ro,bind $place; done
 cd /
@@ -363,7 +380,7 @@ def test_the_web_hook_posts_what_it_was_told():
             text=True,
             check=True,
         )
-        thread.join(10)
+        thread.join(HUNG_SECONDS)
     assert json.loads(posted[0]) == STORY
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hung import HUNG_SECONDS
 from joblib import parallel_config
 from workers import die, die_once, facts_of, process_of, square, wait
 
@@ -98,9 +99,9 @@ def test_in_parallel_raises_error_of_source():
 def test_in_parallel_can_be_abandoned():
     tasks = [
         (0.01,),
-        (60,),
-        (60,),
-        (60,),
+        (HUNG_SECONDS,),
+        (HUNG_SECONDS,),
+        (HUNG_SECONDS,),
     ]
     results = in_parallel(wait, tasks, jobs=2)
     start = time.monotonic()
@@ -108,7 +109,7 @@ def test_in_parallel_can_be_abandoned():
     assert next(results) is None
     results.close()
 
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < HUNG_SECONDS / 2
 
 
 def test_in_parallel_obeys_parallel_config():
@@ -210,7 +211,7 @@ def test_in_parallel_leaves_no_process(number, is_prepared):
 
     caller.send_signal(number)
     caller.communicate()
-    end = time.monotonic() + 120
+    end = time.monotonic() + HUNG_SECONDS
     while processes_of_session(caller.pid) and time.monotonic() < end:
         time.sleep(0.1)
 

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands import invoked
+from hung import HUNG_SECONDS
 from letterbox import (
     BY_LOGIN,
     IDS,
@@ -396,10 +397,10 @@ def test_command_with_socket_of_systemd(tmp_path):
     with socket.socket(socket.AF_UNIX) as asking:
         asking.connect(os.fspath(path))
         asking.sendall(f"GET / HTTP/1.1\r\nHost: a\r\n{LOGIN}: chief\r\n\r\n".encode())
-        asking.settimeout(60)
+        asking.settimeout(HUNG_SECONDS)
         assert asking.recv(15) == b"HTTP/1.1 200 OK"
     process.send_signal(signal.SIGTERM)
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=HUNG_SECONDS)
     assert process.returncode in (143, -signal.SIGTERM)
     line = json.loads(printed)
     assert (line["reader"], line["what"], line["result"]) == ("chief", "start", 200)
@@ -624,7 +625,7 @@ def test_sole_use_waits(tmp_path):
     had.wait()
     with pytest.raises(Locked), sole_use(tmp_path, 0):
         pass
-    with sole_use(tmp_path, 10):
+    with sole_use(tmp_path, HUNG_SECONDS):
         user.join()
     assert list(tmp_path.iterdir()) == []
 

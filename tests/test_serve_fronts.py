@@ -20,6 +20,7 @@ from browser_pages import WIDTH, browser, pressed
 from commands import as_json, screen
 from docs_pages import read_blocks
 from flow_cohorts import night_of_patients, written
+from hung import HUNG_SECONDS
 from letterbox import Served, make_certificate, served
 
 from screening.schemas.figures import MaxFlagRate
@@ -64,9 +65,9 @@ def free_port() -> int:
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until a process answers at a port."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + HUNG_SECONDS
     while time.monotonic() < until and process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 10):
             return
         time.sleep(0.1)
     raise AssertionError(log.read_text(errors="replace")[-3000:])
@@ -86,7 +87,7 @@ def running(
             yield
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(HUNG_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +234,7 @@ def logged_in(browser, address: str, name: str, **more: object):
         http_credentials={"username": name, "password": PASSWORDS[name]},
         **more,
     )
+    context.set_default_timeout(1000 * HUNG_SECONDS)
     view = context.new_page()
     view.clock.install()
     view.goto(f"{address}/ward-a/{NIGHT}.html")
@@ -303,7 +305,7 @@ def message(view) -> str:
 
 def said(view, words: str) -> None:
     """Wait until the page says these words."""
-    view.locator("#review-save", has_text=words).wait_for(timeout=20_000)
+    view.locator("#review-save", has_text=words).wait_for()
 
 
 @pytest.mark.parametrize("front", FRONTS)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,11 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture
 def site(model, tmp_path) -> Path:
     """NIGHT.toml of a site in a folder with a hostile name, and three tables."""
-    folder = tmp_path / HOSTILE
+    return lay(model, tmp_path / HOSTILE)
+
+
+def lay(model: Path, folder: Path) -> Path:
+    """Lay a site without a night in a new folder; return its NIGHT.toml."""
     (folder / "in").mkdir(parents=True)
     subprocess.run(["cp", "-a", model, folder / "m"], check=True)
     for day in (1, 2, 3):
@@ -93,6 +98,23 @@ def site(model, tmp_path) -> Path:
         written(table, folder / f"in/2026-03-0{day}.csv")
     (folder / "NIGHT.toml").write_text(SITE)
     return folder / "NIGHT.toml"
+
+
+def keep(site: Path) -> Path:
+    """Copy a site aside, so that each test can have it at the place its ledger knows;
+    return its NIGHT.toml.
+    """
+    folder = site.parent
+    shutil.copytree(folder, folder.with_name("aside"), symlinks=True)
+    return site
+
+
+def put_back(site: Path) -> Path:
+    """Put a site in its place as it was kept; return its NIGHT.toml."""
+    folder = site.parent
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(folder.with_name("aside"), folder, symlinks=True)
+    return site
 
 
 def line_of(file: Path, day: int, code: int = 0) -> dict:
@@ -116,6 +138,20 @@ def test_command_line_hostile(tmp_path):
 
     assert ended.stdout.splitlines() == ["retire", HOSTILE, "--ledger", "a b", "./-x"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def scored_kept(model, tmp_path_factory) -> Path:
+    """A site after its first night."""
+    site = lay(model, tmp_path_factory.mktemp("scored") / HOSTILE)
+    line_of(site, 1)
+    return keep(site)
+
+
+@pytest.fixture
+def scored(scored_kept) -> Path:
+    """The site after its first night, which the test may change."""
+    return put_back(scored_kept)
 
 
 def test_missing_table_given_up(site):
@@ -158,27 +194,25 @@ def test_night_without_rows(site):
     assert line_of(site, 1)["status"] == "unchanged"
 
 
-def test_changed_table_replaced(site):
+def test_changed_table_replaced(scored):
     """Another table of a scored night replaces it by the printed command."""
-    line_of(site, 1)
-    written(night_of_patients(60, seed=9), site.parent / "in/2026-03-01.csv")
-    (replace,) = line_of(site, 1, code=2)["remedies"]
+    written(night_of_patients(60, seed=9), scored.parent / "in/2026-03-01.csv")
+    (replace,) = line_of(scored, 1, code=2)["remedies"]
 
-    typed(replace, site.parent, (0,), WHY="a corrected table")
+    typed(replace, scored.parent, (0,), WHY="a corrected table")
 
-    assert line_of(site, 1)["status"] == "unchanged"
+    assert line_of(scored, 1)["status"] == "unchanged"
 
 
-def test_table_of_another_night_accepted(site):
+def test_table_of_another_night_accepted(scored):
     """A table that is yesterday's by its bytes is accepted by the printed command."""
-    line_of(site, 1)
-    table = site.parent / "in/2026-03-01.csv"
-    (site.parent / "in/2026-03-02.csv").write_bytes(table.read_bytes())
-    _, accept, _ = line_of(site, 2, code=3)["remedies"]
+    table = scored.parent / "in/2026-03-01.csv"
+    (scored.parent / "in/2026-03-02.csv").write_bytes(table.read_bytes())
+    _, accept, _ = line_of(scored, 2, code=3)["remedies"]
 
-    typed(accept, site.parent, (0,), WHY="nothing has changed")
+    typed(accept, scored.parent, (0,), WHY="nothing has changed")
 
-    assert line_of(site, 2)["status"] == "unchanged"
+    assert line_of(scored, 2)["status"] == "unchanged"
 
 
 def test_threshold_takes_approval_away(site):
@@ -198,9 +232,12 @@ def test_threshold_takes_approval_away(site):
     assert line_of(site, 1)["approval"]["by"] == "Dr. Weber"
 
 
-@pytest.fixture
-def three_wards(site) -> Path:
-    """The site with two more wards that share the model, each with two nights."""
+@pytest.fixture(scope="module")
+def three_wards_kept(model, tmp_path_factory) -> Path:
+    """A site with two more wards that share the model; each has two tables and a
+    night.
+    """
+    site = lay(model, tmp_path_factory.mktemp("wards") / HOSTILE)
     second = SITE.partition("[series.icu]")[2]
     more = [f"\n[series.{name}]{second.replace('in/', f'{name}/')}" for name in "bc"]
     site.write_text(SITE + "".join(more))
@@ -210,7 +247,13 @@ def three_wards(site) -> Path:
             table = night_of_patients(60, seed=20 * number + day)
             written(table, site.parent / f"{name}/2026-03-0{day}.csv")
     screen("run", site, "--date", "2026-03-01")
-    return site
+    return keep(site)
+
+
+@pytest.fixture
+def three_wards(three_wards_kept) -> Path:
+    """The site of three wards, which the test may change."""
+    return put_back(three_wards_kept)
 
 
 def statuses(site: Path, day: int, code: int = 0) -> list[str]:
@@ -304,10 +347,9 @@ def test_threshold_of_one_of_two_directories(three_wards):
     assert "icu" not in changed
 
 
-def test_series_without_a_name_mended(site):
+def test_series_without_a_name_mended(scored):
     """A series without a name gets a change of threshold by the printed command."""
-    folder = site.parent
-    line_of(site, 1)
+    folder = scored.parent
     ledger = ("--ledger", folder / "l.db")
     for day in (1, 2):
         written(night_of_patients(60, seed=30 + day), folder / f"other-{day}.csv")
@@ -349,16 +391,23 @@ def test_series_stopped_by_a_threshold(three_wards):
     assert not list(folder.rglob("pwned"))
 
 
-@pytest.fixture
-def challenged(site) -> Path:
-    """The site with a challenger in shadow, its first night scored as a draft."""
+@pytest.fixture(scope="module")
+def challenged_kept(model, tmp_path_factory) -> Path:
+    """A site with a challenger in shadow, its first night scored as a draft."""
+    site = lay(model, tmp_path_factory.mktemp("challenged") / HOSTILE)
     folder = site.parent
     subprocess.run(["cp", "-a", folder / "m", folder / "next"], check=True)
     screen("threshold", folder / "next", "--max-flag-rate", "0.1", "--reason", "fewer")
     shadow = 'catch_up = 0\nshadow = ["next"]  # since March\n'
     site.write_text(SITE.replace("catch_up = 0\n", shadow))
     line_of(site, 1)
-    return site
+    return keep(site)
+
+
+@pytest.fixture
+def challenged(challenged_kept) -> Path:
+    """The site with a challenger, which the test may change."""
+    return put_back(challenged_kept)
 
 
 def approve(model: Path, *where: object) -> None:
@@ -573,44 +622,42 @@ def test_reasons_mended_by_model(tmp_path):
         assert code not in codes_of(after[code]["attention"]), after[code]
 
 
-def test_altered_list_noticed(site):
+def test_altered_list_noticed(scored):
     """A list of flagged cases that somebody changed is named by run, status and
     history; moved away, it is written again by the printed command.
     """
-    line_of(site, 1)
-    flagged = site.parent / "runs/icu/2026-03-01/flagged.csv"
+    flagged = scored.parent / "runs/icu/2026-03-01/flagged.csv"
     before = flagged.read_bytes()
     flagged.write_bytes(before + b"7,my note\n")
     said = f"{flagged} is not as it was written"
-    ledger = ("--ledger", site.parent / "l.db")
+    ledger = ("--ledger", scored.parent / "l.db")
 
-    line = line_of(site, 1, code=2)
-    status = as_json("status", "--site", site, "--night", "2026-03-01", code=5)
+    line = line_of(scored, 1, code=2)
+    status = as_json("status", "--site", scored, "--night", "2026-03-01", code=5)
     verified = screen("history", *ledger, "--verify", code=4)
 
     assert line["said"].startswith(said)
     assert said in status["series"][0]["said"]
     assert verified.stderr.startswith(f"screen: {said}")
     (again,) = line["remedies"]
-    flagged.rename(site.parent / "mine.csv")
-    typed(again, site.parent, (0,))
+    flagged.rename(scored.parent / "mine.csv")
+    typed(again, scored.parent, (0,))
     assert flagged.read_bytes() == before
-    assert line_of(site, 1)["status"] == "unchanged"
+    assert line_of(scored, 1)["status"] == "unchanged"
     screen("history", *ledger, "--verify")
 
 
-def test_ledger_elsewhere_leaves_nothing(site):
+def test_ledger_elsewhere_leaves_nothing(scored):
     """A slip in the ledger's path begins no empty ledger beside the nights' runs."""
-    line_of(site, 1)
-    text = site.read_text()
-    site.write_text(text.replace('"l.db"', '"elsewhere/l.db"'))
+    text = scored.read_text()
+    scored.write_text(text.replace('"l.db"', '"elsewhere/l.db"'))
 
-    refused = screen("run", site, "--date", "2026-03-02", code=4)
+    refused = screen("run", scored, "--date", "2026-03-02", code=4)
 
     assert "elsewhere/l.db is not there" in refused.stderr
-    assert not (site.parent / "elsewhere").exists()
-    site.write_text(text)
-    assert line_of(site, 2)["status"] == "published"
+    assert not (scored.parent / "elsewhere").exists()
+    scored.write_text(text)
+    assert line_of(scored, 2)["status"] == "published"
 
 
 def test_place_of_run_by_its_key(site):
@@ -636,29 +683,27 @@ def test_command_without_out(model, tmp_path):
     assert "--out" not in refused.stderr
 
 
-def test_approval_without_the_ledger(site):
+def test_approval_without_the_ledger(scored):
     """A series whose model was approved without the ledger goes on by the printed
     command.
     """
-    line_of(site, 1)
-    approve(site.parent / "m")
-    promote, *_ = line_of(site, 2, code=2)["remedies"]
+    approve(scored.parent / "m")
+    promote, *_ = line_of(scored, 2, code=2)["remedies"]
 
-    typed(promote, site.parent, (0,))
+    typed(promote, scored.parent, (0,))
 
-    assert line_of(site, 2)["approval"]["by"] == "Dr. Weber"
+    assert line_of(scored, 2)["approval"]["by"] == "Dr. Weber"
 
 
-def test_threshold_without_the_ledger(site):
+def test_threshold_without_the_ledger(scored):
     """A change that the ledger was not told of is refused on the next night; as the
     refusal says, a night in shadow and a promotion put the model in its place.
     """
-    line_of(site, 1)
-    folder = site.parent
+    folder = scored.parent
     change = ("--max-flag-rate", "0.1", "--reason", "fewer flags")
     screen("threshold", folder / "m", *change)
     approve(folder / "m")
-    line = line_of(site, 2, code=2)
+    line = line_of(scored, 2, code=2)
     assert "score a night with --shadow" in line["said"]
     where = ("--ledger", folder / "l.db", "--series", "icu")
     night_of = (folder / "in/2026-03-02.csv", "--date", "2026-03-02", "--shadow")
@@ -666,72 +711,67 @@ def test_threshold_without_the_ledger(site):
 
     screen("promote", folder / "m", *where, "--reason", "fewer flags")
 
-    assert line_of(site, 2)["status"] == "published"
+    assert line_of(scored, 2)["status"] == "published"
 
 
-def test_copy_moved(site):
+def test_copy_moved(scored):
     """A copy of a site takes no nights, until the printed command says it has moved."""
-    line_of(site, 1)
-    moved = site.parent.with_name("moved")
-    site.parent.rename(moved)
-    refused = screen("run", moved / site.name, "--date", "2026-03-02", code=4)
+    moved = scored.parent.with_name("moved")
+    scored.parent.rename(moved)
+    refused = screen("run", moved / scored.name, "--date", "2026-03-02", code=4)
     command = re.search(r"screen ledger moved .* --reason WHY", refused.stderr)[0]
 
     typed(command, moved, (0,))
 
-    assert line_of(moved / site.name, 2)["status"] == "published"
+    assert line_of(moved / scored.name, 2)["status"] == "published"
 
 
-def test_ledger_restored(site):
+def test_ledger_restored(scored):
     """A ledger that was lost is put back from its backup by the printed command."""
-    folder = site.parent
-    line_of(site, 1)
+    folder = scored.parent
     screen("ledger", "backup", folder / "l.db", "--to", folder / "kept")
     (backup,) = (folder / "kept").iterdir()
     (folder / "l.db").unlink()
-    refused = screen("run", site, "--date", "2026-03-02", code=4)
+    refused = screen("run", scored, "--date", "2026-03-02", code=4)
     command = re.search(r"screen ledger restore .* BACKUP", refused.stderr)[0]
 
     typed(command, folder, (0,), BACKUP=str(backup))
 
-    assert line_of(site, 2)["status"] == "published"
+    assert line_of(scored, 2)["status"] == "published"
 
 
-def test_restored_ledger_goes_on(site):
+def test_restored_ledger_goes_on(scored):
     """A backup that lacks nights is put back; the printed command goes on with it."""
-    folder = site.parent
-    line_of(site, 1)
+    folder = scored.parent
     screen("ledger", "backup", folder / "l.db", "--to", folder / "kept")
     (backup,) = (folder / "kept").iterdir()
-    line_of(site, 2)
+    line_of(scored, 2)
     told = screen("ledger", "restore", folder / "l.db", "--from", backup)
     command = re.search("screen ledger accept .* --reason WHY", told.stderr)[0]
-    assert screen("run", site, "--date", "2026-03-03", code=4)
+    assert screen("run", scored, "--date", "2026-03-03", code=4)
 
     typed(command, folder, (0,), RUNS=str(folder / "runs"))
 
-    assert line_of(site, 3)["status"] == "published"
+    assert line_of(scored, 3)["status"] == "published"
 
 
-def test_older_ledger_accepted(site):
+def test_older_ledger_accepted(scored):
     """A ledger older than the runs beside it goes on by the printed command."""
-    folder = site.parent
-    line_of(site, 1)
+    folder = scored.parent
     older = (folder / "l.db").read_bytes()
-    line_of(site, 2)
+    line_of(scored, 2)
     (folder / "l.db").write_bytes(older)
-    refused = screen("run", site, "--date", "2026-03-03", code=4)
+    refused = screen("run", scored, "--date", "2026-03-03", code=4)
     command = re.search(r"screen ledger accept .* --reason WHY", refused.stderr)[0]
 
     typed(command, folder, (0,))
 
-    assert line_of(site, 3)["status"] == "published"
+    assert line_of(scored, 3)["status"] == "published"
 
 
-def test_draft_approved(site):
+def test_draft_approved(scored):
     """A draft is not promoted; the printed command approves it."""
-    line_of(site, 1)
-    folder = site.parent
+    folder = scored.parent
     promote = ("promote", folder / "m", "--reason", "fewer flags", "--series", "icu")
     subprocess.run(["cp", "-a", folder / "m", folder / "next"], check=True)
     change = ("--max-flag-rate", "0.1", "--reason", "fewer")
