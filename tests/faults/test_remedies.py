@@ -284,7 +284,7 @@ def test_threshold_for_one_series_mended(three_wards):
     told = screen("threshold", folder / "m", *change, *where)
     command = told.stderr.partition("gets the change too: ")[2].splitlines()[0]
 
-    in_shell(command, folder, WHY="of all wards")
+    typed(command, folder, (0,), WHY="of all wards")
 
     assert "series b, c stays with the model as it was" in told.stderr
     assert statuses(three_wards, 2) == ["published"] * 3
@@ -451,7 +451,7 @@ def test_promotion_without_the_site(challenged, is_listed):
     assert "under [series." in answer["next"]
     command, again, _ = line_of(challenged, 2, code=2)["remedies"]
 
-    in_shell(command, folder, WHY="fewer flags")
+    typed(command, folder, (0,), WHY="fewer flags")
     typed(again, folder, (0,))
 
     assert line_of(challenged, 2)["status"] == "unchanged"
