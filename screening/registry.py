@@ -51,6 +51,7 @@ KINDS = {
     "reader": "screening.io.opening:READERS",
     "export": "screening.scoring.exports:FORMS",
     "reason": "screening.schemas.reasons:REASONS",
+    "figure": "screening.metrics.figures:FIGURES",
     "column": "screening.report.columns:COLUMNS",
 }
 

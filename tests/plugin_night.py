@@ -12,7 +12,8 @@ from written_files import read_json
 
 from screening.factors import FACTORS
 
-METHOD = [word for word in LOGISTIC if word not in ("--recipe", "logistic")]
+QUICK = [word for word in LOGISTIC if word not in ("--recipe", "logistic")]
+METHOD = ("--recipe", "slab", *QUICK)
 
 
 def main(folder: Path) -> None:
@@ -20,11 +21,13 @@ def main(folder: Path) -> None:
     past, night = folder / "past.ndjson", folder / "night.ndjson"
     patients(160).to_json(past, orient="records", lines=True)
     night_of_patients(160, seed=3).to_json(night, orient="records", lines=True)
-    model, run = folder / "model", folder / "run"
+    contract, model, run = folder / "cohort.toml", folder / "model", folder / "run"
+    in_wards = ("--set", "subgroup=ward")
     seen = [
         screen("recipes"),
         screen("export", "--help"),
-        screen("train", past, *WHO, "--recipe", "slab", *METHOD, "--out", model),
+        screen("init", past, *WHO, *in_wards, "--out", contract),
+        screen("train", past, "--contract", contract, *METHOD, "--out", model),
         screen("score", model, night, "--out", run),
         screen("export", run, "--to", "list", "--out", folder / "list.txt"),
     ]

@@ -41,12 +41,14 @@ BROKEN = {
     "export.csv": "broken_night:find",
     "factor.gone": "no_such_module:Gone",
     "recipe.text": "broken_night:RECIPE",
+    "figure.fails": "broken_night:fails",
     "reason.finds": "broken_night:FINDS",
     "column.empty": "broken_night:EMPTY",
     "colum.typed": "broken_night:EMPTY",
 }
 BROKEN_NIGHT = """
 from screening.io.readers import TableFile
+from screening.metrics.figures import figure
 from screening.report.columns import Column
 from screening.schemas.reasons import NIGHT, ReasonKind
 
@@ -61,6 +63,10 @@ def fail(*arguments):
 
 def find(flagged):
     pass
+
+@figure(title="Fails", help="Nothing.", form="share", place=99, tables=["subgroups"])
+def fails(rows):
+    return "no estimate"
 
 FINDS = ReasonKind("finds", "It is.", "", "never", NIGHT, found_in=fail)
 EMPTY = Column("empty", "1rem", "1mm", "nothing", head=fail, text=fail)
@@ -137,6 +143,16 @@ def test_plugin_used(seen, folder):
     assert '<span class="k points"><bdi>' in page
 
 
+def test_plugin_figure(seen, folder):
+    """A figure of a plug-in is computed in subgroups, with its interval, and shown."""
+    (subgroups,) = seen["model"]["validation"]["subgroups"].values()
+    figures = [row["figures"]["error_rate"] for row in subgroups[0]["rows"]]
+    page = (folder / "model" / "report.html").read_text()
+
+    assert all(0 <= each["low"] <= each["value"] <= each["high"] for each in figures)
+    assert "Errors" in page
+
+
 def test_model_names_plugins(seen):
     """Model and run state which distribution and version the machines are made of."""
     needed = [{"name": "screening-ward", "version": "0.1", "members": ["factor.slab"]}]
@@ -170,6 +186,7 @@ def test_model_refused_without_plugins(seen, folder):
         ("export csv", "ValueError: there are two"),
         ("factor gone", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("recipe text", "RecipeError"),
+        ("figure fails", "TypeError"),
         ("reason finds", "KeyError"),
         ("column empty", "KeyError"),
     ],

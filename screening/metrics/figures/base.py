@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Literal
 
 from screening.metrics.judged_rows import JudgedRows
+from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
 Need = Literal["rows", "cases", "others", "chance"]
@@ -53,15 +57,37 @@ class Figure:
     compute: Compute
 
 
-FIGURES: dict[str, Figure] = {}
+def _shipped() -> Iterator[tuple[str, Figure]]:
+    """Yield the figures in the modules of this folder: being there is enough."""
+    package = __name__.rpartition(".")[0]
+    for module in iter_modules(import_module(package).__path__):
+        members = vars(import_module(f"{package}.{module.name}"))
+        for figure in members.values():
+            if isinstance(figure, Figure):
+                yield figure.name, figure
+
+
+def _accepted(name: str, figure: Any) -> Figure:
+    """Return the figure of a plug-in, which is undefined where it fails."""
+    if not isinstance(figure, Figure):
+        raise TypeError("it is not a function under `figure(...)`")
+    if figure.name != name:
+        raise ValueError(f"its function is not called {name!r}")
+    compute = partial(_computed, figure.compute)
+    call = partial(FIGURES.call, name, compute, default=UNDEFINED)
+    return replace(figure, compute=call)
+
+
+def _computed(compute: Compute, rows: JudgedRows) -> Estimate:
+    """Return a figure; TypeError if it is not an Estimate."""
+    found = compute(rows)
+    if not isinstance(found, Estimate):
+        raise TypeError("not an Estimate")
+    return found
+
+
+FIGURES: Registry[Figure] = Registry("figure", _shipped, _accepted)
 """Every figure by its name."""
-
-
-def add(figure: Figure) -> None:
-    """Add a figure; ValueError if there is one of its name."""
-    if figure.name in FIGURES:
-        raise ValueError(f"there are two figures with the name {figure.name!r}")
-    FIGURES[figure.name] = figure
 
 
 def figure(
@@ -80,7 +106,7 @@ def figure(
     """
 
     def entry(compute: Compute) -> Figure:
-        made = Figure(
+        return Figure(
             name=compute.__name__,
             title=title,
             help=help,
@@ -91,8 +117,6 @@ def figure(
             place=place,
             compute=compute,
         )
-        add(made)
-        return made
 
     return entry
 
