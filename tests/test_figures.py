@@ -1,6 +1,7 @@
 """A figure is one entry: what it needs, what it is, how it enters and leaves."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from scipy.stats import norm
 
 from screening.metrics.figures import FIGURES, evaluate, figures_in
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.outcomes import rates_of
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
 
@@ -97,3 +99,25 @@ def test_a_figure_leaves_with_its_entry(monkeypatch):
     assert without.rows[0].figures == kept
     assert "LR+" in page
     assert "LR+" not in page_without
+
+
+def test_nights_with_outcomes_have_every_figure_of_their_table():
+    """Months, classes and pages take their columns from the entries."""
+    night = pd.Timestamp("2026-03-01")
+    rows = pd.DataFrame(
+        {
+            "night": [night] * 8,
+            "patient": [*"abcdefgh"],
+            "score": np.arange(8.0),
+            "flagged": np.arange(8) >= 4,
+            "truth": ["none", "none", "case", "none", "none", "case", "case", "case"],
+            "chance": 0.5,
+        }
+    )
+
+    found = rates_of(rows)
+
+    assert list(found.figures) == [figure.name for figure in figures_in("outcomes")]
+    assert found["sensitivity"].value == found["specificity"].value == 0.75
+    assert found["positive_likelihood_ratio"].value == pytest.approx(3)
+    assert found["negative_likelihood_ratio"].value == pytest.approx(1 / 3)

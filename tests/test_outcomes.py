@@ -241,7 +241,7 @@ def test_intervals_allow_for_stays():
     for seed in repeats(40, 100):
         figures = rates_of(with_known_truth(known_rows(150, seed)))
         for name, value in truth.items():
-            estimate = getattr(figures, name)
+            estimate = figures[name]
             held[name].append(estimate.low <= value <= estimate.high)
     assert min(map(np.mean, held.values())) >= 0.9
 
@@ -356,7 +356,7 @@ def test_outcomes_of_a_series(site):
     assert figures["nights"] == 3
     assert figures["open"] == figures["past"] == 0
     assert figures["cases"] == 2 * len(ill)
-    sensitivity = figures["sensitivity"]["value"]
+    sensitivity = figures["figures"]["sensitivity"]["value"]
     assert sensitivity == pytest.approx(n_hit / len(ill))
     assert figures["lead"]["events"] == len(ill)
     assert figures["lead"]["detected"] == n_hit
@@ -462,11 +462,11 @@ def test_promise_is_compared_with_nights_of_its_model():
 
     figures = outcome_figures(both, window, str(as_of), promised, {})
 
-    assert figures.sensitivity.value < 0.4
+    assert figures["sensitivity"].value < 0.4
     assert not figures.below
     of_last = outcome_figures(alone, window, str(as_of), promised, {})
     assert figures.seen == of_last.seen
-    assert figures.auroc == of_last.auroc
+    assert figures["auroc"] == of_last["auroc"]
     assert figures.seen_nights == of_last.nights < figures.nights
 
 
@@ -642,7 +642,7 @@ def test_events_of_several_classes(tmp_path):
     figures = entered["figures"]
     assert entered["other"] == 1
     assert figures["cases"] == len(lines) - 1
-    assert figures["auroc"]["value"] is None
+    assert figures["figures"]["auroc"]["value"] is None
     scores = scores_in(tmp_path / "run").set_index("id")
     thresholds = {
         point["class"]: point["threshold"] for point in model.operating_points
@@ -659,7 +659,7 @@ def test_events_of_several_classes(tmp_path):
         assert of_class["cases"] == is_case.sum()
         assert of_class["true_positive"] == hit.sum()
         auroc = roc_auc_score(is_case, score[night.patient])
-        assert of_class["auroc"]["value"] == pytest.approx(auroc)
+        assert of_class["figures"]["auroc"]["value"] == pytest.approx(auroc)
     assert "By class" in (tmp_path / "history.html").read_text()
     assert "missing column 'nothing'" in unnamed.stderr
 

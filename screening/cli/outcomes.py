@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.ledger.outcomes import Entered
     from screening.ledger.scored_nights import GivenOutcome
+    from screening.schemas.history import KnownNights
 
 
 @dataclass(frozen=True)
@@ -330,9 +331,6 @@ def _in_words(entered: Entered) -> dict[str, object]:
 
     figures = entered.figures
     lead = figures.lead
-    auroc = fmt.fixed(figures.auroc, 2)
-    if fmt.area_ci(figures.auroc):
-        auroc += f" ({fmt.area_ci(figures.auroc)})"
     withdrawn = ""
     if entered.withdrawn:
         withdrawn = f" (of which {entered.withdrawn} are cases no longer)"
@@ -351,10 +349,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
             f"{left_out_words(figures)}"
         ),
         "cases": f"{figures.cases}, of which {figures.true_positive} flagged",
-        "sensitivity": share_words(figures.sensitivity),
-        "specificity": share_words(figures.specificity),
-        "PPV": share_words(figures.ppv),
-        "AUROC": auroc,
+        **_figures_in_words(figures),
         "events": (
             f"{lead.events}, of which {lead.detected} were flagged the night before, "
             f"{lead.flagged_earlier} on an earlier night of the window alone"
@@ -371,9 +366,23 @@ def _in_words(entered: Entered) -> dict[str, object]:
     for of_class in figures.by_class:
         in_words[of_class.label] = (
             f"{fmt.plural(of_class.cases, 'case')}, sensitivity "
-            f"{share_words(of_class.sensitivity)}, PPV {share_words(of_class.ppv)}"
+            f"{share_words(of_class['sensitivity'])}, PPV "
+            f"{share_words(of_class['ppv'])}"
         )
     return in_words
+
+
+def _figures_in_words(figures: KnownNights) -> dict[str, str]:
+    """Return each figure of outcomes with its interval, by its name."""
+    from screening.metrics.figures import FIGURES
+    from screening.report.figures import in_sentence, with_interval
+
+    in_order = sorted(FIGURES.values(), key=lambda figure: figure.place)
+    return {
+        in_sentence(figure): with_interval(figures[figure.name], figure)
+        for figure in in_order
+        if figure.name in figures.figures
+    }
 
 
 def _hours_in_words(hours: float | None) -> str:

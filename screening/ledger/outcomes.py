@@ -60,8 +60,8 @@ from screening.metrics.outcomes import (
     missed_cases,
     outcome_figures,
     texts_of_class,
+    undefined_areas,
 )
-from screening.schemas.base import Estimate
 from screening.schemas.history import (
     OutcomeFigures,
 )
@@ -377,7 +377,8 @@ def _with_classes(
         figures_of_class(rows, known, name, asked.window, complete)
         for name in nights.classes
     ]
-    return figures.replace(by_class=by_class, auroc=Estimate())
+    of_all = {**figures.figures, **undefined_areas()}
+    return figures.replace(by_class=by_class, figures=of_all)
 
 
 def _is_other_event(

@@ -32,7 +32,8 @@ class JudgedRows:
         Weights with which shares of these rows are those of the table that they were
         sampled from (``weights_of_table``); by default rows are all there is.
     fewest : int
-        Rows, or groups, below which a figure is withheld.
+        Rows, or groups, below which a figure is withheld; with 0 a share of cases
+        is given where there is none.
     """
 
     scores: np.ndarray
@@ -90,7 +91,7 @@ class JudgedRows:
         ----------
         events, among : bool ndarray of shape (n_rows,)
         """
-        if units_of(among, self.codes) < self.fewest:
+        if units_of(among, self.codes) < max(self.fewest, 1):
             return UNDEFINED
         return self._share(events, among)
 

@@ -7,6 +7,8 @@ over has one, so sensitivity needs no audit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -15,22 +17,22 @@ import pandas as pd
 from scipy.stats import chi2
 
 from screening.clock.windows import Known, Window, with_truth
-from screening.metrics.calibration import observed_over_expected
+from screening.metrics.figures import Figure, evaluate, figures_in
 from screening.metrics.intervals import (
+    codes_of,
     design_effect,
     grouped_rate_interval,
     rate_interval,
 )
-from screening.metrics.ranking import auroc_with_interval
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
-from screening.metrics.tally import group_codes
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.history import (
     BeforeAfter,
+    KnownNights,
     LeadTime,
     MonthlyRates,
     OutcomeFigures,
-    OutcomeRates,
     OutcomesByClass,
     OutcomesByMonth,
     SensitivityAndPpv,
@@ -79,6 +81,12 @@ def outcome_figures(
     last_model = rows["model"].iloc[-1:]
     of_last = with_outcome[with_outcome["model"].isin(last_model)]
     seen = rates_of(of_last)
+    # Scores of two models have no common order.
+    figures = {
+        **rates.figures,
+        **evaluate(_judged(of_last), _of_whole_series(is_area=True)),
+        **evaluate(_judged(with_outcome), _of_whole_series(is_area=False)),
+    }
     by_month = [
         OutcomesByMonth(
             month=str(month),
@@ -97,17 +105,15 @@ def outcome_figures(
         open=left_out["open"],
         past=left_out["past"],
         left_out=left_out,
-        auroc=_auroc(of_last),
-        observed_over_expected=_observed_over_expected(with_outcome),
         lead=lead_time(events),
         lead_by_subgroup=lead_by_subgroup(events, subgroups, suppress),
         promised=promised,
-        seen=SensitivityAndPpv(sensitivity=seen.sensitivity, ppv=seen.ppv),
+        seen=SensitivityAndPpv(sensitivity=seen["sensitivity"], ppv=seen["ppv"]),
         seen_nights=seen.nights,
         below=below_promise(seen, promised),
         agreement=_agreement(with_outcome, verdicts),
         by_month=by_month,
-        **vars(rates),
+        **vars(rates) | {"figures": figures},
     )
 
 
@@ -152,11 +158,12 @@ def figures_of_class(
     texts = texts_of_class(name)
     of_class = with_truth(of_class, known.of_names(texts), window, complete)
     with_outcome = with_known_truth(of_class)
+    rates = rates_of(with_outcome)
+    areas = evaluate(_judged(with_outcome), _of_whole_series(is_area=True))
     return OutcomesByClass(
         label=name,
-        auroc=_auroc(with_outcome),
         lead=lead_time(detected_events(of_class)),
-        **vars(rates_of(with_outcome)),
+        **vars(rates) | {"figures": {**rates.figures, **areas}},
     )
 
 
@@ -170,81 +177,90 @@ def with_known_truth(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
 
 
-def rates_of(rows: pd.DataFrame) -> OutcomeRates:
-    """Return counts and rates of rows whose truth is known.
+def rates_of(rows: pd.DataFrame) -> KnownNights:
+    """Return counts and figures of rows whose truth is known.
 
     Intervals allow for patients who lie several nights.
     """
-    is_case = (rows["truth"] == "case").to_numpy()
-    flagged = rows["flagged"].to_numpy(bool)
-    return OutcomeRates(
+    judged = _judged(rows)
+    return KnownNights(
         nights=int(rows["night"].nunique()),
         rows=len(rows),
         patients=int(rows["patient"].nunique()),
-        cases=int(is_case.sum()),
-        flagged=int(flagged.sum()),
-        true_positive=int((flagged & is_case).sum()),
-        sensitivity=_share(rows[is_case], flagged[is_case]),
-        specificity=_share(rows[~is_case], ~flagged[~is_case]),
-        ppv=_ppv(rows[flagged], is_case[flagged]),
+        cases=int(judged.positive.sum()),
+        flagged=int(judged.flagged.sum()),
+        true_positive=int((judged.flagged & judged.positive).sum()),
+        figures=evaluate(judged, figures_in("outcomes")),
     )
 
 
-def _ppv(flagged: pd.DataFrame, is_case: np.ndarray) -> Estimate:
-    """Return the share of cases among flagged rows, with its 95 % interval by patient.
+def _judged(rows: pd.DataFrame) -> RowsOfNights:
+    """Return rows whose truth is known as those that figures are of."""
+    return RowsOfNights(
+        scores=rows["score"].to_numpy(),
+        positive=(rows["truth"] == "case").to_numpy(),
+        groups=rows["patient"].to_numpy(),
+        chance=rows["chance"].to_numpy(float) if "chance" in rows else None,
+        threshold=np.nan,
+        fewest=0,
+        flags=rows["flagged"].to_numpy(bool),
+    )
 
-    Unlike sensitivity it is no share of scores above a threshold: how alike the scores
-    of a patient are says nothing of it, and would make the interval too wide.
+
+def undefined_areas() -> dict[str, Estimate]:
+    """Return areas as they are of scores of several classes: without a common order."""
+    return {figure.name: UNDEFINED for figure in _of_whole_series(is_area=True)}
+
+
+def _of_whole_series(*, is_area: bool) -> list[Figure]:
+    """Return the figures of all nights together: areas of ranked scores, or others."""
+    figures = figures_in("nights")
+    return [figure for figure in figures if (figure.form == "area") is is_area]
+
+
+@dataclass(frozen=True)
+class RowsOfNights(JudgedRows):
+    """Rows of nights; a patient who lies several is one group.
+
+    Parameters
+    ----------
+    flags : bool ndarray of shape (n_rows,)
+        Rows that the model of their night flagged, each at its own threshold.
     """
-    if not len(flagged):
-        return Estimate()
-    codes, patients = pd.factorize(flagged["patient"])
-    size = len(is_case) / design_effect(is_case, codes)
-    freedom = max(len(patients) - 1, 1)
-    share = float(np.mean(is_case))
-    low, high = rate_interval(share * size, size, freedom=freedom)
-    return Estimate(share, float(low), float(high))
 
+    flags: np.ndarray = field(kw_only=True)
 
-def _share(rows: pd.DataFrame, counted: np.ndarray) -> Estimate:
-    """Return the share of rows that is counted, with its 95 % interval by patient."""
-    if not len(rows):
-        return Estimate()
-    score = rows["score"].to_numpy()
-    by_patient = (
-        pd.DataFrame(
-            {
-                "patient": rows["patient"].to_numpy(),
-                "counted": counted,
-                "above": score >= np.median(score),
-                "rows": 1,
-            }
+    @cached_property
+    def flagged(self) -> np.ndarray:
+        """Mask of the rows that were flagged, (n_rows,)."""
+        return self.flags
+
+    def rate(self, *, of_cases: bool) -> Estimate:
+        """Return sensitivity or specificity with its 95 % interval by patient."""
+        among = self.positive if of_cases else ~self.positive
+        if not among.any():
+            return UNDEFINED
+        counted = self.flagged[among] == of_cases
+        scores = self.scores[among]
+        codes = codes_of(np.asarray(self.groups)[among])
+        low, high = grouped_rate_interval(
+            np.bincount(codes, counted)[:, None],
+            np.bincount(codes),
+            np.bincount(codes, scores >= np.median(scores)),
         )
-        .groupby("patient", sort=False)
-        .sum()
-    )
-    low, high = grouped_rate_interval(
-        by_patient[["counted"]].to_numpy(),
-        by_patient["rows"].to_numpy(),
-        by_patient["above"].to_numpy(),
-    )
-    return Estimate(float(np.mean(counted)), float(low[0]), float(high[0]))
+        return Estimate(float(np.mean(counted)), float(low[0]), float(high[0]))
 
-
-def _auroc(rows: pd.DataFrame) -> Estimate:
-    is_case = (rows["truth"] == "case").to_numpy()
-    if is_case.all() or not is_case.any():
-        return Estimate()
-    codes = group_codes(rows["patient"].to_numpy())
-    scores = rows["score"].to_numpy()
-    return Estimate(*auroc_with_interval(scores, is_case, codes, 1.0))
-
-
-def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
-    is_case = (rows["truth"] == "case").to_numpy(float)
-    chance = rows["chance"].to_numpy(float)
-    codes = group_codes(rows["patient"].to_numpy())
-    return observed_over_expected(chance, is_case, np.ones(len(rows)), codes)
+    def _share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
+        # Unlike sensitivity it is no share of scores above a threshold: how alike the
+        # scores of a patient are says nothing of it, and would make the interval too
+        # wide.
+        events = events[among]
+        codes = codes_of(np.asarray(self.groups)[among])
+        size = len(events) / design_effect(events, codes)
+        freedom = max(int(codes.max()), 1)
+        share = float(np.mean(events))
+        low, high = rate_interval(share * size, size, freedom=freedom)
+        return Estimate(share, float(low), float(high))
 
 
 def detected_events(rows: pd.DataFrame) -> pd.DataFrame:
@@ -410,7 +426,7 @@ def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def below_promise(
-    rates: OutcomeRates, promised: SensitivityAndPpv | None
+    rates: KnownNights, promised: SensitivityAndPpv | None
 ) -> list[Literal["sensitivity", "ppv"]]:
     """Return the figures that lie below the promise, valid at every look."""
     if promised is None:
@@ -418,7 +434,7 @@ def below_promise(
     below: list[Literal["sensitivity", "ppv"]] = []
     names: tuple[Literal["sensitivity"], Literal["ppv"]] = ("sensitivity", "ppv")
     for name in names:
-        value, low, high = getattr(rates, name).value_and_interval
+        value, low, high = rates[name].value_and_interval
         if None in (value, low, high):
             continue
         anytime = Estimate(value, low, value + ANYTIME_WIDENING * (high - value))

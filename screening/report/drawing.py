@@ -213,6 +213,7 @@ def _new_environment(loader: BaseLoader) -> Environment:
     environment.filters |= {
         "written": figures.written,
         "interval": figures.interval,
+        "with_interval": figures.with_interval,
         "gap": figures.gap,
         "in_sentence": figures.in_sentence,
         "json": as_json,

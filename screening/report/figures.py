@@ -23,6 +23,12 @@ def interval(of: Estimate, figure: Figure) -> str:
     return fmt.ci(of) if figure.form == "share" else fmt.area_ci(of)
 
 
+def with_interval(of: Estimate, figure: Figure) -> str:
+    """Return a figure with its interval in brackets, if there is one."""
+    ends = interval(of, figure)
+    return f"{written(of, figure)} (95% CI {ends})" if ends else written(of, figure)
+
+
 def gap(value: float | None, figure: Figure, places: int = 2) -> str:
     """Return a difference of a figure with its sign, of shares in percentage points.
 

@@ -314,7 +314,7 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
     if outcomes.table is not None:
         lines.append(f"patients never scored: {fmt.patients_words(outcomes.table)}")
     for name, words in LIVE_FIGURES.items():
-        seen: Estimate = getattr(outcomes, name)
+        seen: Estimate = outcomes.figure(name)
         if seen.value is None:
             continue
         line = f"{words} by outcomes known up to {outcomes.as_of[:10]}"

@@ -8,7 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from screening.schemas.base import PART, Document, Estimate, Reason
+from screening.schemas.base import (
+    PART,
+    Document,
+    Estimate,
+    PopulationFigures,
+    Reason,
+)
 from screening.schemas.figures import LabelledCounts, StoredRule
 from screening.schemas.model import Approval, TrainedOn
 from screening.schemas.run import ExpectedCases, ScoreCounts, Unflagged
@@ -95,8 +101,8 @@ class ForwardNights(Document):
     labelled: LabelledNights | None = None
 
 
-class OutcomeRates(Document):
-    """Counts and rates, with intervals by patient, of nights whose outcome is known.
+class KnownNights(PopulationFigures):
+    """Rows of nights whose outcome is known; intervals of figures are by patient.
 
     A patient who lies five nights counts on each of them.
     """
@@ -107,12 +113,9 @@ class OutcomeRates(Document):
     cases: int
     flagged: int
     true_positive: int
-    sensitivity: Estimate
-    specificity: Estimate
-    ppv: Estimate
 
 
-class OutcomesByMonth(OutcomeRates):
+class OutcomesByMonth(KnownNights):
     """Outcomes of one month, YYYY-MM.
 
     `left_out` has the number of rows that count in no rate, by reason (see
@@ -160,11 +163,10 @@ class SubgroupLead(LeadTime):
     level: str
 
 
-class OutcomesByClass(OutcomeRates):
+class OutcomesByClass(KnownNights):
     """Figures of the events of one class, and of its own flags."""
 
     label: Annotated[str, Field(alias="class")]
-    auroc: Estimate
     lead: LeadTime
 
 
@@ -184,7 +186,7 @@ class PatientsOfTable(Document):
     accepted: bool = False
 
 
-class OutcomeFigures(OutcomeRates):
+class OutcomeFigures(KnownNights):
     """Outcomes of all rows of the champion's nights in force, flagged or not.
 
     An event `after_hours` to `within_hours` after the hour of a night makes the row a
@@ -194,8 +196,7 @@ class OutcomeFigures(OutcomeRates):
     their window. `open` and `past` are two of these. Outcomes are `complete` up to a
     time that may be before `as_of`, which `reach` explains. `at_noon` events are known
     by their date alone, `twice` ones lie in an hour that exists twice. `hours` has the
-    number of nights by what their hour is known from. `observed_over_expected` is the
-    number of cases over the sum of the rows' chances. `below` names the figures that
+    number of nights by what their hour is known from. `below` names the figures that
     are significantly below `promised`, valid at every look; they are those `seen` on
     the `seen_nights` nights of the model that promised. AUROC is of these nights too,
     because scores of two models have no common order. `agreement` has by verdict the
@@ -210,8 +211,6 @@ class OutcomeFigures(OutcomeRates):
     after_hours: float
     open: int
     past: int
-    auroc: Estimate
-    observed_over_expected: Estimate
     lead: LeadTime
     promised: SensitivityAndPpv | None
     below: Sequence[Literal["sensitivity", "ppv"]]

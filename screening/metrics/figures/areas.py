@@ -5,17 +5,19 @@ from __future__ import annotations
 from screening.metrics.figures.base import figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.ranking import auroc_with_interval
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 
 
 @figure(
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
     form="area",
-    tables=("subgroups",),
+    tables=("subgroups", "nights"),
     place=60,
 )
 def auroc(rows: JudgedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
+    if rows.positive.all() or not rows.positive.any():
+        return UNDEFINED
     area = auroc_with_interval(rows.scores, rows.positive, rows.codes, 1.0)
     return Estimate(*area)

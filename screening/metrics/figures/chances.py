@@ -16,7 +16,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     form="ratio",
     better=None,
     needs=("cases", "others", "chance"),
-    tables=("subgroups",),
+    tables=("subgroups", "nights"),
     place=70,
 )
 def observed_expected(rows: JudgedRows) -> Estimate:

@@ -14,7 +14,7 @@ from screening.schemas.base import Estimate
     help="Share of the cases that is flagged.",
     form="share",
     needs=("cases",),
-    tables=("subgroups", "night"),
+    tables=("subgroups", "night", "outcomes"),
     place=10,
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
@@ -27,7 +27,7 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     help="Share of the others that is not flagged.",
     form="share",
     needs=("others",),
-    tables=("subgroups", "night"),
+    tables=("subgroups", "night", "outcomes"),
     place=20,
 )
 def specificity(rows: JudgedRows) -> Estimate:
@@ -39,7 +39,7 @@ def specificity(rows: JudgedRows) -> Estimate:
     title="PPV",
     help="Share of the flagged rows that are cases.",
     form="share",
-    tables=("subgroups",),
+    tables=("subgroups", "outcomes"),
     place=30,
 )
 def ppv(rows: JudgedRows) -> Estimate:
