@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import patients, written
+from kept import keep, put_back
 from numpy.random import default_rng
 from written_files import page_in, read_json
 
@@ -238,24 +239,31 @@ def model(cohort, trained):
     return trained(cohort, "logistic", search=1)
 
 
-@pytest.fixture
-def site(model, tmp_path):
+@pytest.fixture(scope="module")
+def kept(model, tmp_path_factory):
     """A ledger with six nights of the ward, and the model as a directory."""
-    save_model(model, tmp_path / "model")
-    with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
+    folder = tmp_path_factory.mktemp("delivery") / "site"
+    save_model(model, folder / "model")
+    with open_ledger(folder / "ledger.db", make=True) as ledger:
         for number in range(6):
-            table = written(beds(number), tmp_path / f"{number}.csv")
+            table = written(beds(number), folder / f"{number}.csv")
             run = score(
                 model,
                 table,
-                tmp_path / f"run{number}",
+                folder / f"run{number}",
                 date=f"2026-01-0{number + 1}",
                 ledger=ledger,
             )
             assert not {"not_whole", "patients_gone"} & {
                 reason.code for reason in run.attention
             }
-    return tmp_path
+    return keep(folder)
+
+
+@pytest.fixture
+def site(kept):
+    """The six nights, which the test may go on from."""
+    return put_back(kept)
 
 
 def scored(

@@ -1,5 +1,6 @@
 """Verdicts reach the ledger from a folder, and survive a corrected table."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file, verdicts_on
 from flow_cohorts import night_of_patients, written
+from kept import keep, put_back
 from ledger_nights import enter, night
 from written_files import names_in, page_in
 
@@ -32,20 +34,29 @@ cohort = "in/{date}.csv"
 """
 
 
-@pytest.fixture
-def site(cohort, trained, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def kept(cohort, trained, tmp_path_factory):
     """A site of one ward after a night; the inbox is empty."""
+    folder = tmp_path_factory.mktemp("inbox") / "site"
+    folder.mkdir()
     rule = MaxFlagRate(0.3)
     model = trained(cohort, "logistic", search=1, rule=rule)
-    save_model(model, tmp_path / "m")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "inbox").mkdir()
+    save_model(model, folder / "m")
+    (folder / "in").mkdir()
+    (folder / "inbox").mkdir()
     night = night_of_patients(60, seed=2)
-    written(night, tmp_path / "in" / f"{NIGHT}.csv")
-    (tmp_path / "NIGHT.toml").write_text(SITE)
-    monkeypatch.chdir(tmp_path)
-    screen("run", "NIGHT.toml", "--date", NIGHT)
-    return tmp_path
+    written(night, folder / "in" / f"{NIGHT}.csv")
+    (folder / "NIGHT.toml").write_text(SITE)
+    with contextlib.chdir(folder):
+        screen("run", "NIGHT.toml", "--date", NIGHT)
+    return keep(folder)
+
+
+@pytest.fixture
+def site(kept, monkeypatch):
+    """The site after its night, where a command begins."""
+    monkeypatch.chdir(put_back(kept))
+    return kept
 
 
 def flagged(site: Path) -> list[str]:

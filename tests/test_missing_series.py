@@ -1,11 +1,13 @@
 """A series that NIGHT.toml lost is named every night, and a slip is asked for."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients, written
+from kept import keep, put_back
 
 FIRST = "2026-03-01"
 SECOND = ("--date", "2026-03-02")
@@ -22,25 +24,34 @@ cohort = "in/{name}-{{date}}.csv"
 """
 
 
-@pytest.fixture
-def site(tmp_path, logistic_model):
-    """A function that writes NIGHT.toml with these series, and returns its path; both
-    wards have had their first night.
-    """
-    (tmp_path / "in").mkdir()
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory, logistic_model):
+    """A site of two wards that have had their first night."""
+    folder = tmp_path_factory.mktemp("missing") / "site"
+    (folder / "in").mkdir(parents=True)
     for number, name in enumerate(("icu", "ward-nine", "ward-nin")):
         for day in (1, 2, 9):
             table = night_of_patients(60, seed=10 * number + day)
-            written(table, tmp_path / f"in/{name}-2026-03-0{day}.csv")
+            written(table, folder / f"in/{name}-2026-03-0{day}.csv")
+    file = write_site(folder, logistic_model, "icu", "ward-nine")
+    screen("run", file, "--date", FIRST)
+    return keep(folder)
 
-    def of_series(*names: str) -> Path:
-        file = tmp_path / "NIGHT.toml"
-        tables = [SERIES.format(name=name, model=logistic_model) for name in names]
-        file.write_text(SITE + "".join(tables))
-        return file
 
-    screen("run", of_series("icu", "ward-nine"), "--date", FIRST)
-    return of_series
+def write_site(folder: Path, model: Path, *names: str) -> Path:
+    """Write NIGHT.toml with these series, and return its path."""
+    file = folder / "NIGHT.toml"
+    tables = [SERIES.format(name=name, model=model) for name in names]
+    file.write_text(SITE + "".join(tables))
+    return file
+
+
+@pytest.fixture
+def site(kept, logistic_model):
+    """A function that writes NIGHT.toml with these series, and returns its path; both
+    wards have had their first night.
+    """
+    return partial(write_site, put_back(kept), logistic_model)
 
 
 def lines_of(answer: dict) -> dict[str, dict]:

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import night_of_patients, patients, written
+from kept import keep, put_back
 from typer.testing import CliRunner
 
 import screening
@@ -100,23 +100,6 @@ def lay(model: Path, folder: Path) -> Path:
     return folder / "NIGHT.toml"
 
 
-def keep(site: Path) -> Path:
-    """Copy a site aside, so that each test can have it at the place its ledger knows;
-    return its NIGHT.toml.
-    """
-    folder = site.parent
-    shutil.copytree(folder, folder.with_name("aside"), symlinks=True)
-    return site
-
-
-def put_back(site: Path) -> Path:
-    """Put a site in its place as it was kept; return its NIGHT.toml."""
-    folder = site.parent
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(folder.with_name("aside"), folder, symlinks=True)
-    return site
-
-
 def line_of(file: Path, day: int, code: int = 0) -> dict:
     """Return the overview's line of the series on a night."""
     (line,) = as_json("run", file, "--date", f"2026-03-0{day}", code=code)["series"]
@@ -145,13 +128,15 @@ def scored_kept(model, tmp_path_factory) -> Path:
     """A site after its first night."""
     site = lay(model, tmp_path_factory.mktemp("scored") / HOSTILE)
     line_of(site, 1)
-    return keep(site)
+    keep(site.parent)
+    return site
 
 
 @pytest.fixture
 def scored(scored_kept) -> Path:
     """The site after its first night, which the test may change."""
-    return put_back(scored_kept)
+    put_back(scored_kept.parent)
+    return scored_kept
 
 
 def test_missing_table_given_up(site):
@@ -247,13 +232,15 @@ def three_wards_kept(model, tmp_path_factory) -> Path:
             table = night_of_patients(60, seed=20 * number + day)
             written(table, site.parent / f"{name}/2026-03-0{day}.csv")
     screen("run", site, "--date", "2026-03-01")
-    return keep(site)
+    keep(site.parent)
+    return site
 
 
 @pytest.fixture
 def three_wards(three_wards_kept) -> Path:
     """The site of three wards, which the test may change."""
-    return put_back(three_wards_kept)
+    put_back(three_wards_kept.parent)
+    return three_wards_kept
 
 
 def statuses(site: Path, day: int, code: int = 0) -> list[str]:
@@ -401,13 +388,15 @@ def challenged_kept(model, tmp_path_factory) -> Path:
     shadow = 'catch_up = 0\nshadow = ["next"]  # since March\n'
     site.write_text(SITE.replace("catch_up = 0\n", shadow))
     line_of(site, 1)
-    return keep(site)
+    keep(site.parent)
+    return site
 
 
 @pytest.fixture
 def challenged(challenged_kept) -> Path:
     """The site with a challenger, which the test may change."""
-    return put_back(challenged_kept)
+    put_back(challenged_kept.parent)
+    return challenged_kept
 
 
 def approve(model: Path, *where: object) -> None:
