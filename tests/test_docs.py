@@ -156,6 +156,7 @@ def readme_shell(clone, home) -> Iterator[Shell]:
     shell.close()
 
 
+@pytest.mark.first
 def test_readme_pasted(readme_shell, clone):
     """Its first night needs no attention, and its page and model are there."""
     paste_document(readme_shell, "README.md")

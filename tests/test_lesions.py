@@ -34,6 +34,9 @@ NIGHT = brains(3, seed=1, shape=(14, 13, 12))
 ROLES = {"label": "lesion", "group": "patient_id"}
 
 
+QUICK = "--search 1 --folds 3 --repeats 1 --beside none --jobs 1".split()
+
+
 @pytest.fixture(scope="module")
 def model():
     past = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
@@ -42,6 +45,7 @@ def model():
         "logistic",
         search=1,
         jobs=1,
+        beside=(),
         rule=MinSensitivity(0.7),
         lesions=True,
     )
@@ -177,6 +181,7 @@ def test_lesion_maps_whole_patients():
         "logistic",
         search=1,
         jobs=1,
+        beside=(),
         rule=MinSensitivity(0.7),
         lesions=True,
         max_rows=3000,
@@ -225,6 +230,7 @@ def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
         "--lesions",
         "--neighbourhood",
         "3",
+        *QUICK,
     ]
     screen(
         "train",
@@ -232,8 +238,6 @@ def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
         *words,
         "--min-sensitivity",
         "0.7",
-        "--search",
-        "1",
         "--out",
         tmp_path / "model",
     )

@@ -215,6 +215,7 @@ $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
     return host / "out"
 
 
+@pytest.mark.first
 @pytest.mark.skipif(
     not ALONE,
     reason="needs root and mount namespaces: other accounts, a read-only root",
@@ -426,6 +427,7 @@ def test_compose_file_declares_what_it_uses():
         assert {*service.get("depends_on", ())} <= {*compose["services"]}
 
 
+@pytest.mark.first
 @pytest.mark.skipif(
     not ALONE,
     reason="needs root and mount namespaces: other accounts, a read-only root",

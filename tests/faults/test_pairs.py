@@ -137,6 +137,7 @@ def check_case(case, folder):
     run("history", "--verify", *ledger, allowed={0, 5})
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("chunk", range(1 if LONG else N_CHUNKS))
 def test_every_pair(chunk, tmp_path):
     """No pair of recipe, table, rule, comparison, format, night and command fails."""
