@@ -35,6 +35,7 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.metrics.calibration import fit_platt, likeliest
+from screening.metrics.chances import log_odds_at
 from screening.metrics.ranking import auroc, average_precision
 from screening.model_selection.held_out import HeldOutDecisions, blended
 from screening.recipes.building import load_recipe
@@ -153,7 +154,7 @@ def against_rest(past: Cohort, name: str, later: Cohort, seed: int) -> np.ndarra
     found = trained(alone, "auto", repeats=1, search=None, seed=seed).held_out
     held, x = found.decisions.mean(axis=0)[:, 0], found.encoder.transform(later)
     platt = fit_platt(held, found.encoded.target == 1, np.ones(len(held)))
-    return platt.log_odds(found.ensemble.decisions(x)[:, 0])
+    return log_odds_at(found.ensemble.decisions(x)[:, 0], platt)
 
 
 def summarised(rows: pd.DataFrame) -> str:

@@ -35,6 +35,7 @@ from screening.io.opening import Readable
 from screening.io.queries import Database
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
+from screening.metrics.chances import log_odds_at
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states_of_labels
 from screening.recipes.building import as_recipe
@@ -475,7 +476,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         if "predicted" in rows:
             chances = self.model_.facts.validation.class_chances or {}
             log_odds = [
-                chances[text].log_odds(rows[f"score_{text}"].to_numpy())
+                log_odds_at(rows[f"score_{text}"].to_numpy(), chances[text])
                 for text in self.texts_
             ]
             return np.column_stack(log_odds)

@@ -32,9 +32,10 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.ledger.database import SETTINGS
 from screening.recipes.building import list_recipes
-from screening.store import serialization
+from screening.store import arrays as stored_arrays
+from screening.store.arrays import pack, unpack
 from screening.store.model import Model
-from screening.store.serialization import canonical, pack, read_document, unpack
+from screening.store.serialization import canonical, read_document
 
 # A method whose state is no array is offered for comparison only; test_blend stores
 # blends, and test_given_scores what has columns of its own.
@@ -226,9 +227,9 @@ def test_arrays_refused():
 def test_arrays_that_unpack_to_more_than_the_limit_are_refused(monkeypatch):
     """The limit is of what is unpacked: a small file may hold large arrays."""
     content = pack({"a": np.zeros(100_000)})
-    monkeypatch.setattr(serialization, "MAX_UNPACKED_BYTES", 900_000)
+    monkeypatch.setattr(stored_arrays, "MAX_UNPACKED_BYTES", 900_000)
     assert len(unpack(content)["a"]) == 100_000
-    monkeypatch.setattr(serialization, "MAX_UNPACKED_BYTES", 800_000)
+    monkeypatch.setattr(stored_arrays, "MAX_UNPACKED_BYTES", 800_000)
 
     with pytest.raises(ModelError, match=r"unpacks to 800,128 bytes.*from a backup"):
         unpack(content)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from screening.cli import logs
-from screening.contract.contract import Unlabelled
+from screening.contract.choices import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
 from screening.registry import plugin_names

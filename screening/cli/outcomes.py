@@ -21,8 +21,7 @@ from screening.cli.options import (
     reason_from,
 )
 from screening.cli.users import open_as_owner
-from screening.clock.names import check_zone
-from screening.contract.contract import hours_from
+from screening.clock.names import check_zone, hours_from
 from screening.errors import UsageError
 
 if TYPE_CHECKING:

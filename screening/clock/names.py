@@ -1,4 +1,4 @@
-"""Names of time zones and hours of the day, as people write them."""
+"""Time zones, hours of the day and durations, as people write them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ def check_hour(text: str) -> str:
             "of a column"
         )
     return text
+
+
+def hours_from(text: object) -> object:
+    """Return a duration such as "72h" or "3d" in hours; anything else as it is.
+
+    ValueError for a text that is no duration.
+    """
+    if not isinstance(text, str):
+        return text
+    duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([hd])", text.strip())
+    if duration is None:
+        raise ValueError('write hours or days, such as "72h" or "3d"')
+    return float(duration[1]) * (24 if duration[2] == "d" else 1)

@@ -24,7 +24,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from screening.clock.names import check_hour, check_zone, is_hour
+from screening.clock.names import check_hour, check_zone, hours_from, is_hour
+from screening.contract.choices import OnUnitChange, OnUnseen, Unlabelled
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
 from screening.io.date_formats import DateNumbers
@@ -95,9 +96,6 @@ def _none_if_empty(value: object) -> object:
 Texts = Annotated[list[str], BeforeValidator(_list_of_texts)]
 Name = Annotated[str | None, BeforeValidator(_none_if_empty)]
 Range = Annotated[tuple[float, float], AfterValidator(_check_range)]
-OnUnseen = Literal["unknown", "refuse_row", "stop"]
-OnUnitChange = Literal["stop", "attention"]
-Unlabelled = Literal["refuse", "no", "leave_out"]
 # Keys that only features of some types may have.
 TYPES_OF_KEY = {
     "reference": ("number",),
@@ -245,19 +243,6 @@ def _check_zone(name: str | None) -> str | None:
 def _check_hour(hour: str | None) -> str | None:
     """Return an hour or a column; raise ValueError for a wrong hour."""
     return check_hour(hour) if hour else None
-
-
-def hours_from(text: object) -> object:
-    """Return a duration such as "72h" or "3d" in hours; anything else as it is.
-
-    ValueError for a text that is no duration.
-    """
-    if not isinstance(text, str):
-        return text
-    duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([hd])", text.strip())
-    if duration is None:
-        raise ValueError('write hours or days, such as "72h" or "3d"')
-    return float(duration[1]) * (24 if duration[2] == "d" else 1)
 
 
 Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=False)]

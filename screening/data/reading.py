@@ -9,7 +9,8 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from screening.contract.contract import Contract, Unlabelled
+from screening.contract.choices import Unlabelled
+from screening.contract.contract import Contract
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
 from screening.data.labels import BLANK_IS, label_of_blank, same_label

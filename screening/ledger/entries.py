@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from screening.errors import ModelError
-from screening.identity.patients import Patients
 from screening.ledger import trail
 from screening.ledger.database import (
     ARTEFACTS,
@@ -618,24 +617,6 @@ def scores_at(
     return scores
 
 
-def patients_part(patients: Patients) -> Part:
-    """Return the part of a night that names some of its patients by hashes."""
-    pairs = zip(patients.reduced.tolist(), patients.whole.tolist(), strict=True)
-    return Part("patients", names=[patient_name(*pair) for pair in pairs])
-
-
 def patient_name(reduced: int, whole: int) -> str:
     """Return the name of a patient in a part `patients`, of two hashes."""
     return f"{reduced:016x}{whole:016x}"
-
-
-def patients_at(connection: sa.Connection, nights: Sequence[int]) -> Patients:
-    """Return the patients of nights, by their entries, who were not erased."""
-    chosen = sa.select(PARTS).where(PARTS.c.what == "patients")
-    names: set[str] = set()
-    for row in trail.rows_in(connection, chosen, PARTS.c.entry, nights):
-        names.update(trail.part_in(row).names)
-    known = [name for name in names if not name.startswith(STAND_IN)]
-    return Patients.of(
-        [int(name[:16], 16) for name in known], [int(name[16:], 16) for name in known]
-    )

@@ -41,13 +41,12 @@ from screening.ledger.entries import (
     Reserved,
     append,
     nights_at,
-    patients_at,
-    patients_part,
     run_id_of,
     scores_at,
     source_digest,
 )
 from screening.ledger.merging import Merges, merges_of
+from screening.ledger.patients import patients_at, patients_part
 from screening.ledger.standing import NIGHTS_UNTIL_STANDING, GivenReasons
 from screening.ledger.trail import Part
 from screening.monitoring.delivery import Elsewhere

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from sklearn.linear_model import LogisticRegression
 
-from screening.metrics.chances import chances_at
+from screening.metrics.chances import chances_at, log_odds_at
 from screening.metrics.intervals import (
     codes_of,
     design_effect,
@@ -172,7 +172,7 @@ def refitted_curve(
     n_cases = int(positive.sum())
     if n_cases >= CASES_FOR_NEW_CURVE:
         return fit_platt(scores, positive, weight, codes)
-    log_odds = written.log_odds(scores)
+    log_odds = log_odds_at(scores, written)
     if n_cases < CASES_FOR_SLOPE:
         shift = _intercept_shift(log_odds, positive, weight)
         p = expit(log_odds + shift)
@@ -181,7 +181,7 @@ def refitted_curve(
         variance = float(np.square(sums).sum()) / information**2
         return _moved(written, scores, shift, 1.0, (variance, 0.0, 0.0))
     fitted = fit_platt(log_odds, positive, weight, codes)
-    gained = _log_likelihood(fitted.log_odds(log_odds), positive, weight)
+    gained = _log_likelihood(log_odds_at(log_odds, fitted), positive, weight)
     gained -= _log_likelihood(log_odds, positive, weight)
     shrinkage = max(0.0, 1 - 1 / gained) if gained > 0 else 0.0
     slope = 1 + shrinkage * (fitted.slope - 1)
@@ -222,7 +222,7 @@ def _moved(
     rows have their mean.
     """
     centre = float(np.mean(scores))
-    (at_centre,) = written.log_odds(np.array([centre]))
+    (at_centre,) = log_odds_at(np.array([centre]), written)
     of_intercept, both, of_slope = covariance
     unit = written.slope
     return Platt(
@@ -527,7 +527,7 @@ def likeliest(curves: Sequence[Platt], decisions: np.ndarray) -> np.ndarray:
     decisions : ndarray of shape (n_rows, n_classes)
     """
     log_odds = [
-        curve.log_odds(decision)
+        log_odds_at(decision, curve)
         for curve, decision in zip(curves, decisions.T, strict=True)
     ]
     return np.argmax(log_odds, axis=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import expit
 
 from screening.report import format as fmt
 from screening.report.charts import Axes
@@ -373,8 +372,7 @@ def _chance_at_threshold(
         return None
     if point.sensitivity.value is None:
         return None
-    threshold = calibration.platt.within_range(np.array([point.threshold]))
-    return float(expit(calibration.platt.log_odds(threshold))[0])
+    return calibration.platt.chance_of(point.threshold)
 
 
 def _useful_thresholds(curve: DecisionCurve) -> list[float]:

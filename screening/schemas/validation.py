@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from screening.schemas.base import (
@@ -178,18 +178,16 @@ class Platt(Document):
     covariance: tuple[Moderate, Moderate, Moderate]
     range: tuple[Moderate, Moderate] | None = None
 
-    def log_odds(self, scores: np.ndarray) -> np.ndarray:
-        """Return the log odds of the chance of each score, shape (n_rows,)."""
-        return self.intercept + self.slope * self.distances(scores)
-
-    def distances(self, scores: np.ndarray) -> np.ndarray:
-        """Return how far each score lies above the centre, shape (n_rows,)."""
-        apart = np.asarray(scores, dtype=float) - self.centre
-        return np.clip(apart, -LARGEST, LARGEST)
-
-    def within_range(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores limited to the range of the held-out ones, shape (n_rows,)."""
-        return scores if self.range is None else np.clip(scores, *self.range)
+    def chance_of(self, score: float) -> float:
+        """Return the chance of one score; `metrics.chances` has those of many."""
+        if self.range is not None:
+            low, high = self.range
+            score = min(max(score, low), high)
+        distance = min(max(score - self.centre, -LARGEST), LARGEST)
+        log_odds = self.intercept + self.slope * distance
+        # The exponential of a number below 0 does not overflow.
+        odds = math.exp(-abs(log_odds))
+        return 1 / (1 + odds) if log_odds >= 0 else odds / (1 + odds)
 
 
 class Bin(Document):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.chances import within_range
 from screening.metrics.intervals import Z
 from screening.schemas.base import Estimate
 from screening.schemas.run import ExpectedCases
@@ -49,7 +50,7 @@ def count_expected(
         return sums
     has_chance = ~np.isnan(chances)
     variance = chances * (1 - chances)
-    apart = curve.within_range(scores) - curve.centre
+    apart = within_range(scores, curve) - curve.centre
     slope = np.clip(variance * apart, -LARGEST, LARGEST)
     for side, rows in enumerate((flagged & has_chance, ~flagged & has_chance)):
         sums[side, 0] = np.count_nonzero(rows)

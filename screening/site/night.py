@@ -72,6 +72,7 @@ from screening.store.outputs import LIST, is_list_altered
 from screening.store.pages import PageFolder
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_model, read_run
+from screening.threads import available_cores
 
 ATTENTION = 5
 UNUSABLE_TABLE = 3
@@ -922,7 +923,12 @@ class _Runner:
         self.night = night
         self.processes = processes
         self.relay = relay
-        self.budget = Budget(network.site.jobs, network.site.memory_mb)
+        n_jobs = network.site.jobs
+        if n_jobs is None:
+            # A series may be set to more threads than this host has cores.
+            plans = network.series.values()
+            n_jobs = max(available_cores(), *(plan.jobs for plan in plans))
+        self.budget = Budget(n_jobs, network.site.memory_mb)
 
     def run_all(
         self, tasks: Sequence[Sequence[SeriesTask]]

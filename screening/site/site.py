@@ -32,7 +32,6 @@ from screening.io.queries import Database
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers
-from screening.threads import available_cores
 
 MAX_BYTES = 16 << 20
 # Of the faults of a file; the others are counted.
@@ -181,7 +180,7 @@ class Site(_Table):
     publish: Place | None = None
     mode: str | None = None
     group: str | None = None
-    jobs: Count = Field(default_factory=available_cores)
+    jobs: Count | None = None
     memory_mb: Count = 4096
     time_zone: Annotated[str, AfterValidator(check_zone)] | None = None
     hour: Hour | None = None
@@ -550,7 +549,7 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
     for key in ("jobs", "memory_mb"):
         claim = getattr(plan, key)
         budget = getattr(network.site, key)
-        if claim > budget:
+        if budget is not None and claim > budget:
             yield (
                 f"series.{name}.{key}: {claim} is more than the {budget} that all share"
             )

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from screening.errors import ClusterError, ModelError, ScreenError, of_system
-from screening.store.serialization import pack, unpack
+from screening.store.arrays import pack, unpack
 
 # Kinds of pieces: of a training or comparison, and of a night.
 _KINDS = ("fits", "fragments")

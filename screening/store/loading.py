@@ -19,9 +19,9 @@ from screening.recipes.building import build, read_recipe
 from screening.recipes.encoders import restored_encoder
 from screening.recipes.plugins import refuse_missing_plugins
 from screening.recipes.recipe import Recipe
+from screening.store.arrays import unpack
 from screening.store.model import Model
 from screening.store.model_files import RESTORE, ModelFiles, read_model_files
-from screening.store.serialization import unpack
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -39,9 +39,10 @@ from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
+from screening.store.arrays import pack
 from screening.store.model_files import ModelFiles, write_model_files
 from screening.store.publishing import publish
-from screening.store.serialization import pack, written
+from screening.store.serialization import written
 
 if TYPE_CHECKING:
     from screening.io.opening import Readable
