@@ -37,7 +37,8 @@ def judged(
         sensitivity, low, high = point.sensitivity.value_and_interval
         rates = [point.specificity.value]
         rates += [
-            found[point.label][name]["value"] for name in ("sensitivity", "specificity")
+            found[point.label]["figures"][name]["value"]
+            for name in ("sensitivity", "specificity")
         ]
         rows.append(
             f"| `{recipe}` | {point.label} | {auroc:.3f} | {sensitivity:.2f} ({low:.2f}-{high:.2f}) "

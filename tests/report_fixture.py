@@ -495,15 +495,9 @@ def observed(**known: Any) -> dict[str, Any]:
     counts = dict.fromkeys(
         ("true_positive", "false_negative", "false_positive", "true_negative"), 0
     )
-    others = ("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups")
-    rest = dict.fromkeys(others)
-    return (
-        dict.fromkeys(names, estimate())
-        | counts
-        | rest
-        | {"threshold": 0.1, "prevalence": 0.1}
-        | known
-    )
+    figures = {name: known.pop(name, estimate()) for name in names}
+    facts = {"threshold": 0.1, "prevalence": 0.1, "n_groups": None}
+    return counts | facts | known | {"figures": figures}
 
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}{% raw %}\u202eevil\u200b\"'&"

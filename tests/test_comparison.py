@@ -637,7 +637,7 @@ def test_train_own_boundary(folder):
     table = model.validation
     flagged = table["score"] > 0
 
-    assert own["yes"].accuracy == pytest.approx(
+    assert own["yes"]["accuracy"].value == pytest.approx(
         np.mean(flagged == (table["label"] == "yes"))
     )
     assert "own boundary" in render_model(model.document)

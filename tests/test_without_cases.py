@@ -610,7 +610,7 @@ def test_labelled_night_is_evaluated(ward):
     observed = run["evaluation"]["case"]
 
     assert observed["n_positive"] > 10
-    assert observed["sensitivity"]["value"] is not None
+    assert observed["figures"]["sensitivity"]["value"] is not None
 
 
 def test_history_fills_in_what_was_unknown(ward):

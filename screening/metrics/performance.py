@@ -7,23 +7,24 @@ the range of that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
+from screening.metrics.figures import evaluate, figures_in
 from screening.metrics.intervals import (
     predictive_interval,
     rate_interval,
     share_range,
 )
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import auroc_with_interval, ranking
 from screening.metrics.tally import (
     ThresholdCounts,
     group_codes,
-    rate_at_last,
     rate_bands,
     spaced_thresholds,
 )
@@ -153,72 +154,28 @@ def performance(
 ) -> Observed:
     """Return what a threshold that was chosen elsewhere does on these labelled rows.
 
-    One class may be absent: a figure that is undefined is None. Intervals are Wilson's,
-    for the effective number of rows if they come in groups; `min_sensitivity` is the
-    smaller of both rates. Parameters as for ``check_rows``.
+    One class may be absent: a figure that needs it is undefined. Parameters as for
+    ``check_rows``.
     """
-    scores, positive, codes, n_groups = check_rows(scores, y, groups)
-    thresholds = np.array([-np.inf, threshold])
-    counts = ThresholdCounts(scores, positive, codes, thresholds)
-    m = int(positive.sum())
-    n = int((~positive).sum())
-    hit = int(counts.counts[0][1])
-    alarm = int(counts.counts[1][1])
-    sensitivity = Estimate(*rate_at_last(counts, True)) if m else UNDEFINED
-    specificity = Estimate(*rate_at_last(counts, False)) if n else UNDEFINED
-    prevalence = m / max(m + n, 1)
-    figures: dict[str, Any] = {
-        "threshold": float(threshold),
-        "prevalence": prevalence,
-        "n_positive": m,
-        "n_negative": n,
-        "n_groups": n_groups,
-        "true_positive": hit,
-        "false_negative": m - hit,
-        "false_positive": alarm,
-        "true_negative": n - alarm,
-    }
-    figures |= dict.fromkeys(_RATES, UNDEFINED)
-    figures |= dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity"))
-    figures |= dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
-    if m or n:
-        figures |= rates(sensitivity, specificity, prevalence)
-        figures["accuracy"] = (hit + n - alarm) / (m + n)
-        figures["f1"] = 2 * hit / (m + hit + alarm) if m else None
-    if m and n:
-        figures |= _observed(positive, scores >= threshold, codes)
-        se = hit / m
-        sp = 1 - alarm / n
-        figures["g_mean"] = float(np.sqrt(se * sp))
-        figures["min_sensitivity"] = min(se, sp)
-        figures |= ranking(scores, positive, codes)
-    return Observed(**figures)
-
-
-def _observed(
-    positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None
-) -> dict[str, Estimate]:
-    """Return PPV, NPV, nne and flag rate of these rows.
-
-    Their share of positives is random too, so intervals are wider.
-    """
-    figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
-    if flagged.any():
-        ppv, low, high = _share_among(positive, flagged, codes)
-        inverse = [1 / end if end else None for end in (ppv, high, low)]
-        figures["ppv"] = Estimate(ppv, low, high)
-        figures["nne"] = Estimate(*inverse)
-    if not flagged.all():
-        figures["npv"] = Estimate(*_share_among(~positive, ~flagged, codes))
-    return figures
-
-
-def _share_among(
-    events: np.ndarray, rows: np.ndarray, codes: np.ndarray | None
-) -> tuple[float, float, float]:
-    """Return the share of some rows with an event, and its interval."""
-    codes_of_rows = None if codes is None else codes[rows]
-    return share_range(events[rows], codes_of_rows)
+    scores, positive, _, n_groups = check_rows(scores, y, groups)
+    group_of_row = None if groups is None else np.asarray(groups)
+    rows = JudgedRows(scores, positive, float(threshold), group_of_row)
+    n_positive = int(positive.sum())
+    n_negative = len(scores) - n_positive
+    hits = int((rows.flagged & positive).sum())
+    false = int((rows.flagged & ~positive).sum())
+    return Observed(
+        threshold=float(threshold),
+        prevalence=n_positive / max(len(scores), 1),
+        n_positive=n_positive,
+        n_negative=n_negative,
+        n_groups=n_groups,
+        true_positive=hits,
+        false_negative=n_positive - hits,
+        false_positive=false,
+        true_negative=n_negative - false,
+        figures=evaluate(rows, figures_in("observed")),
+    )
 
 
 def ranking_summary(

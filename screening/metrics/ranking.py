@@ -198,14 +198,14 @@ def auroc_with_interval(
     return auroc(scores, positive), low, high
 
 
-def ranking(
+def precision_with_interval(
     scores: np.ndarray,
     positive: np.ndarray,
     codes: np.ndarray | None,
     seed: int = 0,
     variance_inflation: float = 1.0,
-) -> dict[str, Estimate]:
-    """Return AUROC (DeLong) and average precision (bootstrap) with 95 % intervals.
+) -> Estimate:
+    """Return the average precision with its 95 % bootstrap interval.
 
     Resampled precision is counted on about 400 thresholds; the small loss is removed by
     centring. Parameters as for ``delong``; `seed` is of the bootstrap.
@@ -219,8 +219,22 @@ def ranking(
     resampled_precision = np.where(has_positives, _precision_area(*resampled), np.nan)
     drawn = resampled_precision - _precision_area(*counts.counts)
     shift = np.sqrt(variance_inflation) * np.array(percentiles(drawn, units))
+    return Estimate(precision, *np.clip(precision + shift, 0, 1))
+
+
+def ranking(
+    scores: np.ndarray,
+    positive: np.ndarray,
+    codes: np.ndarray | None,
+    seed: int = 0,
+    variance_inflation: float = 1.0,
+) -> dict[str, Estimate]:
+    """Return AUROC and average precision with 95 % intervals.
+
+    Parameters as for ``precision_with_interval``.
+    """
     area = auroc_with_interval(scores, positive, codes, variance_inflation)
-    return {
-        "auroc": Estimate(*area),
-        "average_precision": Estimate(precision, *np.clip(precision + shift, 0, 1)),
-    }
+    precision = precision_with_interval(
+        scores, positive, codes, seed, variance_inflation
+    )
+    return {"auroc": Estimate(*area), "average_precision": precision}

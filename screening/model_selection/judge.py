@@ -24,6 +24,7 @@ from screening.metrics.calibration import (
     refit_calibration,
 )
 from screening.metrics.chances import chances_at
+from screening.metrics.figures import evaluate, figures_in
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import (
@@ -55,7 +56,7 @@ from screening.model_selection.scores import (
 from screening.model_selection.search import unusable
 from screening.model_selection.without_cases import n_cases_needed, refuse_rule
 from screening.parallel import in_parallel
-from screening.schemas.base import Document, Estimate
+from screening.schemas.base import Document, Estimate, PopulationFigures
 from screening.schemas.figures import (
     MinSensitivity,
     OperatingPoint,
@@ -71,7 +72,6 @@ from screening.schemas.validation import (
     Figures,
     Forward,
     LaterClass,
-    OwnBoundary,
 )
 
 # Figures of fewer rows take less time than sending the rows to processes.
@@ -168,7 +168,7 @@ class Judgement:
         return figures
 
     @cached_property
-    def own_boundary(self) -> dict[str, OwnBoundary] | None:
+    def own_boundary(self) -> dict[str, PopulationFigures] | None:
         """Performance of the machine's own boundary, by watched class.
 
         None where it is not known, and where no case has been seen.
@@ -367,7 +367,7 @@ def _calibration(judgement: Judgement, m: int) -> Calibration:
     return calibrate(scores, positive, held.fold, prevalence, held.groups)
 
 
-def _at_own_boundary(judgement: Judgement) -> dict[str, OwnBoundary] | None:
+def _at_own_boundary(judgement: Judgement) -> dict[str, PopulationFigures] | None:
     """Return the performance of the machine's own boundary; None if there is none."""
     held = judgement.held
     flagged = held.at_own_boundary
@@ -376,8 +376,9 @@ def _at_own_boundary(judgement: Judgement) -> dict[str, OwnBoundary] | None:
     figures = {}
     for m, name in enumerate(held.task.watched):
         as_scores = flagged[:, m].astype(float)
-        observed = performance(as_scores, held.watched[:, m], 1.0, held.groups)
-        figures[name] = OwnBoundary(**_shared_fields(OwnBoundary, observed))
+        rows = JudgedRows(as_scores, held.watched[:, m], 1.0, held.groups)
+        of_class = evaluate(rows, figures_in("own_boundary"))
+        figures[name] = PopulationFigures(figures=of_class)
     return figures
 
 
@@ -495,7 +496,7 @@ def _observed_point(
     figures = _shared_fields(OperatingPoint, observed)
     prevalence = held.population.prevalence
     if prevalence is not None:
-        figures |= rates(observed.sensitivity, observed.specificity, prevalence)
+        figures |= rates(observed["sensitivity"], observed["specificity"], prevalence)
         figures["prevalence"] = prevalence
     return OperatingPoint(
         rule=rule, misses=observed.false_negative, notes=(), **figures
@@ -509,6 +510,8 @@ def _shared_fields(declared: type[Document], *documents: Document) -> dict[str, 
         for name in declared.model_fields:
             if hasattr(document, name):
                 fields[name] = getattr(document, name)
+            elif isinstance(document, PopulationFigures) and name in document.figures:
+                fields[name] = document[name]
     return fields
 
 

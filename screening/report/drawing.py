@@ -28,7 +28,7 @@ from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup
 
 from screening.errors import UsageError
-from screening.metrics.figures import figures_in
+from screening.metrics.figures import FIGURES, figures_in
 from screening.report import figures
 from screening.report import format as fmt
 from screening.report.night import clusters, drawn_size, is_pictured, millimetres
@@ -224,6 +224,7 @@ def _new_environment(loader: BaseLoader) -> Environment:
     }
     environment.tests["pictured"] = is_pictured
     environment.globals["figures_in"] = figures_in
+    environment.globals["FIGURES"] = FIGURES
     return environment
 
 

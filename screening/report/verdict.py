@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from screening.metrics.figures import FIGURES
 from screening.report import format as fmt
+from screening.report.figures import in_sentence
 from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.model import ModelDocument
@@ -123,13 +125,13 @@ def difference_words(measure: str, gap: Estimate) -> str:
     """Return a measure, and how far the model is ahead of another method in it."""
     if gap.value is None or gap.low is None or gap.high is None:
         return measure_name(measure)
-    value, low, high = map(fmt.points, (gap.value, gap.low, gap.high))
-    unit = " points"
-    if measure == "auroc":
-        value = fmt.signed(gap.value, 3)
-        low = fmt.signed(gap.low, 3)
-        high = fmt.signed(gap.high, 3)
-        unit = ""
+    figure = FIGURES.get(measure)
+    is_share = figure is None or figure.form == "share"
+    value, low, high = [
+        fmt.points(end) if is_share else fmt.signed(end, 3)
+        for end in gap.value_and_interval
+    ]
+    unit = " points" if is_share else ""
     return f"{measure_name(measure)} {value}{unit} (95% CI {low} to {high})"
 
 
@@ -209,7 +211,9 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
 
 def measure_name(measure: str) -> str:
     """Return the name of a measure as the page writes it."""
-    return measure.upper() if measure == "auroc" else measure.replace("_", " ")
+    if measure in FIGURES:
+        return in_sentence(FIGURES[measure])
+    return measure.replace("_", " ")
 
 
 def approval_words(model: ModelDocument) -> list[str]:

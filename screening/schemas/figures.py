@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, PlainSerializer
 
-from screening.schemas.base import Document, Estimate
+from screening.schemas.base import Document, Estimate, PopulationFigures
 
 RuleName = Literal[
     "min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"
@@ -367,16 +367,11 @@ class LabelledCounts(Document):
     true_negative: int
 
 
-class Observed(Area, PredictiveValues, Rates, Sizes):
-    """Performance of a threshold chosen elsewhere on rows with labels."""
+class Observed(PopulationFigures, Sizes, LabelledCounts):
+    """Performance of a threshold chosen elsewhere on rows with labels.
+
+    `prevalence` is the share of positives among them.
+    """
 
     threshold: float
-    true_positive: int
-    false_negative: int
-    false_positive: int
-    true_negative: int
-    accuracy: float | None
-    f1: float | None
-    g_mean: float | None
-    min_sensitivity: float | None
-    average_precision: Estimate
+    prevalence: float | None

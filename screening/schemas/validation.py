@@ -299,20 +299,12 @@ class PerClass(Document):
     precision: float | None
 
 
-class OwnBoundary(Rates):
-    """Performance of a machine's own boundary on these rows, without a threshold.
-
-    The boundary is a decision of 0, or the largest decision of several. None is
-    undefined.
-    """
-
-    accuracy: float | None
-    min_sensitivity: float | None
-    g_mean: float | None
-
-
 class Figures(Document):
-    """Figures of held-out scores under one rule, by watched class."""
+    """Figures of held-out scores under one rule, by watched class.
+
+    `own_boundary` has those of the machine's own boundary, a decision of 0 or the
+    largest of several, which no rule chose.
+    """
 
     grouped: bool
     n_rows: int
@@ -328,7 +320,7 @@ class Figures(Document):
     crossed: Mapping[str, Sequence[CrossedSubgroups]] = {}
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
-    own_boundary: Mapping[str, OwnBoundary] | None = None
+    own_boundary: Mapping[str, PopulationFigures] | None = None
 
 
 class WithoutCases(Document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from screening.metrics.figures.base import figure
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.ranking import auroc_with_interval
+from screening.metrics.ranking import auroc_with_interval, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -12,7 +12,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
     form="area",
-    tables=("subgroups", "nights"),
+    tables=("subgroups", "nights", "observed"),
     place=60,
 )
 def auroc(rows: JudgedRows) -> Estimate:
@@ -21,3 +21,17 @@ def auroc(rows: JudgedRows) -> Estimate:
         return UNDEFINED
     area = auroc_with_interval(rows.scores, rows.positive, rows.codes, 1.0)
     return Estimate(*area)
+
+
+@figure(
+    title="Average precision",
+    help="Mean PPV over all thresholds; guessing has the prevalence.",
+    form="area",
+    tables=("observed",),
+    place=65,
+)
+def average_precision(rows: JudgedRows) -> Estimate:
+    """Return the mean precision over the cases, with its bootstrap interval."""
+    if rows.positive.all() or not rows.positive.any():
+        return UNDEFINED
+    return precision_with_interval(rows.scores, rows.positive, rows.codes)

@@ -15,7 +15,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 Need = Literal["rows", "cases", "others", "chance"]
 Form = Literal["share", "area", "ratio"]
-Table = Literal["subgroups", "night", "outcomes", "nights"]
+Table = Literal["subgroups", "night", "outcomes", "nights", "observed", "own_boundary"]
 
 Compute = Callable[[JudgedRows], Estimate]
 
@@ -38,7 +38,7 @@ class Figure:
         Which values are better; None where neither is.
     needs : frozenset of {"rows", "cases", "others", "chance"}
         What the population must have enough of.
-    tables : frozenset of {"subgroups", "night", "outcomes", "nights"}
+    tables : frozenset of Table
         Where it is computed and shown.
     place : int
         Columns of a table are in the order of their places.

@@ -12,7 +12,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     title="LR+",
     help="How many times a flag multiplies the odds of a case; 1 tells nothing.",
     form="ratio",
-    tables=("subgroups", "outcomes"),
+    tables=("subgroups", "outcomes", "observed", "own_boundary"),
     place=50,
 )
 def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
@@ -25,7 +25,7 @@ def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     help="How many times no flag multiplies the odds of a case; 1 tells nothing.",
     form="ratio",
     better="lower",
-    tables=("subgroups", "outcomes"),
+    tables=("subgroups", "outcomes", "observed", "own_boundary"),
     place=51,
 )
 def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:

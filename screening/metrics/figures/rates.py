@@ -6,7 +6,7 @@ import numpy as np
 
 from screening.metrics.figures.base import figure
 from screening.metrics.judged_rows import JudgedRows
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 
 
 @figure(
@@ -14,7 +14,7 @@ from screening.schemas.base import Estimate
     help="Share of the cases that is flagged.",
     form="share",
     needs=("cases",),
-    tables=("subgroups", "night", "outcomes"),
+    tables=("subgroups", "night", "outcomes", "observed", "own_boundary"),
     place=10,
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
@@ -27,7 +27,7 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     help="Share of the others that is not flagged.",
     form="share",
     needs=("others",),
-    tables=("subgroups", "night", "outcomes"),
+    tables=("subgroups", "night", "outcomes", "observed", "own_boundary"),
     place=20,
 )
 def specificity(rows: JudgedRows) -> Estimate:
@@ -39,7 +39,7 @@ def specificity(rows: JudgedRows) -> Estimate:
     title="PPV",
     help="Share of the flagged rows that are cases.",
     form="share",
-    tables=("subgroups", "outcomes"),
+    tables=("subgroups", "outcomes", "observed"),
     place=30,
 )
 def ppv(rows: JudgedRows) -> Estimate:
@@ -51,7 +51,7 @@ def ppv(rows: JudgedRows) -> Estimate:
     title="NPV",
     help="Share of the unflagged rows that are no cases.",
     form="share",
-    tables=("subgroups",),
+    tables=("subgroups", "observed"),
     place=40,
 )
 def npv(rows: JudgedRows) -> Estimate:
@@ -65,9 +65,83 @@ def npv(rows: JudgedRows) -> Estimate:
     form="share",
     better=None,
     needs=("rows",),
-    tables=("subgroups", "night"),
+    tables=("subgroups", "night", "observed"),
     place=90,
 )
 def flag_rate(rows: JudgedRows) -> Estimate:
     """Return the share of rows that is flagged."""
     return rows.share(rows.flagged, np.ones(len(rows.scores), dtype=bool))
+
+
+@figure(
+    title="Reviews per case",
+    help="Number of flagged rows for each case among them.",
+    form="ratio",
+    better="lower",
+    tables=("observed",),
+    place=35,
+)
+def nne(rows: JudgedRows) -> Estimate:
+    """Return the number needed to evaluate, 1 / PPV."""
+    share, low, high = rows.share(rows.positive, rows.flagged).value_and_interval
+    return Estimate(*[1 / end if end else None for end in (share, high, low)])
+
+
+@figure(
+    title="Accuracy",
+    help="Share of all rows that are flagged if cases, and not flagged if others.",
+    form="share",
+    needs=("rows",),
+    tables=("observed", "own_boundary"),
+    place=5,
+)
+def accuracy(rows: JudgedRows) -> Estimate:
+    """Return the share of rows whose flag is right, without an interval."""
+    return Estimate(float(np.mean(rows.flagged == rows.positive)))
+
+
+@figure(
+    title="F1",
+    help="Harmonic mean of sensitivity and PPV.",
+    form="share",
+    needs=("cases",),
+    tables=("observed",),
+    place=24,
+)
+def f1(rows: JudgedRows) -> Estimate:
+    """Return the harmonic mean of sensitivity and PPV, without an interval."""
+    hits = int((rows.flagged & rows.positive).sum())
+    n_flagged = int(rows.flagged.sum())
+    return Estimate(2 * hits / (int(rows.positive.sum()) + n_flagged))
+
+
+@figure(
+    title="Minimum sensitivity",
+    help="The smaller of sensitivity and specificity.",
+    form="share",
+    tables=("observed", "own_boundary"),
+    place=22,
+)
+def min_sensitivity(rows: JudgedRows) -> Estimate:
+    """Return the smaller of both rates, without an interval."""
+    of_cases = rows.sensitivity.value
+    of_others = rows.specificity.value
+    if of_cases is None or of_others is None:
+        return UNDEFINED
+    return Estimate(min(of_cases, of_others))
+
+
+@figure(
+    title="G-mean",
+    help="Geometric mean of sensitivity and specificity.",
+    form="share",
+    tables=("observed", "own_boundary"),
+    place=23,
+)
+def g_mean(rows: JudgedRows) -> Estimate:
+    """Return the geometric mean of both rates, without an interval."""
+    of_cases = rows.sensitivity.value
+    of_others = rows.specificity.value
+    if of_cases is None or of_others is None:
+        return UNDEFINED
+    return Estimate(float(np.sqrt(of_cases * of_others)))
