@@ -276,13 +276,19 @@ def tree(tmp_path):
 
 def test_factor_of_contributing(tree):
     """With its two files as printed it is listed, trained and stored, and tests
-    pass.
+    pass; so is the figure in its file.
     """
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    factor, *_ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    factor, figure = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
     (tree / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
     (tree / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
+    figures = tree / "screening" / "metrics" / "figures"
+    (figures / "errors.py").write_text(figure, encoding="utf-8")
+    titles = (
+        "from screening.metrics.figures import figures_in;"
+        "print([figure.title for figure in figures_in('outcomes')])"
+    )
     own = (
         "--recipe",
         "slab",
@@ -302,6 +308,7 @@ def test_factor_of_contributing(tree):
     python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
     tested = python(tree, "-m", "pytest", "-k", "slab or methods", "-vv", *lists)
 
+    assert "'Errors'" in python(tree, "-c", titles)
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tree.parent / "away" / "run" / "report.html").exists()
     assert len(re.findall(r"slab.* PASSED", tested)) >= 8
