@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
 from screening.contract.sentinels import is_usual_code, sentinel_counts
 from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
+from screening.monitoring.bins import TENTHS, equal_shares
 from screening.monitoring.distances import ks, psi, total_variation
 from screening.monitoring.tests import effective_units
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
@@ -46,7 +46,6 @@ from screening.schemas.run import FeatureDrift
 from screening.spelling import first_of
 
 STEPS = 50
-TENTHS = 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 512
@@ -120,23 +119,6 @@ def count_texts(values: np.ndarray) -> dict[str, int]:
         f"{value:g}" if isinstance(value, float) else value: n
         for value, n in count_values(values).items()
     }
-
-
-def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
-    """Return which of `n_steps` equal shares of the training rows each bin is in.
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_bins,)
-        Training rows in each bin.
-    n_steps : int
-    """
-    counted = np.asarray(counts, float)
-    weight = counted / max(counted.sum(), 1.0)
-    middle = np.cumsum(weight) - weight / 2
-    step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
-    _, share = np.unique(step, return_inverse=True)
-    return share
 
 
 @dataclass(frozen=True)
