@@ -22,24 +22,24 @@ HEAD = """# The contract
 
 A contract is a TOML file that describes the table of a cohort. `screen init` writes
 one, and `screen check` compares a table with it. `screen train` stores it in the model,
-so that every night is read by the same rules. Unknown keys are refused. Written by
-`python docs/contract.py`.
+so that every night is read by the same rules. Unknown keys are refused.
+`python docs/contract.py` writes this page.
 """
 PARTS = (
     (
         "`[cohort]`",
         Contract,
-        "Roles of columns, and settings of the whole table.",
+        "Roles of columns, and settings of the table.",
     ),
     (
         "`[outcome]`",
         OutcomeDefinition,
-        "Events that make a row a case, for `screen outcomes`.",
+        "Which events make a row a case, for `screen outcomes`.",
     ),
     (
         "`[score]`",
         ScorePerUnit,
-        "Row that counts if a unit, such as a stay, has several.",
+        "Which row counts if a unit, such as a stay, has several.",
     ),
     (
         "`[features.NAME]`",
@@ -49,17 +49,17 @@ PARTS = (
 )
 TYPES = {
     "number": "number",
-    "integer": "whole number",
-    "array": "list of texts",
-    "object": "table of texts",
+    "integer": "integer",
+    "array": "list",
+    "object": "table",
     "string": "text",
-    "boolean": "`true` or `false`",
+    "boolean": "boolean",
 }
 BOUNDS = {
-    "exclusiveMinimum": "over",
-    "minimum": "from",
-    "exclusiveMaximum": "under",
-    "maximum": "to",
+    "exclusiveMinimum": ">",
+    "minimum": "≥",
+    "exclusiveMaximum": "<",
+    "maximum": "≤",
 }
 
 
@@ -88,11 +88,16 @@ def rows(model: type[BaseModel]) -> list[str]:
     for name, declared in schema["properties"].items():
         if name in ("features", "outcome", "per_unit"):
             continue
-        default = ", needed" if name in schema.get("required", ()) else ""
-        if declared.get("default") not in (None, []):
-            default = f"; default `{toml_text(declared['default'])}`"
+        value = _kind(declared)
+        default = declared.get("default")
+        if name in schema.get("required", ()):
+            value += ", required"
+        elif default not in (None, []):
+            mark = f"`{toml_text(default)}`"
+            known = f"{mark} (default)"
+            value = value.replace(mark, known) if mark in value else f"{value}; {known}"
         meaning = " ".join(declared["description"].split())
-        cells = (f"`{name}`", _kind(declared) + default, meaning)
+        cells = (f"`{name}`", value, meaning)
         lines.append(
             "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
         )
@@ -105,13 +110,13 @@ def _kind(declared: JsonSchemaValue) -> str:
         kind for kind in declared.get("anyOf", [declared]) if kind.get("type") != "null"
     )
     if chosen.get("format") == "date":
-        return "day such as 2030-01-31"
+        return "date, 2030-01-31"
     if values := chosen.get("enum"):
-        return " or ".join(f"`{toml_text(value)}`" for value in values)
+        return ", ".join(f"`{toml_text(value)}`" for value in values)
     if numbers := chosen.get("prefixItems"):
         return f"{len(numbers)} numbers"
     bounds = [
-        f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen
+        f"{word}{chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen
     ]
     return " ".join([TYPES[chosen["type"]], *bounds])
 

@@ -128,17 +128,16 @@ class Feature(BaseModel):
     unit: str | None = None
     """Unit of the values; shown, and used to detect other units."""
     reference: Range | None = None
-    """Reference range; values outside are marked H or L, and never refused."""
+    """Reference range. Values outside are marked H or L, and never refused."""
     reference_source: str | None = None
-    """Source of the reference range, such as a laboratory handbook with its year; shown
-    with the range."""
+    """Source of the reference range, with its year; shown with the range."""
     seen: Range | None = None
     """Range in past patients, written by `screen init`; shown if there is no reference
     range."""
     plausible: Range | None = None
-    """Range of possible values; by default wider than the training range. A value
-    outside is a violation in training; in scoring the row is listed and scored without
-    it."""
+    """Range of possible values, by default wider than the training range. A value
+    outside is a violation in training. In scoring, the row is listed and scored without
+    the value."""
     categories: (
         Annotated[
             list[str],
@@ -148,27 +147,27 @@ class Feature(BaseModel):
         | None
     ) = None
     """Known texts, ordinal ones in their order. Another text is a violation in
-    training; in scoring, `on_unseen` decides. Messages name texts that are in five rows
-    or more."""
+    training; in scoring, `on_unseen` decides. Messages name texts of five rows or
+    more."""
     labels: dict[str, str] | None = None
-    """Meanings of codes, shown next to them; or the name of a CSV file next to the
-    contract with two columns, code and meaning."""
+    """Meanings of codes, shown next to them; or a CSV file next to the contract with
+    two columns, code and meaning."""
     missing: Literal["impute", "indicator", "refuse", "leave_out", "category", "no"] = (
         "impute"
     )
-    """Treatment of missing cells: median or most frequent value; the same with an extra
-    0/1 column; a violation; the row is left out and counted; a category of its own; or
-    "no", for a box that is ticked or left blank."""
+    """Missing cells: median or most frequent value; the same with an extra 0/1 column;
+    a violation; the row is left out and counted; a category of its own; or "no", for a
+    box that is ticked or left blank."""
     missing_values: Texts = []
     """Texts that mean missing, such as "NA", besides the empty cell."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
     """"<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90."""
     normalise: Literal["within_group", "within_group_robust"] | None = None
-    """Subtract the mean of the group and divide by its standard deviation; or robustly,
-    by median and 1.4826 times the median absolute deviation."""
+    """Subtract the mean of the group and divide by its standard deviation. Robust: use
+    the median and 1.4826 times the median absolute deviation."""
     available: Literal["before", "after"] | None = None
-    """Whether the value is known at the hour of the night, before the outcome, as
-    approval requires. "after" excludes the column from every model."""
+    """Whether the value is known at the hour of the night, before the outcome; approval
+    requires an answer. "after" excludes the column from every model."""
     on_unseen: OnUnseen | None = None
     """As under `[cohort]`, for this feature only."""
     on_unit_change: OnUnitChange | None = None
@@ -254,39 +253,39 @@ class OutcomeDefinition(BaseModel):
     model_config = CLOSED
 
     within: Hours
-    """Window from the hour of the night, such as "72h" or "3d", both ends inclusive. A
-    row with an event in it is a case; others are not, once it is over."""
+    """Window from the hour of the night, such as "72h" or "3d", both ends included. A
+    row with an event in it is a case. Other rows are not cases, once it is over."""
     after: Hours = 0.0
     """Start of the window. Rows of patients with an earlier event are no longer at risk
-    and count as neither."""
+    and are excluded."""
     by: Literal["patient", "stay"] = "patient"
-    """Whether an outcome is of the patient (`group`, or `id` without one) or of the
-    stay (`id`)."""
+    """Whether an outcome belongs to the patient (`group`, or `id` without one) or to
+    the stay (`id`)."""
     again: Hours | None = None
-    """Time after an event from which a patient is at risk again, such as "30d"; by
-    default never. Not for `by = "stay"`."""
+    """Time after an event until a patient is at risk again, such as "30d"; by default
+    never. Not with `by = "stay"`."""
     events: Literal["any", "first"] = "any"
-    """Which of several events of a patient or stay count."""
+    """Events of a patient or stay that count."""
     known_without_time: Literal["leave_out", "case"] = "leave_out"
-    """Treatment of a case that is known without a time ("yes" in the column `time`):
-    rows without an event in their window are left out, or the last one is a case."""
+    """Case known without a time ("yes" in the column `time`): rows without an event in
+    their window are left out, or the last one is a case."""
     id: Name = None
-    """Column of the outcome table with the ids of the nights; by default the group or
+    """Column of the outcome table with the ids of the nights, by default the group or
     id of the cohort."""
     time: Name = None
-    """Column of the outcome table with the time of the event; blank for none, "yes" for
-    a case without a time. A date alone is taken at noon."""
+    """Column of the outcome table with the time of the event: blank for none, "yes" for
+    a case without a time. A date alone means noon."""
     until: Name = None
     """Column of the outcome table with the end of the stay. A stay that ended before
-    the window did is left out, unless it had an event."""
+    its window is left out, unless it had an event."""
     event: Name = None
-    """Column of the outcome table with the name of the event; for several classes, that
+    """Column of the outcome table with the name of the event or, for several classes,
     of the class."""
     cases: Texts = []
     """Names in the column `event` that count; by default all."""
     as_of: Name = None
     """Column of the outcome table with the time up to which it is complete, or "file"
-    for the time at which its file was written; by default judged by its last event."""
+    for the time of its file; by default estimated from its last event."""
 
     @model_validator(mode="after")
     def _check_order(self) -> OutcomeDefinition:
@@ -309,10 +308,10 @@ class ScorePerUnit(BaseModel):
     model_config = CLOSED
 
     per: str
-    """Column of the unit, which is the `id`. One row of each unit is used, with all of
-    its columns."""
+    """Column of the unit, which is the `id`. One row of each unit is used, with all its
+    columns."""
     take: Literal["max", "last", "first"] = "max"
-    """Row that is used: the most suspicious by the score, the last of equal ones; or
+    """Row that is used: the most suspicious by the score (the last of equal ones), or
     the last or first by `time`, else by the order of the table. A row without a score
     is used only if the unit has no other."""
 
@@ -339,7 +338,7 @@ class Contract(BaseModel):
     title: str | None = None
     """Title of every page."""
     intended_use: str | None = None
-    """Purpose and population; shown on the pages of the model and its nights."""
+    """Purpose and population, shown on the pages of the model and its nights."""
     series: Annotated[str | None, AfterValidator(_check_series)] = None
     """Name under which the ledger links the nights, such as ward-7.sepsis."""
     id: Name = None
@@ -350,21 +349,19 @@ class Contract(BaseModel):
     """Use only the stem of names in `group` that number the rows of a patient, such as
     voice_07_1."""
     fill_down: Texts = []
-    """Columns filled in a patient's first row only: blank cells below take its
+    """Columns filled only in a patient's first row. Blank cells below take its
     value."""
     label: Name = None
     """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
     """Labels to find, each a class; "A+B" joins A and B into one."""
     negative: Texts = []
-    """Labels that are not positive, although they are rare or resemble a positive
-    one."""
+    """Labels that are not positive, although rare or similar to a positive one."""
     leave_out: Texts = []
     """Labels whose rows are left out of training."""
     unlabelled: Unlabelled = "refuse"
-    """Treatment of a blank label in training: a violation; "no", as of a box that is
-    ticked or left blank, so that the row counts with the others without the condition;
-    or the row is left out and counted."""
+    """Blank label in training: a violation; "no", for a box that is ticked or left
+    blank (the row has no condition); or the row is left out and counted."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
@@ -374,73 +371,70 @@ class Contract(BaseModel):
     """Unit and origin of dates that are numbers; not needed for dates such as
     20240131."""
     time_zone: Annotated[Name, AfterValidator(_check_zone)] = None
-    """Time zone of times that state none, such as Europe/Berlin, to which all others
-    are converted; by default that of the host."""
+    """Time zone of times without one, such as Europe/Berlin; by default that of the
+    host. All other times are converted to it."""
     hour: Annotated[Name, AfterValidator(_check_hour)] = None
-    """Hour at which a night's table is taken, such as 06:00, or a column that has this
-    time; by default the time at which the table's file was written, if that was on the
-    night's day, else midnight. Windows of outcomes begin there."""
+    """Hour at which a night's table is taken, such as 06:00, or a column with this
+    time. By default the time of the table's file if it is from the night's day, else
+    midnight. Outcome windows start there."""
     subgroup: Texts = []
     """Columns by which results are also reported."""
     coordinates: Texts = []
     """Columns of the position of a voxel: x, y, z."""
     neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
-    """Side of the cube around a voxel, within the mask, of which mean, standard
-    deviation and gradient of every channel become features."""
+    """Side of the cube around a voxel, within the mask. Mean, standard deviation and
+    gradient of every channel in it become features."""
     display: Texts = []
     """Columns shown for each patient on the page and in flagged.csv, such as ward, bed
-    and name; the page filters by the first. Not used in training unless listed under
+    and name. The page filters by the first. Not used in training unless listed under
     features."""
     score: Name = None
-    """Column with a score from elsewhere, such as the record system, which only the
-    recipe `given` uses."""
+    """Column with a score made elsewhere, for example by the record system. Only the
+    recipe `given` uses it."""
     higher: Literal["worse", "better"] = "worse"
     """Whether a higher `score` is more or less suspicious."""
     kind: ScoreKind | None = None
-    """Values that the `score` may have: a probability of 0 to 1, per cent of 0 to 100,
-    or points from 0 on. By default as the past shows; without a kind, any number."""
+    """Possible values of the `score`: probability of 0 to 1, per cent of 0 to 100, or
+    points from 0. By default inferred from the past; without a kind, any number."""
     show: Texts = []
     """Other features to show for each patient, with percentiles, if the model is a
     `score` or a table of points."""
     drop: Texts = []
     """Columns that are not read."""
     id_is_person: bool = False
-    """True if each `id` is a person, and not a stay or a sample. Without a `group` the
-    export to OMOP needs it."""
+    """True if each `id` is a person, not a stay or a sample. The export to OMOP needs
+    it if there is no `group`."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
-    """Stop at any violation, or leave such rows out and count them."""
+    """At a violation: stop, or leave the row out and count it."""
     on_unseen: OnUnseen = "unknown"
-    """Treatment of a category that training did not see: scored as unknown, row left
-    out, or the run stops."""
+    """Category that training did not see: scored as unknown, row left out, or the run
+    stops."""
     on_unit_change: OnUnitChange = "stop"
-    """Treatment of other units than in training: the run stops, or the page reports
-    it."""
+    """Other units than in training: the run stops, or the page reports them."""
     suppress: PositiveInt = 5
-    """Smallest number of rows or patients that tables by subgroup or outcome show."""
+    """Smallest number of rows or patients shown in tables by subgroup or outcome."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Expected share of cases in scoring, if it differs from the training table."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Possible reviews per night; more are a line of the page, and a reason for
+    """Possible reviews per night. A line of the page reports more, and a reason for
     attention if chance does not explain them."""
     review_sample: NonNegativeInt = 5
-    """Number of cases without a verdict in each night's random audit (needs a
-    ledger)."""
+    """Cases without a verdict in each night's random audit (needs a ledger)."""
     known_days: NonNegativeInt = 30
-    """Days for which a confirmed case counts as known if it is flagged again."""
+    """Days for which a confirmed case counts as known when flagged again."""
     verdicts_need: list[Literal["site", "initials"]] = []
-    """What a verdict must state of its reviewer. Initials are always needed without a
-    token."""
+    """What a verdict must state about its reviewer. Without a token it always needs
+    initials."""
     files_per_night: PositiveInt | None = None
-    """Number of files of a night, such as one per ward; not checked in training."""
+    """Number of files of a night, such as one per ward. Not checked in training."""
     rows_per_night: (
         Annotated[tuple[NonNegativeInt, int], AfterValidator(_check_range)] | None
     ) = None
-    """Range of the number of rows of a night, such as [60, 120]; not checked in
-    training."""
+    """Range of a night's number of rows, such as [60, 120]. Not checked in training."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
-    """Day from which every night requests a review of the model; default: two years
+    """Day from which every night requests a review of the model, by default two years
     after training."""
     outcome: OutcomeDefinition | None = None
     """What became of a patient."""

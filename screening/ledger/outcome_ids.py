@@ -97,15 +97,15 @@ class TableIds:
             raise CohortError(
                 f"{self._rows(rows)}: {len(rows)} {noun} of patients of the nights, or "
                 f"of this table, {BUT_FOR}: write them as text, as the nights have "
-                f"them; {ACCEPT_OUTCOMES}"
+                f"them. {ACCEPT_OUTCOMES}"
             )
 
     def refuse_strangers(self, n_patients: int) -> None:
         """Raise CohortError because no night scored any patient of the table."""
         raise CohortError(
             f"column '{self.column}': none of {n_patients} patients was scored on any "
-            "night of this series; see whether it is the right column, and the right "
-            f"series; {ACCEPT_OUTCOMES}"
+            "night of this series; check that the column and the series are correct. "
+            f"{ACCEPT_OUTCOMES}"
         )
 
     def _rows(self, rows: Sequence[int]) -> str:

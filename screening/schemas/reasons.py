@@ -16,16 +16,16 @@ from screening.schemas.base import Reason
 from screening.schemas.history import Measure
 
 ACCEPT_DELIVERY = (
-    "where the table is right all the same, score the night with --accept-delivery "
-    "REASON"
+    "If the table is correct, score the night with --accept-delivery REASON"
 )
 ACCEPT_OUTCOMES = (
-    "where the table is right all the same, enter it with screen outcomes "
-    "--accept-delivery REASON"
+    "If the table is correct, enter it with screen outcomes --accept-delivery REASON"
 )
-CHECK_TABLE = f"See whether the export was whole and of this ward; {ACCEPT_DELIVERY}."
-CHECK_DATE = f"See whether the table and --date are tonight's; {ACCEPT_DELIVERY}."
-REPORT_COUNTS = "Do not use this page; report it with its run.json."
+CHECK_TABLE = (
+    f"Check that the export is complete and from this ward. {ACCEPT_DELIVERY}."
+)
+CHECK_DATE = f"Check that the table and --date are tonight's. {ACCEPT_DELIVERY}."
+REPORT_COUNTS = "Do not use this page. Report it with its run.json."
 CHECK_NIGHT = "Check the table and the threshold."
 
 OTHER_THRESHOLD = ("threshold", "--max-flag-rate", "SHARE", "--reason", "WHY")
@@ -132,81 +132,80 @@ class ReasonKind:
 NOT_BETTER_THAN_CHANCE = ReasonKind(
     code="not_better_than_chance",
     words="The ranking{of_class} is not shown to be better than chance{estimate}.",
-    remedy="Do not act on this model: bring more cases, other columns, or another "
-    "recipe.",
+    remedy="Do not act on this model. Train again with more cases, other columns or "
+    "another recipe.",
     when="the interval of AUROC reaches 0.5",
     arises_in=MODEL_AND_NIGHTS,
 )
 SCORE_INVERTED = ReasonKind(
     code="score_inverted",
-    words="A higher score means fewer cases here{estimate}, surely below chance.",
-    remedy='Set higher = "{higher}" under [cohort] of the contract, or ask who '
-    "delivers the score what a high one means; then train again.",
+    words="Higher scores mean fewer cases here{estimate}: worse than chance.",
+    remedy='Set higher = "{higher}" under [cohort] of the contract and train again. '
+    "If in doubt, ask the provider what a high score means.",
     when="the model is a score made elsewhere, and the whole interval of its AUROC is "
     "below 0.5",
     arises_in=MODEL_AND_NIGHTS,
 )
 TOO_FEW_CASES = ReasonKind(
     code="too_few_cases",
-    words="Only {cases}{of_class} to train and validate on.",
-    remedy="Train again once there are more.",
-    when="under 30 cases",
+    words="Training and validation used only {cases}{of_class}.",
+    remedy="Train again when there are more cases.",
+    when="there are fewer than 30 cases",
     arises_in=MODEL_AND_NIGHTS,
 )
 NO_CASE = ReasonKind(
     code="no_case_seen",
     words="Sensitivity, PPV and chance{of_class} are unknown: no case has been seen.",
-    remedy="Review flagged rows and the random audit; screen history shows what the "
-    "verdicts tell, and screen retrain learns from them.",
+    remedy="Review flagged rows and the random audit. Then screen history shows the "
+    "results, and screen retrain learns from the verdicts.",
     when="the model was [trained without cases](choosing.md#without-cases)",
     arises_in=MODEL_AND_NIGHTS,
 )
 INTERVALS_TOO_WIDE = ReasonKind(
     code="intervals_too_wide",
     words="Sensitivity{of_class} is imprecise: 95% CI {low:.0%} to {high:.0%}.",
-    remedy="Train again with more cases (of more patients, where rows come in groups).",
-    when="the 95 % interval of sensitivity is wider than 0.3",
+    remedy="Train again with more cases (from more patients, if rows are grouped).",
+    when="the 95% interval of sensitivity is wider than 0.3",
     arises_in=MODEL_AND_NIGHTS,
 )
 FLAGS_EVERYTHING = ReasonKind(
     code="flags_everything",
     words="{description}",
     remedy="Relax the rule with screen threshold, or train with {more}.",
-    when="no threshold satisfies the rule, or under 5 % of non-cases are not flagged",
+    when="no threshold satisfies the rule, or over 95% of non-cases are flagged",
     arises_in=MODEL_AND_NIGHTS,
     model_command=OTHER_THRESHOLD,
 )
 OWN_CASES_NOT_FLAGGED = ReasonKind(
     code="own_cases_not_flagged",
     words="This threshold would have found none of the past cases of {label}.",
-    remedy="Choose another with screen threshold.",
+    remedy="Choose another threshold with screen threshold.",
     when="the threshold finds no past case",
     arises_in=MODEL_AND_NIGHTS,
     model_command=OTHER_THRESHOLD,
 )
 TO_BE_TRAINED_AGAIN = ReasonKind(
     code="to_be_trained_again",
-    words="This model holds rows of a patient who was erased: it scores until {day} "
-    "only.",
-    remedy="Train it again on the present cohort.",
-    when="the model holds rows of an [erased patient](runbook.md#erasing-a-patient); "
-    "after the stated day it refuses to score",
+    words="This model contains rows of an erased patient. It scores until {day} only.",
+    remedy="Train it again on the current cohort.",
+    when="the model contains rows of an [erased "
+    "patient](runbook.md#erasing-a-patient); after the stated day it refuses to score",
     arises_in=MODEL_AND_NIGHTS,
 )
 NOT_FIT_FOR_USE = ReasonKind(
     code="not_fit_for_use",
-    words="Not fit for use as it is, by its own validation.",
-    remedy="Train another, or approve it with a reason: screen approve MODEL --by NAME "
-    "--reason TEXT.",
+    words="By its own validation, this model is not fit for use as it is.",
+    remedy="Train another model, or approve this one with a reason: screen approve "
+    "MODEL --by NAME --reason TEXT.",
     when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
-    "nobody approved the model with a reason",
+    "nobody has approved the model with a reason",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
 )
 FLAGS_LIKE_CHANCE = ReasonKind(
     code="flags_like_chance",
-    words="Flags{of_class} are not shown to have a higher PPV than chance: it may be "
-    "as low as {low:.3g}%, at {prevalence:.3g}% prevalence.",
+    words="The PPV of flags{of_class} is not shown to be above chance: it may be as "
+    "low as {low:.3g}%, at {prevalence:.3g}% prevalence.",
     remedy="",
     when="the interval of PPV reaches the prevalence",
     arises_in=MODEL_AND_NIGHTS,
@@ -224,8 +223,8 @@ NOT_COMPARED = ReasonKind(
     words="No other method was trained on the same folds, so the performance of a "
     "simpler one is unknown.",
     remedy="Train with --beside logistic,random_forest.",
-    when="no other method was trained on the same folds; part of the verdict, and no "
-    "reason for attention by itself",
+    when="no other method was trained on the same folds; this affects the verdict, "
+    "and is not a reason for attention by itself",
     arises_in=MODEL,
 )
 ANSWER_FIRST = ReasonKind(
@@ -233,11 +232,10 @@ ANSWER_FIRST = ReasonKind(
     words="{sign}; answer whether it is known at the hour of the night.",
     remedy='Write available = "before" or "after" in the contract and train again, or '
     "answer with screen approve MODEL --known-before COLUMN --by NAME.",
-    when="a column may be known only after the outcome: by its name, as one of two "
-    "times that are equal in most rows, filled almost in one class alone, missing far "
-    "more often in one class (by 40 points of 100), or a number "
-    "of days or seconds that is later than the row's own time; until "
-    "[somebody answers](page.md#what-the-ranking-rests-on)",
+    when="a column may be known only after the outcome, until [somebody "
+    "answers](page.md#what-the-ranking-rests-on): its name suggests it; two times are "
+    "equal in most rows; almost only one class has values; missing values differ by "
+    "40 points between classes; or days or seconds exceed the row's own time",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
 )
@@ -245,24 +243,23 @@ GUESSED = ReasonKind(
     code="guessed",
     words="Guessed, without a contract: {guess}.",
     remedy="{remedy}",
-    when="training without a contract guessed what changes the result: numbers that "
-    "stand for missing, or an outcome or case for which another is as likely",
+    when="training without a contract guessed something that changes the result: "
+    "numbers that stand for missing, or an outcome or case where another is as likely",
     arises_in=MODEL,
 )
 ROWS_OF_ONE_PATIENT = ReasonKind(
     code="rows_of_one_patient",
     words="{sign}",
     remedy="{remedy}",
-    when="rows seem to belong to the same patients, and no group is set "
+    when="rows seem to belong to the same patients, but no group is set "
     "([signs](howto.md#several-rows-a-patient))",
     arises_in=MODEL,
 )
 IDS_ARE_ROW_NUMBERS = ReasonKind(
     code="ids_are_row_numbers",
     words="{description}",
-    remedy="Name the column that holds the patients' ids (`--id`, or `id` in the "
-    "contract).",
-    when="no column identifies patients, or the one that is named numbers the rows",
+    remedy="Name the column of the patients' ids (`--id`, or `id` in the contract).",
+    when="no column identifies patients, or the named column contains row numbers",
     arises_in=MODEL_AND_NIGHTS,
 )
 
@@ -270,10 +267,10 @@ IDS_ARE_ROW_NUMBERS = ReasonKind(
 UNIT_CHANGED = ReasonKind(
     code="unit_changed",
     words="{column}: {description}.",
-    remedy="Ask the source of the column for its unit, and convert it or have the old "
-    "unit sent again.",
-    when="a column is in other units; the night is refused (exit 3) if that is certain "
-    'and `on_unit_change = "stop"`',
+    remedy="Ask the source of the column for its unit. Convert the values, or have "
+    "them sent in the old unit.",
+    when="a column is in other units; if this is certain and `on_unit_change = "
+    '"stop"`, the night is refused (exit code 3)',
     arises_in=NIGHT,
     stands=False,
 )
@@ -281,10 +278,10 @@ NUMBER_FOR_UNKNOWN = ReasonKind(
     code="number_for_unknown",
     words="{column}: {share:.0%} of the values are {numbers}, which looks like a code "
     "for 'not known'.",
-    remedy="Have its source leave such cells empty, or list the number in "
+    remedy="Ask the source to leave such cells empty, or list the number in "
     "`missing_values` of the column and train again.",
-    when="a number such as 999 or -9, which training never had, is repeated far beyond "
-    "all other values of a column; it is no change of unit",
+    when="a number such as 999 or -9, unseen in training, is far more frequent than "
+    "all other values of a column, without a change of unit",
     arises_in=NIGHT,
     stands=False,
 )
@@ -292,35 +289,36 @@ MISSING_MORE = ReasonKind(
     code="missing_more",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="5 points more are missing than in training, or in the series' own nights",
+    when="5 points more are missing than in training, or than in the series' own "
+    "nights",
     arises_in=NIGHT,
 )
 UNSEEN_CATEGORY = ReasonKind(
     code="unseen_category",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="more rows than expected by chance have a category that training never saw",
+    when="more rows than expected by chance have a category that training did not see",
     arises_in=NIGHT,
 )
 OUTSIDE_RANGE = ReasonKind(
     code="outside_range",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="2 % of values or more lie outside the training range",
+    when="2% of values or more are outside the training range",
     arises_in=NIGHT,
 )
 VALUES_DIFFER = ReasonKind(
     code="values_differ",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="the distribution of a column is 0.1 or more away",
+    when="the distribution of a column differs by 0.1 or more",
     arises_in=NIGHT,
 )
 SCORES_DIFFER = ReasonKind(
     code="scores_differ",
     words="{description}",
     remedy="{remedy}",
-    when="all scores compared with those held out in training: p at most 0.001 "
+    when="all scores differ from those held out in training: p at most 0.001 "
     "([drift](page.md#rarity))",
     arises_in=NIGHT,
 )
@@ -328,7 +326,7 @@ TABLE_OF_ANOTHER_NIGHT = ReasonKind(
     code="table_of_another_night",
     words="The table is that of the night of {night}{of_series}, byte for byte.",
     remedy=CHECK_TABLE,
-    when="the table has the bytes of another night's, of any series",
+    when="the table has the same bytes as that of another night, in any series",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
@@ -337,40 +335,40 @@ PATIENTS_GONE = ReasonKind(
     code="patients_gone",
     words="{description}.",
     remedy=CHECK_TABLE,
-    when="nobody of the last night is there, although patients stay",
+    when="no patient of the last night is in the table, although patients usually stay",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
 IDS_OF_ANOTHER_SHAPE = ReasonKind(
     code="ids_of_another_shape",
-    words="The ids in column '{column}' are written otherwise than in training "
-    "({differences}): nobody is recognised.",
+    words="The ids in column '{column}' have another format than in training "
+    "({differences}), so no patient is recognised.",
     remedy=CHECK_TABLE,
     when="ids have another format than in training; accepted once for a series. "
-    "Without a ledger: if they lost the zeros in front",
+    "Without a ledger: if they lost leading zeros",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
 IDS_REWRITTEN = ReasonKind(
     code="ids_rewritten",
-    words="Column '{column}', {rows}: {share} of patients of earlier nights, "
-    "but for zeros in front, blanks, dots or case: they are not recognised.",
-    remedy=f"Have the ids exported as text, as before; {ACCEPT_DELIVERY}.",
-    when="ids of patients of the last 28 nights are written otherwise tonight, be it "
-    "one of them",
+    words="Column '{column}', {rows}: {share} written differently from earlier nights "
+    "(leading zeros, blanks, dots or case), so the patients are not recognised.",
+    remedy=f"Have the ids exported as text, as before. {ACCEPT_DELIVERY}.",
+    when="one or more ids of patients of the last 28 nights are written differently "
+    "tonight",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
 IDS_COLLIDE = ReasonKind(
     code="ids_collide",
-    words="Column '{column}', {rows}: these ids are the same but for zeros in front, "
-    "blanks, dots or case, so that one patient may count as several.",
-    remedy=f"Have each id written in one way; {ACCEPT_DELIVERY}.",
-    when="ids of the table differ in their writing alone; of a column in which over "
-    "1 % of the ids of training do so, none",
+    words="Column '{column}', {rows}: these ids differ only in leading zeros, blanks, "
+    "dots or case, so one patient may count as several.",
+    remedy=f"Have each id written the same way everywhere. {ACCEPT_DELIVERY}.",
+    when="ids in the table differ only in how they are written; not checked in a "
+    "column where over 1% of training ids do",
     arises_in=NIGHT,
     stops=True,
     stands=False,
@@ -380,18 +378,18 @@ NOT_WHOLE = ReasonKind(
     words="{description}.",
     remedy=CHECK_TABLE,
     when="too few rows, or too many patients gone, given rows, weekdays and stays of "
-    "the last 28 nights (from five nights on); on the second to fifth night, far more "
-    "patients gone than came, or from the third on hardly anybody of the last night",
+    "the last 28 nights (from five nights on); on nights two to five, far more "
+    "patients gone than came; from the third night on, hardly anybody of the last "
+    "night",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 LINE_END_MISSING = ReasonKind(
     code="line_end_missing",
-    words="The last line has no line end{earlier}: the file may be cut short within "
-    "its last cell.",
+    words="The last line has no line end{earlier}: its last cell may be cut.",
     remedy=CHECK_TABLE,
-    when="the last line of a CSV file has no line end, on the first night, or though "
-    "earlier nights had one; after three nights without, only where at least nine in "
+    when="the last line of a CSV file has no line end on the first night, or although "
+    "an earlier night had one; after three nights without, only if at least nine in "
     "ten of the last 28 nights had one",
     arises_in=NIGHT_WITH_LEDGER,
 )
@@ -399,16 +397,16 @@ ROWS_TOO_MANY = ReasonKind(
     code="rows_too_many",
     words="{description}.",
     remedy=CHECK_TABLE,
-    when="more rows than usual after the last nights",
+    when="there are more rows than usual, given the last nights",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 PATIENTS_UNCHANGED = ReasonKind(
     code="patients_unchanged",
     words="The patients are those of {night}: none of {n_patients} has left, and "
-    "nobody came.",
+    "nobody is new.",
     remedy=CHECK_DATE,
-    when="nobody came and nobody left",
+    when="nobody has left, and nobody is new",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
@@ -417,14 +415,14 @@ TABLE_OF_ANOTHER_SERIES = ReasonKind(
     words="The table{of_series} is the same tonight, byte for byte: one of the two is "
     "another ward's.",
     remedy=CHECK_TABLE,
-    when="another series has the same table tonight, and had others before",
+    when="another series has the same table tonight, but had other tables before",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 ROWS_TOO_OLD = ReasonKind(
     code="rows_too_old",
-    words="The newest row is of {newest}, {age} days before the night; at most {bound} "
-    "are usual.",
+    words="The newest row is from {newest}, {age} days before the night (usually at "
+    "most {bound}).",
     remedy=CHECK_DATE,
     when="the newest `time` is older than usual",
     arises_in=NIGHT_WITH_LEDGER,
@@ -432,25 +430,25 @@ ROWS_TOO_OLD = ReasonKind(
 )
 ROWS_OF_DAYS_TO_COME = ReasonKind(
     code="rows_of_days_to_come",
-    words="The newest row is of {newest}, a day still to come.",
+    words="The newest row is from {newest}, which is in the future.",
     remedy=CHECK_DATE,
-    when="a `time` lies in the future",
+    when="a `time` is in the future",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 FILES_UNEXPECTED = ReasonKind(
     code="files_unexpected",
-    words="{n_files} of {n_expected} files came (files_per_night).",
+    words="{n_files} of {n_expected} files arrived (files_per_night).",
     remedy=CHECK_TABLE,
-    when="the number of files contradicts `files_per_night` of the contract",
+    when="the number of files differs from `files_per_night` of the contract",
     arises_in=NIGHT,
     stands=False,
 )
 ROWS_UNEXPECTED = ReasonKind(
     code="rows_unexpected",
-    words="{n_rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night).",
+    words="{n_rows:,} rows arrived; {low:,} to {high:,} are expected (rows_per_night).",
     remedy=CHECK_TABLE,
-    when="the number of rows contradicts `rows_per_night` of the contract",
+    when="the number of rows is outside `rows_per_night` of the contract",
     arises_in=NIGHT,
     stands=False,
 )
@@ -459,18 +457,18 @@ ROWS_UNEXPECTED = ReasonKind(
 PAST_REVIEW_DATE = ReasonKind(
     code="past_review_date",
     words="{description}",
-    remedy="Train it again, or review it and set review_by in the contract it is "
-    "trained with.",
-    when="after `review_by`; without it, two years after the last training row, or "
+    remedy="Train the model again, or review it and set review_by in the contract it "
+    "is trained with.",
+    when="after `review_by`; by default two years after the last training row, or "
     "after training",
     arises_in=NIGHT,
     settled_by_table=False,
 )
 TRAINED_ON_THESE_ROWS = ReasonKind(
     code="trained_on_these_rows",
-    words="The model was trained on {files}, so flags and figures are too good.",
-    remedy="Score other rows; the model's page has the figures expected for them.",
-    when="the model was trained on a file of the night",
+    words="The model was trained on {files}, so flags and figures look too good.",
+    remedy="Score other rows. The model's page has the figures to expect.",
+    when="the model was trained on a file that is scored",
     arises_in=NIGHT,
     stands=False,
 )
@@ -478,8 +476,8 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     code="counts_do_not_add_up",
     words="The counts do not add up: {difference}.",
     remedy=REPORT_COUNTS,
-    when="rows read are not those scored plus those refused, or cases not the sum of "
-    "their states",
+    when="rows read are not rows scored plus rows refused, or cases are not the sum "
+    "of their states",
     arises_in=NIGHT,
     stands=False,
     settled_by_table=False,
@@ -487,53 +485,49 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
 ROWS_REFUSED = ReasonKind(
     code="rows_refused",
     words="{rows} refused and not scored.",
-    remedy="Have the source correct them; the reasons are listed.",
+    remedy="Have the source correct them. The reasons are listed.",
     when="a row was refused",
     arises_in=NIGHT,
     stands=False,
 )
 VALUES_OUT_OF_BOUNDS = ReasonKind(
     code="values_out_of_bounds",
-    words="Check these values: {rows} with one that cannot be used ({columns}); scored "
-    "without it, and without a chance.",
-    remedy="Look at these patients whatever their score, and have the values checked "
-    "at their source: they are listed under Check these values.",
-    when="a cell lies outside `plausible` of the contract or, without it, beyond the "
-    "training range by more than the width of that range; or a few cells of numbers "
-    "hold a text "
-    "([check these values](page.md#check-these-values))",
+    words="Check these values: {rows} with a value that cannot be used ({columns}), "
+    "scored without it and without a chance.",
+    remedy="Review these patients whatever their score. Have the source check the "
+    "values listed under Check these values.",
+    when="a cell is outside `plausible` of the contract or, without it, outside the "
+    "training range by more than its width; or a few cells of a numeric column "
+    "contain text ([check these values](page.md#check-these-values))",
     arises_in=NIGHT,
     stands=False,
 )
 SCORE_NOT_TAKEN = ReasonKind(
     code="score_not_taken",
-    words="Check these values: {rows} with a score that is out of bounds, not used to "
+    words="Check these values: {rows} with an out-of-bounds score, which cannot "
     "choose the row of a patient or stay.",
-    remedy="Have the values checked at their source: they are listed under Check "
-    "these values.",
-    when="one row of each unit is scored (`[score]` of the contract), and a row has a "
-    "score outside its `plausible` range or `kind`",
+    remedy="Have the source check the values listed under Check these values.",
+    when="one row of each unit is scored (`[score]` of the contract), and a score is "
+    "outside its `plausible` range or `kind`",
     arises_in=NIGHT,
     stands=False,
 )
 CHANNELS_UNUSABLE = ReasonKind(
     code="channels_unusable",
     words="Images of {patients} have no usable voxel in {columns} ({faults}).",
-    remedy="See whether these images were registered and exported whole; the patients "
-    "are listed under Check these values.",
-    when="all voxels of a patient in a channel are missing, out of bounds, or of one "
-    "value",
+    remedy="Check whether these images were registered and exported completely. The "
+    "patients are listed under Check these values.",
+    when="all voxels of a patient in a channel are missing, out of bounds, or equal",
     arises_in=NIGHT,
     stands=False,
 )
 OVER_CAPACITY = ReasonKind(
     code="over_capacity",
     words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",
-    remedy="Review from the top of the list; if it happens again, choose another "
+    remedy="Review from the top of the list. If this happens again, choose another "
     "threshold: screen threshold MODEL --max-flag-rate SHARE --reason WHY.",
-    when="so many more cases wait for a review than `capacity` that chance brings it "
-    "on 1 night of 1,000 at most where `capacity` is the mean (Poisson); fewer are a "
-    "line of the page",
+    when="more cases wait for a review than chance explains if `capacity` is the mean "
+    "(Poisson, 1 night of 1,000); a smaller excess is a line on the page",
     arises_in=NIGHT,
     settled_by_table=False,
     is_acknowledged=False,
@@ -541,20 +535,20 @@ OVER_CAPACITY = ReasonKind(
 )
 FLAGS_UNEXPECTED = ReasonKind(
     code="flags_unexpected",
-    words="{flagged:,} flagged where {low:,} to {high:,} were expected {source}: the "
-    "patients or the data may have changed.",
+    words="{flagged:,} flagged, {low:,} to {high:,} expected {source}. The patients "
+    "or the data may have changed.",
     remedy="Compare tonight's data with those of {others} before acting on the list.",
-    when="the number of flags is beyond what the series' own nights allow (1 night of "
-    "1,000) or, before there are 20, 3.1 standard errors of that in validation",
+    when="the number of flags is outside what the series' own nights allow (1 night "
+    "of 1,000); before there are 20, outside 3.1 standard errors of validation",
     arises_in=NIGHT,
 )
 EVERYBODY_FLAGGED = ReasonKind(
     code="everybody_flagged",
     words="All {n_patients:,} patients are flagged, each for one row or more, so the "
     "list is not informative.",
-    remedy="Relax the rule with screen threshold, or train and score one row "
-    "a patient.",
-    when="with several rows a patient: all of 20 or more patients have a flagged one",
+    remedy="Relax the rule with screen threshold, or train and score one row per "
+    "patient.",
+    when="each of 20 or more patients has several rows, and at least one is flagged",
     arises_in=NIGHT,
     model_command=OTHER_THRESHOLD,
 )
@@ -570,29 +564,30 @@ NOBODY_FLAGGED = ReasonKind(
     code="nobody_flagged",
     words="No row was flagged{expectation}.",
     remedy=CHECK_NIGHT,
-    when="no row was flagged, and that is as unexpected",
+    when="no row was flagged, and chance does not explain it",
     arises_in=NIGHT,
 )
 QUIET_NIGHTS = ReasonKind(
     code="quiet_nights",
     words="Nobody was flagged on {n_nights} nights in a row.",
     remedy=CHECK_NIGHT,
-    when="three nights without a case although one was expected",
+    when="there was no case on three nights, although one was expected",
     arises_in=NIGHT_WITH_LEDGER,
 )
 NOT_RECOGNISABLE = ReasonKind(
     code="not_recognisable",
-    words="No column identifies rows, so nobody is recognised from night to night.",
-    remedy="Give the contract an id or a group.",
+    words="No column identifies rows, so patients are not recognised from night to "
+    "night.",
+    remedy="Add an id or a group to the contract.",
     when="the contract has neither `id` nor `group`",
     arises_in=NIGHT_WITH_LEDGER,
     settled_by_table=False,
 )
 OVER_MEMORY = ReasonKind(
     code="over_memory",
-    words="The night took {peak} MiB of memory, more than the {claim} it claims of the "
-    "site's budget.",
-    remedy="Give memory_mb = {proposal} under [series.{series}].",
+    words="The night took {peak} MiB of memory, but claims only {claim} of the site's "
+    "budget.",
+    remedy="Set memory_mb = {proposal} under [series.{series}].",
     when="a night took more memory than its `memory_mb`",
     arises_in=RUN,
 )
@@ -600,73 +595,74 @@ OVER_MEMORY = ReasonKind(
 MERGES_REFUSED = ReasonKind(
     code="merges_refused",
     words="The table of merged numbers could not be used: {fault}.",
-    remedy="Correct it; until then the ledger keeps the merges that it has.",
-    when="the table `merged` of `[site]` cannot be read, or makes a chain or a circle",
+    remedy="Correct the table. Until then the ledger keeps its present merges.",
+    when="the table `merged` of `[site]` cannot be read, or contains a chain or a "
+    "circle",
     arises_in=RUN,
 )
 
 # Several nights.
 DRIFT_OVER_NIGHTS = ReasonKind(
     code="drift_over_nights",
-    words="The {n_patients} patients of the last {nights}, each counted once, score "
-    "{direction} on the whole than {others} "
-    "(largest difference of shares {distance:.2f}): the patients or the measurements "
-    "have changed.",
-    remedy="Ask the source what has changed since; if the patients are other ones now, "
+    words="Overall, the {n_patients} patients of the last {nights} (each counted "
+    "once) score {direction} than {others} (largest difference of shares "
+    "{distance:.2f}). The patients or the measurements have changed.",
+    remedy="Ask the source what has changed since. If the patients are different now, "
     "train again.",
-    when="the scores of 14 nights compared with the 90 nights before or, until there "
-    "are 20 of these, with training: p at most 0.005",
+    when="the scores of 14 nights differ from the 90 nights before or, until there "
+    "are 20 of these, from training: p at most 0.005",
     arises_in=HISTORY,
 )
 
 
 _SINCE_WHEN = (
     "Ask its source what has changed since {since}: device, method, unit or coding. "
-    "Where it is meant: screen status{options} --acknowledge {code} --until DATE "
-    "--reason WHY."
+    "If the change is intended: screen status{options} --acknowledge {code} --until "
+    "DATE --reason WHY."
 )
 COLUMN_DRIFTS = ReasonKind(
     code="column_drifts",
     words="{column}: {change} since {since}{where}.",
     remedy=_SINCE_WHEN.replace("{code}", "column_drifts"),
-    when="the values of a column, or the share without one, over 3 to 28 nights "
-    "beside the ninety nights before: of all series together, then of each "
+    when="over 3 to 28 nights, the values of a column or the share missing differ "
+    "from the ninety nights before, in all series together, then in each "
     "([how](page.md#drift-over-nights))",
     arises_in=RUN,
     grows=True,
 )
 SCORES_DRIFT = ReasonKind(
     code="scores_drift",
-    words="The scores are {direction} on the whole since {since} than on the ninety "
-    "nights before.",
+    words="Since {since} the scores are {direction} overall than on the ninety nights "
+    "before.",
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "scores_drift"
     ),
-    when="the scores over 3 to 28 nights beside the series' own ninety before",
+    when="over 3 to 28 nights, the scores differ from the series' own ninety nights "
+    "before",
     arises_in=RUN,
     grows=True,
 )
 FLAGS_DRIFT = ReasonKind(
     code="flags_drift",
-    words="{of_late:.1%} of the patients are flagged since {since}, {before:.1%} "
-    "{earlier}: the condition has become {direction}, or the measurements have "
-    "changed.",
+    words="{of_late:.1%} of the patients have been flagged since {since}, "
+    "{before:.1%} {earlier}. The condition has become {direction}, or the "
+    "measurements have changed.",
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "flags_drift"
     ),
-    when="the share flagged over 3 to 28 nights beside the series' own ninety "
-    "before, or over 28 nights beside its first ninety",
+    when="the share flagged over 3 to 28 nights differs from the series' own ninety "
+    "nights before, or over 28 nights from its first ninety",
     arises_in=RUN,
     grows=True,
 )
 OUTBREAK = ReasonKind(
     code="outbreak",
-    words="Outbreak: {new} new cases since {since}, where the series' own nights let "
-    "{expected:.1f} expect (p {p:.1g}).",
-    remedy="Tell infection control or the ward's physicians, and look at these cases "
-    "together.",
-    when="more newly flagged patients over 1 to 14 nights than the series' own "
-    "ninety nights before allow",
+    words="Outbreak: {new} new cases since {since}; the series' own nights suggest "
+    "{expected:.1f} (p {p:.1g}).",
+    remedy="Inform infection control or the ward's physicians, and look at these "
+    "cases together.",
+    when="there are more newly flagged patients over 1 to 14 nights than the series' "
+    "own ninety nights before allow",
     arises_in=RUN,
     grows=True,
 )
@@ -679,7 +675,7 @@ def _out_of_control(measure: str, share: str, quantity: str, remedy: str) -> Rea
         code=f"{measure}_out_of_control",
         words=words + "{limit:.3g}%.",
         remedy=remedy,
-        when=f"the share of {quantity} is beyond the limits of its "
+        when=f"the share of {quantity} is outside the limits of its "
         "[control chart](page.md#control-charts)",
         arises_in=HISTORY,
     )
@@ -695,23 +691,23 @@ OUT_OF_CONTROL: dict[Measure, ReasonKind] = {
     ),
     "yield": _out_of_control(
         "yield",
-        "of the cases judged had the condition",
-        "judged cases with the condition",
-        "See whether other cases were judged than before, or by other people; then "
-        "look at the model.",
+        "of the reviewed cases had the condition",
+        "reviewed cases with the condition",
+        "Check whether other cases were reviewed than before, or by other people. Then "
+        "check the model.",
     ),
     "refused": _out_of_control(
         "refused",
         "of the rows read were refused",
         "rows refused",
-        "Have the source look at the table; each night's page has the reasons.",
+        "Have the source check the table. Each night's page lists the reasons.",
     ),
     "missing": _out_of_control(
         "missing",
         "of the values were missing",
         "missing values",
-        "Have the source look for a column that no longer arrives; each night's page "
-        "lists them.",
+        "Have the source look for a column that no longer arrives. Each night's page "
+        "lists the columns.",
     ),
 }
 
@@ -720,20 +716,20 @@ OUTCOMES_BELOW = ReasonKind(
     code="outcomes_below",
     words="{measure} by outcomes is {seen} over {nights}; the validation estimate is "
     "{promised}.",
-    remedy="Look at the cases that were missed (`screen outcomes --missed FILE`), at "
-    "drift and at delivery; then train again.",
-    when="sensitivity or PPV of rows whose outcome is known lie below the validation "
-    "estimate by more than chance, however often one looks",
+    remedy="Check the missed cases (`screen outcomes --missed FILE`), drift and "
+    "delivery. Then train again.",
+    when="sensitivity or PPV of rows with a known outcome is below the validation "
+    "estimate by more than chance, however often it is checked",
     arises_in="`screen status`",
 )
 
 OUTCOMES_OF_UNKNOWN = ReasonKind(
     code="outcomes_of_unknown",
-    words="{unknown} of {patients} patients in the table of outcomes were on no night, "
-    "{usual_unknown} of {usual_patients} before: their outcomes are lost.",
-    remedy="See whether the table names patients as the nights do; where it is right "
-    "all the same, screen outcomes --accept-delivery REASON.",
-    when="more patients of a table of outcomes were never scored than in the largest "
+    words="{unknown} of {patients} patients in the outcome table were never scored "
+    "({usual_unknown} of {usual_patients} in earlier tables). Their outcomes are lost.",
+    remedy="Check whether the table identifies patients as the nights do. If it is "
+    "correct, use screen outcomes --accept-delivery REASON.",
+    when="an outcome table has more patients who were never scored than the largest "
     "table before, and chance does not explain it (p under 1 in 10,000)",
     arises_in="`screen status`",
 )
@@ -742,18 +738,19 @@ OUTCOMES_OF_UNKNOWN = ReasonKind(
 PROMISE_NOT_KEPT = ReasonKind(
     code="promise_not_kept",
     words="{measure}{of_class} is {here} here; the validation estimate is {promised}.",
-    remedy="Check the threshold that this cohort would choose, subgroups and units "
-    "before the model is used here.",
-    when="sensitivity, specificity, AUROC or lesions found lie below the validation "
+    remedy="Before you use the model here, check subgroups, units, and the threshold "
+    "that this cohort would choose.",
+    when="sensitivity, specificity, AUROC or lesions found are below the validation "
     "estimate (Newcombe)",
     arises_in=VALIDATION,
 )
 CHANCE_MISFIT = ReasonKind(
     code="chance_misfit",
     words="Chances{of_class} {faults}.",
-    remedy="Do not use the chances in this place; ranks and thresholds may still hold.",
+    remedy="Do not use the chances in this place. Ranks and thresholds may still be "
+    "valid.",
     when="the interval of observed over expected cases excludes 1, or that of the "
-    "calibration slope lies below 1",
+    "calibration slope is below 1",
     arises_in=VALIDATION,
 )
 
