@@ -4,7 +4,9 @@ option; a test compares.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -14,9 +16,10 @@ from screening.cli import COMMANDS, EXAMPLES, app
 DOCS = Path(__file__).parent
 HEAD = """# Commands
 
-What `--help` prints; what several commands take is explained [at the end](#options-of-several-commands).
-`screen --log json COMMAND` writes log lines as JSON, `screen --install-completion` lets your shell complete
-commands, recipes, models and series. Written by `python docs/commands.py`.
+This page has the text of `--help`. The options of several commands follow [at the
+end](#options-of-several-commands). `screen --log json COMMAND` writes log lines as JSON.
+`screen --install-completion` lets your shell complete commands, recipes, models and
+series. `python docs/commands.py` writes this page.
 
 ## Exit codes
 
@@ -24,17 +27,18 @@ commands, recipes, models and series. Written by `python docs/commands.py`.
 |---|---|
 | 0 | done |
 | 1 | a bug, with a traceback |
-| 2 | the command makes no sense: an option, a recipe, a place that cannot be written |
-| 3 | the data broke the contract; nothing was written |
+| 2 | wrong use: an option, a recipe, a place that cannot be written |
+| 3 | the data violate the contract; nothing was written |
 | 4 | a model, run or ledger was refused: damaged, of a newer format, older than its runs |
-| 5 | `status`: the last night is missing; `forget`, `purge`: something still names patients; |
-| | with `--strict`: done, but a page says ATTENTION |
+| 5 | `status`: the last night is missing; `forget`, `purge`: something still names patients; `--strict`: done, but a page shows ATTENTION |
 | 75 | another run is writing there |
-| 129, 130, 143 | stopped by SIGHUP, Ctrl-C or SIGTERM; what was begun is removed |
+| 129, 130, 143 | stopped by SIGHUP, Ctrl-C or SIGTERM; incomplete output is removed |
 
-Answers go to stdout; logs, warnings and progress to stderr. The same input, `--seed` and paths
-give the same bytes.
+Results go to stdout; logs, warnings and progress go to stderr. The same input, `--seed`
+and paths give the same bytes.
 """
+# What click adds to a help: a default, an environment variable, "required".
+ADDED = re.compile(r" \[([^][]*)\]$")
 
 
 def taken() -> dict[str, dict[str, str]]:
@@ -57,7 +61,7 @@ def taken() -> dict[str, dict[str, str]]:
 
 def commands() -> str:
     """The page of all commands; the commonest line of a name that several commands have
-    stands at the end.
+    is at the end.
     """
     lines = taken()
     uses = Counter(line for own in lines.values() for line in own.items())
@@ -66,20 +70,22 @@ def commands() -> str:
         shared |= {name: line} if count > 1 and name not in shared else {}
     parts = [HEAD]
     for title, command in COMMANDS.items():
-        own = lines[title].items()
-        also = ", ".join(f"`{name}`" for name, line in own if shared.get(name) == line)
+        own = lines[title]
+        also = [
+            f"`{name}`{_own_default(line, shared[name])}"
+            for name, line in own.items()
+            if _is_shared(name, line, shared)
+        ]
         parts += [
             f"## screen {title}",
             "",
             " ".join(str(command.__doc__).split()),
             "",
-        ]
-        parts += [
             f"    {EXAMPLES[title]}",
             "",
-            *(line for name, line in own if shared.get(name) != line),
+            *(line for name, line in own.items() if not _is_shared(name, line, shared)),
         ]
-        parts += [f"- also: {also}", ""] if also else [""]
+        parts += [f"- also: {', '.join(also)}", ""] if also else [""]
     return "\n".join(
         [
             *parts,
@@ -89,6 +95,23 @@ def commands() -> str:
             "",
         ]
     )
+
+
+def _is_shared(name: str, line: str, shared: Mapping[str, str]) -> bool:
+    """Return True if the end of the page has the same help of an option."""
+    return ADDED.sub("", line) == ADDED.sub("", shared.get(name, ""))
+
+
+def _own_default(line: str, shared: str) -> str:
+    """Return what the end of the page does not show: a default, or what is needed."""
+    added = ADDED.search(line)
+    common = ADDED.search(shared)
+    facts = added[1].split("; ") if added else []
+    known = common[1].split("; ") if common else []
+    own = [fact for fact in facts if fact not in known]
+    if "required" in known and "required" not in facts:
+        own.append("optional")
+    return f" ({'; '.join(own)})" if own else ""
 
 
 def main() -> None:

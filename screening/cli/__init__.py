@@ -161,7 +161,7 @@ def _version(asked: bool) -> None:
 def screen(
     context: typer.Context,
     log: Annotated[
-        LogFormat, typer.Option(help="Form of the log lines on stderr.")
+        LogFormat, typer.Option(help="Format of the log lines on stderr.")
     ] = LogFormat.text,
     version: Annotated[
         bool,

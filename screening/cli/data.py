@@ -55,8 +55,8 @@ def init_command(
         typer.Option(
             metavar="MODEL",
             help=(
-                "Print the columns that carry the ranking of this model, with the names"
-                " and units that its pages show."
+                "Print the most important columns of this model, with the names and "
+                "units that its pages show."
             ),
         ),
     ] = None,
@@ -65,14 +65,14 @@ def init_command(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Infer a starter contract from COHORT, to be read and edited.
+    """Write a starter contract for COHORT, to read and edit.
 
-    It has the role, type, range (`seen`) and categories of every column. On a terminal
-    it asks for each role without an option, with its guess as the default, and lists
-    what it guessed and dropped. It writes the contract only if the table keeps to it.
+    The contract has the role, type, range (`seen`) and categories of every column. On a
+    terminal, init asks for each role without an option, and lists what it guessed and
+    dropped. It refuses to write a contract that the table violates.
 
-    After training, --names MODEL prints the lines for the contract that name the most
-    important columns as readers know them, and their units.
+    After training, --names MODEL prints the names and units of the most important
+    columns, as lines for the contract.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole
@@ -172,20 +172,20 @@ def check_command(
         typer.Option(
             metavar="DATE",
             help="COHORT is NIGHT.toml: make the tables of this past night again, and "
-            "compare them with those that were scored.",
+            "compare them with the scored ones.",
         ),
     ] = None,
     series: options.SeriesAsked = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Validate COHORT; list all violations by row, never by value.
+    """Check COHORT against a contract; list all violations by row, never by value.
 
-    With --model, also compare its values with those the model was trained on: different
-    units are a violation; different distributions and out-of-bounds values give a note.
+    With --model, also compare the values with those of training. Different units are a
+    violation. Different distributions and out-of-bounds values give a note.
 
-    With --as-of, COHORT is a site's NIGHT.toml: the spec or the query of each series
-    must give the same rows as on that night. Otherwise the exit code is 5, with the
-    number of rows that are new or gone and the columns that changed.
+    With --as-of, COHORT is a site's NIGHT.toml. The spec or query of each series must
+    give the same rows as on that night. Otherwise the exit code is 5, and the output
+    names the number of new and missing rows and the columns that changed.
     """
     if as_of is not None:
         _check_as_of(Path(cohort), as_of, series, as_json)
@@ -263,18 +263,19 @@ def schema_command(
         typer.Argument(
             metavar="KIND",
             help=(
-                "model, run, comparison, validation, history or overview; or a command."
+                "Document: model, run, comparison, validation, history or overview. "
+                "With --printed: command."
             ),
         ),
     ],
     printed: Annotated[
         bool,
         typer.Option(
-            "--printed", help="Of the command NAME: what it prints with --json."
+            "--printed", help="Print the schema of a command's --json output."
         ),
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a document, or of an answer."""
+    """Print the JSON Schema of a document or of a command's output."""
     from screening.schemas.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name, printed), indent=1, sort_keys=True))
@@ -321,7 +322,7 @@ def demo_command(
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Train and score the sample cohorts; list the reports."""
+    """Train on the sample cohorts, score them, and list the reports."""
     from importlib.resources import as_file, files
 
     from screening.store.publishing import check_replaceable

@@ -28,18 +28,21 @@ class WhichNights:
         str | None,
         in_data(
             metavar="DATE",
-            help="Make the table of the stays that are included at this night's hour.",
+            help="Make the table of a night: the stays included at its hour.",
         ),
     ] = None
     past: Annotated[
         str | None,
-        in_data(metavar="FROM..TO", help="The past, with label and contract."),
+        in_data(
+            metavar="FROM..TO",
+            help="Make the table of the past, with label and contract.",
+        ),
     ] = None
     outcomes: Annotated[
         str | None,
         in_data(
             metavar="FROM..TO",
-            help="What became of the stays of these nights, for `screen outcomes`.",
+            help="Make a table of outcomes of these nights, for `screen outcomes`.",
         ),
     ] = None
 
@@ -70,7 +73,7 @@ def features_command(
         Path,
         typer.Argument(
             metavar="SPEC.toml",
-            help="Sources, stays and features; with --suggest files of events.",
+            help="Sources, stays and features. With --suggest: files of events.",
         ),
     ],
     *,
@@ -86,15 +89,15 @@ def features_command(
         Path | None,
         in_output(
             metavar="FILE.html",
-            help="Page of what was made: coverage, units, delays, codes not met.",
+            help="Write a page: coverage, units, delays, codes without events.",
         ),
     ] = None,
     suggest: Annotated[
         bool,
         in_data(
             "--suggest",
-            help="List the codes in event files by the number of stays that have them, "
-            "and give a first spec.",
+            help="List the codes in event files by number of stays, and print a first "
+            "spec.",
         ),
     ] = False,
     jobs: Jobs = -1,
@@ -102,11 +105,10 @@ def features_command(
 ) -> None:
     """Make a table from events, with one row per stay, by SPEC.toml.
 
-    The table of a night and that of the past are made from the same file. An event
-    whose time or known_since is after the hour of a night is not used for its row. If
-    a result was corrected, the version known at that hour counts. The contract of a
-    table of the past is written beside it, so that `screen train FILE` needs nothing
-    else.
+    One spec makes the table of a night and that of the past. An event whose time or
+    known_since is after the hour of a night is not used for that night's row. Of a
+    corrected result, the version known at that hour counts. A table of the past gets
+    its contract, so that `screen train FILE` needs nothing else.
     """
     from screening.features.table import Features
 

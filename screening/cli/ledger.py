@@ -67,7 +67,8 @@ class VerifyOptions:
     head: Annotated[
         str | None,
         typer.Option(
-            metavar="HEAD", help="With --verify: head printed at the foot of a report."
+            metavar="HEAD",
+            help="With --verify: head of the trail, from the foot of a report.",
         ),
     ] = None
 
@@ -81,14 +82,15 @@ def history_command(
         str | None,
         typer.Option(
             metavar="Y",
-            help="With --series: compare with this shadow's model, or another series.",
+            help="With --series: compare with this model in shadow, or another series.",
         ),
     ] = None,
     rates: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --series: months with patient_days, outcomes and interventions.",
+            help="With --series: table of months with patient_days, outcomes and "
+            "interventions.",
         ),
     ] = None,
     out: PageFile = None,
@@ -96,8 +98,8 @@ def history_command(
 ) -> None:
     """Report workload, PPV, missed cases and drift over the nights.
 
-    With several series --out FILE is an overview, and FILE without its ending a folder
-    with a page a series.
+    With several series, --out FILE is an overview. The folder FILE without its
+    extension then has one page per series.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights, history
@@ -192,25 +194,26 @@ class EntryOptions:
         str | None,
         typer.Option(
             metavar="DATE",
-            help="With --series, --reason: stop waiting for this night.",
+            help="Stop waiting for this night. Needs --series and --reason.",
         ),
     ] = None
     acknowledge: Annotated[
         str | None,
         typer.Option(
             metavar="CODE",
-            help="With --series, --until, --reason: silence this attention reason.",
+            help="Silence this reason for attention. Needs --series, --until and "
+            "--reason.",
         ),
     ] = None
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE", help="With --acknowledge: the last night without it."
+            metavar="DATE", help="With --acknowledge: last night on which it is silent."
         ),
     ] = None
     reason: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Why, in words; kept in the trail."),
+        typer.Option(metavar="REASON", help="Reason, kept in the trail."),
     ] = None
 
     def check(self, names: list[str], has_site: bool) -> None:
@@ -260,7 +263,7 @@ class MonitorOptions:
         typer.Option(
             "--nagios",
             help=(
-                "Print and exit as Nagios plugins do: 0 fine, 1 attention, 2 a night "
+                "Print and exit like a Nagios plugin: 0 fine, 1 attention, 2 a night "
                 "is missing, 3 unknown."
             ),
         ),
@@ -270,7 +273,7 @@ class MonitorOptions:
         typer.Option(
             metavar="URL",
             envvar="SCREEN_PING",
-            help="Fetch this address if every night came: a dead man's switch.",
+            help="Fetch this address if no night is missing (dead man's switch).",
         ),
     ] = None
 
@@ -291,33 +294,39 @@ class DueOptions:
     """Options that say which series had to have which night."""
 
     max_age: Annotated[
-        str, typer.Option(metavar="DURATION", help="Oldest last night: 90m, 26h or 2d.")
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="Largest age of the last night, such as 90m, 26h or 2d.",
+        ),
     ] = "26h"
     ledger: LedgerMaybe = None
     site: Annotated[
         Path | None,
         typer.Option(
             metavar="NIGHT.toml",
-            help="File that names the due series and the ledger.",
+            help="Site file that names the expected series and the ledger.",
         ),
     ] = None
     series: Annotated[
         str,
         typer.Option(
-            metavar="NAME|each", help="Only these series, separated by commas."
+            metavar="NAME|each",
+            help="Only these series, separated by commas; each: all.",
         ),
     ] = EACH
     night: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE|today", help="Require this night instead of a --max-age."
+            metavar="DATE|today", help="Require this night, instead of --max-age."
         ),
     ] = None
     grace: Annotated[
         str,
         typer.Option(
             metavar="DURATION",
-            help="With --night: how long after its midnight it may be missing: 6h.",
+            help="With --night: time after its midnight during which it may be "
+            "missing, such as 6h.",
         ),
     ] = "0m"
 
@@ -358,21 +367,21 @@ class CheckOptions:
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit 5 also if that night's page says ATTENTION."
+            "--strict", help="Exit 5 also if that night's page shows ATTENTION."
         ),
     ] = False
     runs: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Exit 4 if run directories below this are of a newer ledger.",
+            help="Exit 4 if run directories below this belong to a newer ledger.",
         ),
     ] = None
     artefacts: Annotated[
         bool,
         typer.Option(
             "--artefacts",
-            help="Also list every published file, and who may read it.",
+            help="Also list every published file and who may read it.",
         ),
     ] = False
 
@@ -387,8 +396,8 @@ def status_command(
 ) -> None:
     """Report whether every series had its night; exit 5 if not.
 
-    One line a series, with the reasons if the night needs attention. An entry by
-    --give-up or --acknowledge takes effect at once.
+    Each series has one line, with the reasons if the night needs attention. --give-up
+    and --acknowledge take effect at once.
     """
     from screening.ledger import status as states
     from screening.store.publishing import write_whole
@@ -579,7 +588,8 @@ def review_command(
         Path | None,
         typer.Argument(
             metavar="RUN",
-            help="Run directory whose page was reviewed; with --site the folder.",
+            help="Run directory whose page was reviewed. With --site: folder of "
+            "verdicts.",
         ),
     ] = None,
     verdicts: Annotated[
@@ -591,26 +601,26 @@ def review_command(
         Path | None,
         typer.Option(
             metavar="NIGHT.toml",
-            help="Read every file of the site's folder of verdicts, or of RUN.",
+            help="Read every file in the site's folder of verdicts, or in RUN.",
         ),
     ] = None,
     series: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series."),
+        typer.Option(metavar="NAME", help="Refuse a RUN of another series."),
     ] = None,
     token: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Reviewer's token (a private file); its SHA-256 is recorded.",
+            help="Private file with the reviewer's token; its SHA-256 is recorded.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read clinicians' verdicts on RUN into the ledger.
 
-    Reading the same file twice changes nothing. With --site each file is read by the
-    run that it names, and moved to done/ or refused/ below the folder.
+    Reading the same file twice changes nothing. With --site each file goes to the run
+    that it names, and is then moved to done/ or refused/ in the folder.
     """
     from screening.ledger.verdicts import review
 
@@ -664,7 +674,7 @@ def _line_of_file(file: VerdictsRead) -> str:
 def promote_command(
     model: ModelFolder,
     reason: Annotated[
-        str, typer.Option(metavar="REASON", help="Why, in words; kept in the trail.")
+        str, typer.Option(metavar="REASON", help="Reason, kept in the trail.")
     ],
     ledger: LedgerHere = "screening.db",
     series: PromotedSeries = None,
@@ -672,16 +682,16 @@ def promote_command(
         Path | None,
         typer.Option(
             metavar="NIGHT.toml",
-            help="Also name MODEL in this file; its ledger is used.",
+            help="Also name MODEL in this file, and use its ledger.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make MODEL the champion of a series from the next night on.
 
-    The trail records how its nights in shadow compare with the champion's, and the
-    reason. A revision of the champion whose threshold or approval was entered for other
-    series needs no night in shadow.
+    The trail records the reason, and a comparison of MODEL's nights in shadow with the
+    champion's. A revision of the champion needs no night in shadow if its threshold or
+    approval was entered for another series.
     """
     from screening.model_selection.approving import refuse_draft
     from screening.scoring.series_history import series_of
@@ -784,17 +794,17 @@ def _line_to_write(model: Path, series: str) -> str:
 def retire_command(
     series: Annotated[
         str,
-        typer.Argument(metavar="SERIES", help="The series; `screen status` lists all."),
+        typer.Argument(metavar="SERIES", help="Series; `screen status` lists all."),
     ],
     reason: Annotated[
-        str, typer.Option(metavar="REASON", help="Why, in words; kept in the trail.")
+        str, typer.Option(metavar="REASON", help="Reason, kept in the trail.")
     ],
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
 ) -> None:
-    """Close SERIES, so that `screen status` no longer waits for it.
+    """Close SERIES, so that `screen status` no longer expects it.
 
-    Its nights and history stay. A later published night reopens it.
+    Its nights and history are kept. A later published night reopens it.
     """
     from screening.ledger.model_registry import retire
 
@@ -823,8 +833,8 @@ class MoveOptions:
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="For restore: the backup. For moved: where files were published; "
-            "absent: the site was moved.",
+            help="For restore: the backup. For moved: old place of published files; "
+            "if absent, the whole site was moved.",
         ),
     ] = None
     to: Annotated[
@@ -832,8 +842,8 @@ class MoveOptions:
         typer.Option(
             metavar="PLACE",
             help=(
-                "For backup: its folder. With moved --from: where they are now; "
-                "absent: they are deleted."
+                "For backup: its folder. With moved --from: new place of the files; "
+                "if absent, they are deleted."
             ),
         ),
     ] = None
@@ -843,20 +853,22 @@ def ledger_command(
     action: Annotated[
         Action,
         typer.Argument(
-            metavar="ACTION", help="backup, restore, rebuild, accept, moved or merge."
+            metavar="ACTION",
+            help="What to do: backup, restore, rebuild, accept, moved or merge.",
         ),
     ],
     place: Annotated[
         str,
         typer.Argument(
             metavar="LEDGER",
-            help="Ledger: a file, or a database's URL. For merge: the table of merges.",
+            help="Ledger: a SQLite file or a database's URL. For merge: the table of "
+            "merges.",
         ),
     ],
     runs: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="For accept: run directories at or below this."
+            metavar="DIR", help="For accept: run directory, or a folder of them."
         ),
     ] = None,
     *,
@@ -870,30 +882,34 @@ def ledger_command(
     keep: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="For backup: remove all but the newest N."
+            metavar="N",
+            min=1,
+            help="For backup: keep the newest N, and remove the others.",
         ),
     ] = None,
     reason: Annotated[
         str | None,
         typer.Option(
             metavar="REASON",
-            help="For accept and moved: why, in words; kept in the trail.",
+            help="For accept and moved: reason, kept in the trail.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Back LEDGER up, restore a backup, or repair it.
+    """Back up LEDGER, restore a backup, or repair it.
 
-    backup writes a dated, private and verified file, also while a night is scored.
-    restore verifies a backup and puts it in the place of LEDGER; the file that was
-    there is kept beside it. rebuild derives the tables again from the audit trail.
-    accept continues with an older copy of the trail than run directories have seen.
-    merge FILE enters patients whose numbers were merged: a table with columns old, new
-    and since, the day from which both are one patient. Nothing in the past is
-    rewritten, and a blank new number undoes a merge.
-    moved --from records where registered files lie now, or that they are deleted, so
+    backup writes a dated, private and verified file, even while a night is scored.
+    restore verifies a backup, replaces LEDGER by it, and keeps the old file next to it.
+    rebuild derives the tables from the audit trail again. accept continues with an
+    older copy of the trail than run directories have seen.
+
+    merge FILE enters patients whose numbers were merged. FILE has the columns old, new
+    and since, the day from which both are one patient. The past does not change. A
+    blank new number undoes a merge.
+
+    moved --from records the new place of published files, or that they are deleted, so
     that `forget` and `purge` reach them. moved without --from records that the whole
-    site was moved; until then LEDGER counts as a copy, in which no night is entered.
+    site was moved. Until then LEDGER counts as a copy, and no night can be entered.
     """
     if action is Action.backup:
         answer = _back_up(place, move.to, keep)

@@ -81,8 +81,8 @@ _source = typer.Argument(
     metavar="COHORT",
     envvar="SCREEN_COHORT",
     help=(
-        "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a"
-        " database's URL."
+        "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or "
+        "database URL."
     ),
 )
 Source = Annotated[str, _source]
@@ -98,7 +98,7 @@ class DatabaseOptions:
     ] = None
     query: Annotated[
         Path | None,
-        in_data(metavar="FILE.sql", help="Database only: the result of this SELECT."),
+        in_data(metavar="FILE.sql", help="Database only: file with a SELECT."),
     ] = None
 
     def source(self, cohort: str) -> str | Database:
@@ -127,7 +127,7 @@ ContractFile = Annotated[
 ]
 Templates = Annotated[
     Path | None,
-    in_output(metavar="DIR", help="Your own templates (docs/templates.md)."),
+    in_output(metavar="DIR", help="Folder of your own templates (docs/templates.md)."),
 ]
 RecipeName = Annotated[
     str,
@@ -136,7 +136,7 @@ RecipeName = Annotated[
         "-r",
         metavar="NAME|FILE",
         autocompletion=recipes_like,
-        help="Method; `screen recipes` lists them.",
+        help="Method; `screen recipes` lists all.",
     ),
 ]
 
@@ -146,7 +146,7 @@ Jobs = Annotated[
 Night = Annotated[
     str | None,
     typer.Option(
-        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today by default."
+        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; by default today."
     ),
 ]
 
@@ -155,8 +155,8 @@ TimeZone = Annotated[
     str | None,
     typer.Option(
         metavar="ZONE",
-        help="Zone of times that state none, such as Europe/Berlin; by default "
-        "the contract's, else the host's.",
+        help="Time zone of times without one, such as Europe/Berlin; by default the "
+        "contract's, else the host's.",
     ),
 ]
 
@@ -169,8 +169,8 @@ class TimesOfNight:
         str | None,
         typer.Option(
             metavar="HOUR",
-            help="Hour at which the table was taken, such as 06:00, or a column that "
-            "has this time; by default the contract's, else the time of its file.",
+            help="Hour at which the table was taken, such as 06:00, or a column with "
+            "this time; by default the contract's, else the time of its file.",
         ),
     ] = None
     time_zone: TimeZone = None
@@ -180,7 +180,7 @@ AcceptDelivery = Annotated[
     str | None,
     typer.Option(
         metavar="REASON",
-        help="Accept a table that does not look like tonight's; give the reason.",
+        help="Accept a table that does not look like tonight's, for this reason.",
     ),
 ]
 
@@ -189,8 +189,7 @@ Replace = Annotated[
     typer.Option(
         metavar="REASON",
         help=(
-            "Enter a scored night again, such as with a corrected table; give the "
-            "reason."
+            "Enter a scored night again, for this reason, such as a corrected table."
         ),
     ),
 ]
@@ -214,7 +213,7 @@ ModelFolder = Annotated[Path, _model(help="Model directory written by `screen tr
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")
 ]
-ModelAnew = Annotated[Path, _model(help="Model directory; it is rewritten.")]
+ModelAnew = Annotated[Path, _model(help="Model directory, which is rewritten.")]
 PageFile = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
@@ -224,23 +223,27 @@ Publish = Annotated[
     Path | None,
     in_output(
         metavar="DIR",
-        help="Copy the page there as DATE.html, then as latest.html.",
+        help="Copy the page to this folder as DATE.html, then as latest.html.",
     ),
 ]
 Mode = Annotated[
     str | None,
-    in_output(metavar="MODE", help="With --publish: mode of the copies, such as 0640."),
+    in_output(
+        metavar="MODE", help="With --publish: file mode of the copies, such as 0640."
+    ),
 ]
 ReadBy = Annotated[
     str | None,
-    in_output("--group", metavar="NAME", help="With --publish: their group."),
+    in_output(
+        "--group", metavar="NAME", help="With --publish: file group of the copies."
+    ),
 ]
 
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS|local:N",
-        help="Work on a dask cluster, or on N local processes.",
+        help="Use a dask cluster, or N local processes.",
     ),
 ]
 
@@ -261,8 +264,8 @@ class ColumnOptions:
         in_data(
             metavar="A,B",
             help=(
-                "Label values of cases, each a class of its own; A+B is one class. If a"
-                " value has a comma, name it in the contract instead."
+                "Label values of cases, each a class of its own; A+B is one class. "
+                "Values with a comma belong in the contract."
             ),
         ),
     ] = None
@@ -274,11 +277,11 @@ class ColumnOptions:
         list[str] | None,
         in_data(
             metavar="CLASS",
-            help="Label value whose rows are left out of training; may be repeated.",
+            help="Label value whose rows are left out of training; repeatable.",
         ),
     ] = None
     id: Annotated[
-        str | None, in_data(metavar="COLUMN", help="Column that names a row.")
+        str | None, in_data(metavar="COLUMN", help="Column that identifies a row.")
     ] = None
     group: Annotated[
         str | None,
@@ -316,15 +319,15 @@ class ContractKeys:
 
     capacity: Annotated[
         int | None,
-        in_data(help="Number of reviews that can be done in a night.", min=1),
+        in_data(help="Possible reviews per night.", min=1),
     ] = None
     set: Annotated[
         list[str] | None,
         in_data(
             metavar="KEY=VALUE",
             help=(
-                "Set a key of [cohort], such as capacity=12 or display=ward,bed; may be"
-                " repeated."
+                "Set a key of [cohort], such as capacity=12 or display=ward,bed; "
+                "repeatable."
             ),
         ),
     ] = None
@@ -344,7 +347,7 @@ Independent = Annotated[
     bool,
     in_data(
         "--independent",
-        help="Treat every row as a patient of its own.",
+        help="Treat every row as a different patient.",
     ),
 ]
 
@@ -357,9 +360,7 @@ class RuleOptions:
         float | None,
         in_rule(
             metavar="SHARE",
-            help=(
-                "RULE: find at least this share of the cases (0.9 if no rule is given)."
-            ),
+            help=("RULE: find at least this share of the cases (0.9 without a rule)."),
         ),
     ] = None
     max_flag_rate: Annotated[
@@ -373,7 +374,8 @@ class RuleOptions:
         float | None,
         in_rule(
             metavar="NUMBER",
-            help="RULE: one missed case costs as much as so many reviews, such as 20.",
+            help="RULE: a missed case costs as much as this number of reviews, such "
+            "as 20.",
         ),
     ] = None
     g_mean: Annotated[
@@ -381,20 +383,21 @@ class RuleOptions:
     ] = False
     threshold: Annotated[
         float | None,
-        in_rule(metavar="SCORE", help="RULE: this threshold on the score."),
+        in_rule(metavar="SCORE", help="RULE: use this score as threshold."),
     ] = None
     confidence: Annotated[
         float | None,
         in_rule(
             metavar="SHARE",
-            help="With a RULE: the target must hold with this confidence: 0.95.",
+            help="With a RULE: reach the target with this confidence, such as 0.95.",
         ),
     ] = None
     prevalence: Annotated[
         float | None,
         in_rule(
             metavar="SHARE",
-            help="With a RULE: share of cases at scoring, for PPV and NPV: 0.01.",
+            help="With a RULE: share of cases when scoring, such as 0.01, for PPV and "
+            "NPV.",
         ),
     ] = None
 
@@ -440,24 +443,25 @@ class ValidationOptions:
         int | None,
         in_method(
             metavar="N",
-            help="Number of settings that are compared on the held-out rows.",
+            help="Number of settings to compare on held-out rows.",
             min=1,
         ),
     ] = None
     grid: Annotated[
         GridName,
-        in_method(
-            help="Grid of the settings: the recipe's, or the one that its paper prints."
-        ),
+        in_method(help="Grid of settings: the recipe's, or that of its paper."),
     ] = "recipe"
     folds: Annotated[
-        int, in_validation(metavar="N", help="Folds; each row is held out once.", min=2)
+        int,
+        in_validation(
+            metavar="N", help="Number of folds; each row is held out once.", min=2
+        ),
     ] = 5
     repeats: Annotated[
         int | None,
         in_validation(
             metavar="N",
-            help="Repeats of cross-validation (default 3 for fast models).",
+            help="Repeats of cross-validation (3 by default for fast models).",
             min=1,
             show_default=False,
         ),
@@ -467,7 +471,10 @@ class ValidationOptions:
         in_data(metavar="N", help="Use a random sample of this many rows.", min=1),
     ] = None
     seed: Annotated[
-        int, typer.Option(metavar="N", help="Same seed, same bytes.", min=0)
+        int,
+        typer.Option(
+            metavar="N", help="Random seed; the same seed gives the same bytes.", min=0
+        ),
     ] = 0
     jobs: Jobs = -1
 
@@ -591,23 +598,25 @@ Series = Annotated[
     str | None,
     _series(
         metavar="NAME",
-        help="With --ledger: series of the night; the contract's `series` if absent.",
+        help="With --ledger: series of the night; by default the contract's.",
     ),
 ]
 PromotedSeries = Annotated[
     str | None,
-    _series(metavar="A,B", help="Whose champion; the contract's `series` if absent."),
+    _series(
+        metavar="A,B", help="Series that get the champion; by default the contract's."
+    ),
 ]
 RevisedSeries = Annotated[
     str | None,
     _series(
         metavar="A,B",
-        help="With --ledger: who gets the change; the contract's `series` if absent, "
-        "else all that are scored from MODEL.",
+        help="With --ledger: series that get the change; by default the contract's, "
+        "else all that use MODEL.",
     ),
 ]
 SeriesAsked = Annotated[
-    str | None, _series(metavar="NAME", help="Only this series; all where absent.")
+    str | None, _series(metavar="NAME", help="Only this series; by default all.")
 ]
 
 

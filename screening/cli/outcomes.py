@@ -39,18 +39,22 @@ class OutcomeOptions:
 
     id: Annotated[
         str | None,
-        in_data(metavar="COLUMN", help="Column of the patient, as the nights name it."),
+        in_data(
+            metavar="COLUMN",
+            help="Column of the patient's id, as written in the nights.",
+        ),
     ] = None
     time: Annotated[
         str | None,
         in_data(
-            metavar="COLUMN", help="Column of the time of the event; blank for none."
+            metavar="COLUMN",
+            help="Column of the time of the event, blank if there was none.",
         ),
     ] = None
     event: Annotated[
         str | None,
         in_data(
-            metavar="COLUMN", help="Column that names the event, of several classes."
+            metavar="COLUMN", help="Column of the event's class, if there are several."
         ),
     ] = None
     until: Annotated[
@@ -64,31 +68,35 @@ class OutcomeOptions:
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="An event up to so long after the hour of a night makes a case: 72h.",
+            help="A row is a case if an event occurs within this time of the night's "
+            "hour, such as 72h.",
         ),
     ] = None
     after: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Rows of patients whose event came before this are not at risk: 6h.",
+            help=(
+                "Exclude rows with an event earlier than this after the hour, such as"
+                " 6h."
+            ),
         ),
     ] = None
     again: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="So long after an event a patient is at risk again, such as 30d; never"
-            " by default.",
+            help="Time after an event until a patient is at risk again, such as 30d; "
+            "by default never.",
         ),
     ] = None
     by: Annotated[
         Literal["patient", "stay"] | None,
-        typer.Option(help="Whether the ids of the table are of patients or stays."),
+        typer.Option(help="Whether the table has ids of patients or of stays."),
     ] = None
     events: Annotated[
         Literal["any", "first"] | None,
-        typer.Option(help="Which of several events of a patient or stay count."),
+        typer.Option(help="Events of a patient or stay that count."),
     ] = None
     known_without_time: Annotated[
         Literal["leave_out", "case"] | None,
@@ -123,22 +131,24 @@ class TimeOptions:
         str | None,
         typer.Option(
             metavar="DATE",
-            help="Outcomes are said to be complete up to here; now by default. No "
-            "event may be later.",
+            help="The outcomes are known up to this date, by default now; later "
+            "events are refused.",
         ),
     ] = None
     reach: Annotated[
         str | None,
         typer.Option(
             metavar="DATE",
-            help="The table is complete up to here; by default judged by its last "
-            "event.",
+            help="The table is complete up to this date, by default estimated from "
+            "its last event.",
         ),
     ] = None
     time_zone: TimeZone = None
     date_order: Annotated[
         Literal["dmy", "mdy"] | None,
-        typer.Option(help="Order of dates that do not begin with the year."),
+        typer.Option(
+            help="Order of day and month in dates that do not begin with the year."
+        ),
     ] = None
 
 
@@ -151,7 +161,8 @@ class NightsOptions:
     site: Annotated[
         Path | None,
         typer.Option(
-            metavar="NIGHT.toml", help="Read the tables that the site's series name."
+            metavar="NIGHT.toml",
+            help="Read the outcome tables named in this site file.",
         ),
     ] = None
 
@@ -160,7 +171,7 @@ def outcomes_command(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="TABLE", help="A file or database with a line an event."
+            metavar="TABLE", help="File or database with one row per event."
         ),
     ] = None,
     *,
@@ -172,33 +183,32 @@ def outcomes_command(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Accept a table that takes most cases away, or whose ids do not look "
-            "like the nights'; give the reason.",
+            help="Accept a table that removes most cases, or has ids unlike those of "
+            "the nights, for this reason.",
         ),
     ] = None,
     missed: Annotated[
         Path | None,
         in_output(
             metavar="FILE",
-            help="Private CSV of those who were not flagged on the night before.",
+            help="Private CSV of cases not flagged on the night before.",
         ),
     ] = None,
     rows: Annotated[
         Path | None,
         in_output(
             metavar="FILE",
-            help="Private CSV of every row: its truth, the event, and the reason.",
+            help="Private CSV of every row: true label, event and reason.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge the nights of SERIES by what became of the patients.
+    """Compare the nights of SERIES with the outcomes of their patients.
 
-    Every row of the nights in force then has a truth, flagged or not: sensitivity, PPV
-    and specificity by outcomes stand in `screen history`, and below the promise in
-    `screen status`. Of a patient whom an earlier table named, this one's lines replace
-    the earlier ones. With --site the tables that NIGHT.toml names (`outcomes`) are
-    read.
+    Every scored row gets a true label, whether or not it was flagged. `screen history`
+    then shows sensitivity, PPV and specificity by outcomes. `screen status` reports if
+    they are below the validation estimate. For a patient already recorded, later
+    entries replace earlier ones.
     """
     from screening.ledger.outcomes import enter_outcomes
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RETRAIN_DAYS = 30
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only list what would be erased.")
+    bool, typer.Option("--dry-run", help="List what would be erased, without erasing.")
 ]
 
 
@@ -37,11 +37,16 @@ class PlaceOptions:
     ledger: LedgerHere = "screening.db"
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Erase in run directories at or below this."),
+        typer.Option(
+            metavar="DIR", help="Run directory to erase in, or a folder of them."
+        ),
     ] = None
     pages: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also in the copies of their pages in DIR."),
+        typer.Option(
+            metavar="DIR",
+            help="Also erase in the copies of their pages in this folder.",
+        ),
     ] = None
 
 
@@ -49,25 +54,29 @@ def forget_command(
     patient: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="Id of a row or group; - reads it from standard input."
+            metavar="ID", help="Id of a row or group; - reads standard input."
         ),
     ],
     *,
     places: PlaceOptions,
     models: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Erase in models at or below this."),
+        typer.Option(
+            metavar="DIR", help="Model directory to erase in, or a folder of them."
+        ),
     ] = None,
     retrain_by: Annotated[
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="Last day of models that hold the row; in 30 days by default.",
+            help="Last day of models that contain the row; by default in 30 days.",
         ),
     ] = None,
     reason: Annotated[
         str,
-        typer.Option(metavar="REASON", help="Why, for the trail; without the patient."),
+        typer.Option(
+            metavar="REASON", help="Reason, kept in the trail; do not name the patient."
+        ),
     ] = "asked for",
     dry_run: DryRun = False,
     sign: options.Sign = None,
@@ -76,10 +85,9 @@ def forget_command(
 ) -> None:
     """Erase one patient everywhere.
 
-    Counts stay, and the trail still verifies. If interrupted, run it again to finish.
-    All numbers that were merged with ID are erased.
-    Models that hold a copy of the patient's row are listed; after their last day they
-    refuse to score.
+    Counts are kept, and the trail stays valid. If interrupted, run it again to finish.
+    All numbers merged with ID are erased too. The command lists models that contain the
+    patient's row. After their last day they refuse to score.
     """
     from screening.identity.writing import BUT_FOR
     from screening.ledger.erasing import GONE, Scope
@@ -191,7 +199,8 @@ def _id(text: str) -> str:
 
 def purge_command(
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="Nights older than 90d, 26w or 3y.")
+        str,
+        typer.Option(metavar="AGE", help="Age of the nights, such as 90d, 26w or 3y."),
     ],
     *,
     places: PlaceOptions,
@@ -202,7 +211,7 @@ def purge_command(
 ) -> None:
     """Erase the patients of old nights.
 
-    Their counts stay, and the trail still verifies.
+    Their counts are kept, and the trail stays valid.
     """
     from screening.ledger.erasing import Scope, before_age
     from screening.scoring.erasing import Erasure

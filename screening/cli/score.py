@@ -49,7 +49,7 @@ def score_command(
             "--label",
             "-l",
             metavar="COLUMN",
-            help="Column of true labels, to evaluate; never written.",
+            help="Column of true labels, for evaluation; never written.",
         ),
     ] = None,
     date: options.Night = None,
@@ -58,7 +58,7 @@ def score_command(
         Path | None,
         typer.Option(
             metavar="PUB",
-            help="Refuse a model that this Ed25519 key (PEM) has not signed.",
+            help="Refuse a model not signed by this Ed25519 key (PEM).",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,
@@ -67,15 +67,15 @@ def score_command(
         bool,
         typer.Option(
             "--shadow",
-            help="With --ledger: score beside the series' champion; the night is "
-            "recorded, without a page.",
+            help="With --ledger: score in shadow of the series' champion; the night "
+            "is recorded without a page.",
         ),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="With --ledger: enter a night again, with another table or model.",
+            help="With --ledger: enter a night again with another table or model.",
         ),
     ] = False,
     replace: options.Replace = None,
@@ -90,12 +90,12 @@ def score_command(
     allow_future: Annotated[
         bool,
         typer.Option(
-            "--allow-future", help="Accept a --date after tomorrow, for tests."
+            "--allow-future", help="For tests: accept a --date after tomorrow."
         ),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 5 if the page says ATTENTION."),
+        typer.Option("--strict", help="Exit 5 if the page shows ATTENTION."),
     ] = False,
     publish: options.Publish = None,
     mode: options.Mode = None,
@@ -336,7 +336,7 @@ class OnlyOptions:
 
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this series; may be repeated."),
+        typer.Option(metavar="NAME", help="Only this series; repeatable."),
     ] = None
     accept_delivery: options.AcceptDelivery = None
     replace: options.Replace = None
@@ -366,9 +366,7 @@ class OnlyOptions:
 def run_command(
     site: Annotated[
         Path,
-        typer.Argument(
-            metavar="NIGHT.toml", help="The site's series (docs/nightly.md)."
-        ),
+        typer.Argument(metavar="NIGHT.toml", help="Site file (docs/nightly.md)."),
     ],
     date: options.Night = None,
     *,
@@ -378,20 +376,22 @@ def run_command(
         typer.Option(
             metavar="URL",
             envvar="SCREEN_LEDGER",
-            help="Ledger, if NIGHT.toml names none.",
+            help="Ledger, if NIGHT.toml does not name one.",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 5 if the page of a series says ATTENTION."),
+        typer.Option(
+            "--strict", help="Exit 5 if the page of a series shows ATTENTION."
+        ),
     ] = False,
     cluster: options.Cluster = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Score every series of a site, and write one overview.
 
-    Missed nights are scored too. The exit code is the worst of the series: 1, 4, 3, 2,
-    75, 5, 0.
+    Missed nights are scored too. The exit code is the worst of the series, in the order
+    1, 4, 3, 2, 75, 5, 0.
     """
     from screening.scoring.score import night_of_date
     from screening.site.night import run_night
@@ -488,19 +488,20 @@ def explain_command(
     case: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="Id of a row, or of a group: its highest row."
+            metavar="ID", help="Id of a row, or of a group (its highest row)."
         ),
     ],
     model: Annotated[
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="With --cohort: the run's model; explains any row by all its values.",
+            help="With --cohort: the run's model, to explain any row by all its "
+            "values.",
         ),
     ] = None,
     cohort: Annotated[
         str | None,
-        typer.Option(metavar="COHORT", help="With --model: the table of the run."),
+        typer.Option(metavar="COHORT", help="With --model: the run's table."),
     ] = None,
     *,
     database: options.DatabaseOptions,
@@ -589,39 +590,40 @@ class ExportOptions:
             "--out",
             "-o",
             metavar="FILE",
-            help="File to write; for omop, nifti and dicom-seg a directory.",
+            help="File to write, or a directory for omop, nifti and dicom-seg.",
         ),
     ] = None
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="For table: the database.")
+        str | None, typer.Option(metavar="URL", help="For table: URL of the database.")
     ] = None
     table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For table: its name.")
+        str | None, typer.Option(metavar="NAME", help="For table: name of the table.")
     ] = None
     id_system: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="For fhir: the system of the identifiers."),
+        typer.Option(metavar="URI", help="For fhir: system of the identifiers."),
     ] = None
     definition: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="For omop: cohort_definition_id of the first class; 1 by default.",
+            help="For omop: cohort_definition_id of the first class; by default 1.",
         ),
     ] = None
     reference: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="For dicom-seg: DIR/PATIENT has the DICOM series."
+            metavar="DIR",
+            help="For dicom-seg: folder with the DICOM series of each "
+            "patient in DIR/PATIENT.",
         ),
     ] = None
     since: Annotated[
         Path | None,
         typer.Option(
             metavar="EARLIER",
-            help="For csv, fhir and omop: the last export of the series in this form, "
-            "or the run directory that it was made from; says what is new, changed "
-            "and ended.",
+            help="For csv, fhir and omop: the previous export in this format, or its "
+            "run directory. Marks what is new, changed and ended.",
         ),
     ] = None
 
@@ -642,7 +644,7 @@ class ExportOptions:
 
 def export_command(
     run: options.RunFolder,
-    to: Annotated[Form, typer.Option(help="What to write.")],
+    to: Annotated[Form, typer.Option(help="Format to write.")],
     *,
     form: ExportOptions,
     force: Annotated[
@@ -653,8 +655,9 @@ def export_command(
 ) -> None:
     """Write the flagged rows of RUN for another system.
 
-    Of images, flags and scores are written as volumes. With --to model-card RUN is a
-    model, and FILE its card: CHAI's (FILE.xml) or HL7's, which carries it (FILE.json).
+    For images, flags and scores are written as volumes. With --to model-card, RUN is a
+    model, and FILE its card in the format of CHAI (FILE.xml) or HL7, which includes
+    CHAI's (FILE.json).
     """
     if to == MODEL_CARD:
         _export_card(run, form.out, force, as_json)
@@ -770,7 +773,7 @@ def report_command(
             "--out",
             "-o",
             metavar="FILE",
-            help="Page to write; DIR/report.html by default.",
+            help="Page to write (HTML); by default DIR/report.html.",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

@@ -14,12 +14,14 @@ from screening.errors import UsageError
 
 
 def serve_command(
-    site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site.")],
+    site: Annotated[
+        Path, typer.Argument(metavar="NIGHT.toml", help="Site file (docs/nightly.md).")
+    ],
 ) -> None:
-    """Show published pages and put the verdicts into the inbox.
+    """Show published pages, and put verdicts into the inbox.
 
-    One line of JSON on stdout says who asked for what, and the result. The ledger is
-    never opened.
+    Each request gives one line of JSON on stdout: who asked for what, and the result.
+    The ledger is never opened.
     """
     from screening.site.site import read_network
 

@@ -77,8 +77,8 @@ def train_command(
         int | None,
         options.in_data(
             metavar="NUMBER",
-            help="For voxels: add features of the cube of this side, such as 3, around "
-            "each.",
+            help="For voxels: add features of the cube with this side around each "
+            "voxel, such as 3.",
         ),
     ] = None,
     contract: ContractFile = None,
@@ -87,12 +87,12 @@ def train_command(
         bool,
         options.in_rule(
             "--lesions",
-            help="For voxels: choose the threshold by lesions, on smoothed maps.",
+            help="For voxels: choose the threshold by lesions on smoothed maps.",
         ),
     ] = False,
     param: Annotated[
         list[str] | None,
-        options.in_method(metavar="NAME=VALUE", help="Fix a parameter."),
+        options.in_method(metavar="NAME=VALUE", help="Fix a parameter of the recipe."),
     ] = None,
     validation: options.ValidationOptions,
     cluster: options.Cluster = None,
@@ -101,19 +101,20 @@ def train_command(
         float | None,
         options.in_rule(
             metavar="SHARE",
-            help="One-class, without cases: share of unknown cases in COHORT.",
+            help="One-class without cases: share of unknown cases in COHORT.",
         ),
     ] = None,
     beside: Annotated[
         str | None,
         options.in_validation(
-            metavar="A,B", help="Methods to compare with on the same folds, or none."
+            metavar="A,B",
+            help="Methods to compare with on the same folds; none: no comparison.",
         ),
     ] = None,
     force: Annotated[
         bool,
         options.in_output(
-            "--force", help="Replace a model of another recipe, cohort or label."
+            "--force", help="Replace a model with another recipe, cohort or label."
         ),
     ] = False,
     ledger: options.LedgerMaybe = None,
@@ -123,14 +124,14 @@ def train_command(
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
-    Each row is scored by cross-validation machines that did not learn from it; setting
-    and operating point (RULE) are chosen on these scores. The machines of the folds are
-    the model: a new row's score is the mean of their decisions. The model directory
-    holds patients' rows: keep it private.
+    Each row is scored by cross-validation machines that did not learn from it. These
+    scores determine the setting and the operating point (RULE). The machines of the
+    folds are the model: a new row's score is the mean of their decisions. The model
+    directory contains rows of patients: keep it private.
 
-    If no case is known, or only one or two are, use --recipe one_class --max-flag-rate
-    0.05. This recipe needs no labels. It limits the share flagged among rows like those
-    of COHORT.
+    If fewer than three cases are known, use --recipe one_class --max-flag-rate 0.05.
+    This recipe needs no labels. It limits the share flagged among rows like those of
+    COHORT.
     """
     chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
@@ -238,14 +239,11 @@ def recipes_command(
         str | None, typer.Argument(metavar="RECIPE", help="Show this recipe in full.")
     ] = None,
     toml: Annotated[
-        bool, typer.Option("--toml", help="Print the recipe's file, to copy it.")
+        bool, typer.Option("--toml", help="Print the recipe's file, for copying.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or show one in full.
-
-    In full: its paper, its parameters with their defaults, and what its search tries.
-    """
+    """List the methods, or show one with its paper, parameters and search."""
     from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
@@ -285,7 +283,8 @@ def compare_command(
         str,
         typer.Option(
             metavar="A,B|all",
-            help="Methods; the control is always among them. `auto` is not in `all`.",
+            help="Methods; the control is always included. `all` does not include "
+            "`auto`.",
         ),
     ],
     out: Annotated[
@@ -303,7 +302,7 @@ def compare_command(
         str | None,
         typer.Option(
             metavar="RECIPE",
-            help="Method the others are compared with; the plain SVM if absent.",
+            help="Method to compare the others with; by default the plain SVM.",
         ),
     ] = None,
     rule: options.RuleOptions,
@@ -312,10 +311,10 @@ def compare_command(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods on the same folds, thresholds included.
+    """Compare methods on the same folds, including their thresholds.
 
-    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison
-    that was stopped resumes from its finished folds.
+    Parameters and threshold (by RULE) are chosen on training rows only. A stopped
+    comparison resumes from its finished folds.
     """
     chosen_by = rule.rule()
     prepare_for_training(cohorts[0], validation.jobs, cluster)
@@ -379,7 +378,7 @@ class TruthOptions:
         str | None,
         typer.Option(
             metavar="A+B",
-            help="Label value of cases, if COHORT writes it differently; or A+B.",
+            help="Label value of cases (or A+B), if it differs in COHORT.",
         ),
     ] = None
     prevalence: Annotated[
@@ -387,7 +386,7 @@ class TruthOptions:
         typer.Option(
             min=0,
             max=1,
-            help="Share of cases in that place, if it differs from COHORT.",
+            help="Share of cases in the other place, if it differs from COHORT.",
         ),
     ] = None
 
@@ -409,7 +408,8 @@ def validate_command(
         bool,
         typer.Option(
             "--recalibrate",
-            help="Write a model of that place: same ranking, the rest fitted there.",
+            help="Write a model for the other place: same ranking, the rest fitted "
+            "there.",
         ),
     ] = False,
     templates: Templates = None,
@@ -417,12 +417,13 @@ def validate_command(
 ) -> None:
     """Validate MODEL on labelled patients of another place or time.
 
-    Threshold and chances are unchanged: the page has observed figures next to
-    validation estimates, and the threshold that MODEL's rule would choose here. Rows
-    that MODEL was trained on are refused. With --recalibrate OUT is a model of the new
-    place, a draft: same ranking, chances fitted anew as far as the cases allow, the
-    threshold by MODEL's rule on the rows of COHORT (`screen threshold` chooses
-    another).
+    Thresholds and chances are unchanged. The page compares observed figures with the
+    validation estimates, and shows the threshold that MODEL's rule would choose here.
+    Rows that MODEL was trained on are refused.
+
+    With --recalibrate, OUT is a draft model of the new place. It ranks as MODEL does.
+    Its chances are fitted to COHORT as far as the cases allow, and MODEL's rule chooses
+    its threshold there.
     """
     from screening.model_selection.external import validate, write_validation
     from screening.report.page import check_templates
@@ -481,7 +482,7 @@ def threshold_command(
     model: options.ModelAnew,
     reason: Annotated[
         str,
-        typer.Option(metavar="REASON", help="Why, in words; every page will show it."),
+        typer.Option(metavar="REASON", help="Reason, shown on every page."),
     ],
     *,
     rule: options.RuleOptions,
@@ -494,8 +495,8 @@ def threshold_command(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores of the validation, and every figure is
-    recomputed as if MODEL had been trained with RULE; the machines do not change.
+    It is chosen from the held-out scores of the validation. Every figure is recomputed
+    as if MODEL had been trained with RULE. The machines do not change.
     """
     chosen_by = rule.rule(required=True)
 
@@ -514,21 +515,21 @@ def threshold_command(
 def approve_command(
     model: options.ModelAnew,
     by: Annotated[
-        str, typer.Option(metavar="NAME", help="Who is responsible for its use.")
+        str, typer.Option(metavar="NAME", help="Person responsible for its use.")
     ],
     *,
     reason: Annotated[
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Why; required if validation says it is not fit for use.",
+            help="Reason; required if the model is not fit for use by its validation.",
         ),
     ] = None,
     known_before: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Columns that are known at the hour of the night, before the outcome.",
+            help="Columns known at the hour of the night, before the outcome.",
         ),
     ] = None,
     revision: options.RevisionOptions,
@@ -536,11 +537,11 @@ def approve_command(
 ) -> None:
     """Approve MODEL, which is a draft until then.
 
-    Its pages show by whom, when and why. It needs an answer, here or as
-    available = "before" in the contract, for the columns that carry the ranking: are
-    they known at the hour of the night? Another threshold or training makes it a draft
-    again. If a series already uses MODEL, give --ledger and --series, or its next night
-    is refused because of the changed model.
+    The pages show who approved it, when and why. For the most important columns you
+    must state whether they are known at the hour of the night, here or with available =
+    "before" in the contract. Another threshold or training makes the model a draft
+    again. If a series already uses MODEL, give --ledger and --series. Otherwise its
+    next night is refused because the model has changed.
     """
     from screening.model_selection.approving import approval_of, approve
 
@@ -703,7 +704,8 @@ def retrain_command(
     series: Annotated[
         str,
         typer.Argument(
-            metavar="SERIES", help="Series of the verdicts; `screen status` lists all."
+            metavar="SERIES",
+            help="Series of the outcomes and verdicts; `screen status` lists all.",
         ),
     ],
     model: options.ModelFolder,
@@ -711,7 +713,8 @@ def retrain_command(
     nights: Annotated[
         str,
         typer.Option(
-            metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv."
+            metavar="PATTERN",
+            help="Tables of the nights, such as in/{series}/{date}.csv.",
         ),
     ],
     out: Annotated[
@@ -727,7 +730,7 @@ def retrain_command(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Accept a cohort whose ids do not look like the nights'; give the "
+            help="Accept a cohort with ids unlike those of the nights, for this "
             "reason.",
         ),
     ] = None,
@@ -735,7 +738,7 @@ def retrain_command(
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="Day on which to review it; in two years by default.",
+            help="Day on which to review the model; by default in two years.",
         ),
     ] = None,
     jobs: options.Jobs = -1,
@@ -744,12 +747,12 @@ def retrain_command(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Retrain the champion's method, outcomes and verdicts included.
+    """Retrain the champion's method, including outcomes and verdicts.
 
-    It is trained on its past COHORT and on what became of the patients of SERIES or,
-    where that is not known, the verdicts, with the champion's recipe, rule and
-    contract. The new model is not used until it is promoted: score it
-    with --shadow, look at `screen history --beside`, then `screen promote` it.
+    It is trained on its past COHORT and the outcomes of the patients of SERIES, or
+    their verdicts if outcomes are unknown. Recipe, rule and contract are the
+    champion's. The new model is not used before it is promoted: score it with --shadow,
+    check `screen history --beside`, then use `screen promote`.
     """
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
