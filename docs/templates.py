@@ -16,14 +16,14 @@ from screening.report.columns import help_table
 from screening.report.drawing import environment_of
 
 ROOT = Path(__file__).parents[1]
-# What every page is given, whatever it shows.
-PAGE = {"policy", "style", "script", "footer"}
+# What pages of models and runs are given, whatever they show.
+PAGE = {"policy", "style", "script", "footer", "model", "run"}
 
 
 def table() -> str:
-    """One row a template with the names that it takes from outside."""
+    """One row for each template that takes names of its own from outside."""
     environment = environment_of()
-    lines = ["| template | is given |", "|---|---|"]
+    lines = ["| template | its own values |", "|---|---|"]
     for path in sorted((ROOT / "templates").glob("*.j2")):
         tree = environment.parse(path.read_text(encoding="utf-8"))
         own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
@@ -33,9 +33,8 @@ def table() -> str:
             for name in n.names
         }
         names = find_undeclared_variables(tree) - PAGE - set(environment.globals) - own
-        lines.append(
-            f"| `{path.name}` | {', '.join(f'`{name}`' for name in sorted(names)) or '-'} |"
-        )
+        own_names = ", ".join(f"`{name}`" for name in sorted(names))
+        lines += [f"| `{path.name}` | {own_names} |"] if names else []
     return "\n".join(lines)
 
 
