@@ -146,28 +146,28 @@ class Cluster:
         if secret and not self.client.scheduler.address.startswith("tls://"):
             raise _refusal(
                 self.address,
-                "what is secret would travel unencrypted; "
-                "start scheduler and workers with TLS and give its tls:// address, or "
-                "give local:N",
+                "secrets would travel unencrypted; start scheduler and workers with "
+                "TLS and give the tls:// address, or give local:N",
             )
         try:
             answers = self.client.run(_survey, [str(path.resolve()) for path in paths])
         except ImportError:
             raise _refusal(
                 self.address,
-                f"a worker cannot import screening; it needs version {here}",
+                f"a worker cannot import screening; install version {here} there",
             ) from None
         for worker, (there, missing) in answers.items():
             if there != here:
                 raise _refusal(
-                    self.address, f"{worker} has screening {there}, here it is {here}"
+                    self.address,
+                    f"{worker} has screening {there}, this host has "
+                    f"{here}; install the same version",
                 )
             if missing:
                 raise _refusal(
                     self.address,
-                    f"{worker} does not see {missing[0]}; "
-                    "workers read and write by the same paths as this command: use a "
-                    "shared file system",
+                    f"{worker} cannot read {missing[0]}; workers use the same paths "
+                    "as this command: use a shared file system",
                 )
 
     def sees(self, paths: Sequence[Path]) -> bool:
@@ -290,15 +290,14 @@ def _connect(distributed: Any, address: str) -> Any:
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise _refusal(
             address,
-            f"no scheduler of dask answers there "
-            f"({type(error).__name__}); start one with `dask scheduler`, or give "
-            "local:N",
+            f"no dask scheduler answers there ({type(error).__name__}); start one "
+            "with `dask scheduler`, or give local:N",
         ) from None
     if not _has_workers(client, CONNECT_SECONDS):
         client.close()
         raise _refusal(
             address,
-            f"the scheduler has no worker; start some with `dask worker {address}`",
+            f"the scheduler has no workers; start some with `dask worker {address}`",
         )
     return client
 

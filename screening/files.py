@@ -53,7 +53,7 @@ def refuse_other_bytes(path: str | Path) -> None:
             f"{shown} cannot be used while paths are read as {encoding}: set "
             "LC_ALL=C.UTF-8, or PYTHONUTF8=1"
         )
-    raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name")
+    raise UsageError(f"{shown} is not UTF-8 and cannot be used; rename it")
 
 
 def is_private(path: Path) -> bool:
@@ -133,11 +133,10 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise refusal(f"{path} is no file that can be read whole")
+                raise refusal(f"{path} is not a regular file")
             if status.st_size > most:
                 raise refusal(
-                    f"{path} has {status.st_size} bytes, more than the {most} that it"
-                    " may have"
+                    f"{path} has {status.st_size} bytes, more than the allowed {most}"
                 )
             with open(handle, "rb", closefd=False) as file:
                 return file.read()
@@ -181,7 +180,7 @@ def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, An
         raise refusal(f"{path.name}: tables are nested too deeply") from None
     except UnicodeDecodeError as error:
         raise refusal(
-            f"{path.name}: not a TOML file in UTF-8 ({error}); save it as UTF-8"
+            f"{path.name}: this is not a TOML file in UTF-8 ({error}); save it as UTF-8"
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise refusal(

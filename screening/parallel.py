@@ -129,8 +129,8 @@ def _results(
                 except BrokenProcessPool:
                     if n_before_kill == n_yielded:
                         raise UsageError(
-                            "a process that worked for this command was killed twice "
-                            "at the same task; is memory short? Give fewer `jobs`",
+                            "a process of this command was killed twice at the same "
+                            "task; memory may be short: give fewer `jobs`",
                             parameters=["jobs"],
                         ) from None
                     n_before_kill = n_yielded

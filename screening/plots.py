@@ -87,7 +87,7 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
     figures = model.validation.calibration[label]
     if not figures.earned:
         raise ModelError(
-            f"its scores are no probabilities: {figures.reason or 'not calibrated'}"
+            f"its scores are not probabilities: {figures.reason or 'not calibrated'}"
         )
     predicted = np.array([one.predicted for one in figures.reliability])
     observed = [one.observed.value_and_interval for one in figures.reliability]
@@ -130,7 +130,7 @@ def history(document: HistoryDocument, ax: Axes) -> Axes:
             facts.append({name: getattr(run, name) for name in ("night", *STATES)})
     nights = pd.DataFrame(facts)
     if nights.empty:
-        raise ModelError("the ledger has no night yet")
+        raise ModelError("the ledger has no nights yet")
     by_night = nights.groupby("night").sum()
     below = np.zeros(len(by_night))
     for state, colour in STATES.items():

@@ -245,7 +245,7 @@ def _unknown_kinds() -> tuple[str, ...]:
 def optional(name: str) -> ModuleType:
     """Return the module of an optional room; raise UsageError if it is removed."""
     if name not in OPTIONAL:
-        raise UsageError(f"this installation was made without {name}")
+        raise UsageError(f"this installation does not contain {name}")
     return importlib.import_module(OPTIONAL[name])
 
 

@@ -86,7 +86,7 @@ def _checked_labels(y: Any, is_one_class: bool) -> np.ndarray:
     labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(labels)
     if len(np.unique(labels)) < 2 and not is_one_class:
-        raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+        raise ValueError("the labels contain 1 class; there must be at least 2 classes")
     return np.asarray(labels)
 
 
@@ -348,15 +348,15 @@ class Screen(ClassifierMixin, BaseEstimator):
         if y is None:
             if not is_one_class:
                 raise ValueError(
-                    "requires y to be passed, but the target y is None: only a "
+                    "requires y to be passed, but the target y is None; only a "
                     "one-class recipe learns without labels"
                 )
             return self._table(X, learns=True), None, None
         if isinstance(X, str | Path | Database):
             if not isinstance(y, str):
                 raise UsageError(
-                    "the labels of a file or database are one of its columns: y is "
-                    "that column's name"
+                    "the labels of a file or database are one of its columns; give "
+                    "the column's name as y"
                 )
             return X, y, None
         if isinstance(y, str):
@@ -566,14 +566,15 @@ class Screen(ClassifierMixin, BaseEstimator):
             from screening import plots
         except ImportError:
             raise UsageError(
-                'pictures need matplotlib: pip install "screening[plots]"'
+                'plots need matplotlib: pip install "screening[plots]"'
             ) from None
         ax = plots.axes() if ax is None else ax
         match kind:
             case "contributions":
                 if X is None or row is None:
                     raise UsageError(
-                        'contributions are of a row: plot("contributions", table, id)'
+                        'contributions belong to a row; call plot("contributions", '
+                        "table, id)"
                     )
                 return plots.contributions(self.explain(X, row), ax)
             case "history":
@@ -585,7 +586,9 @@ class Screen(ClassifierMixin, BaseEstimator):
                 with open_ledger(ledger, read_only=True) as book:
                     return plots.history(HistoryDocument.from_dict(history(book)), ax)
         if kind not in plots.OF_MODEL:
-            raise UsageError(f"no picture {kind!r}; there are {', '.join(plots.KINDS)}")
+            raise UsageError(
+                f"plot {kind!r} does not exist; there are {', '.join(plots.KINDS)}"
+            )
         draw = plots.OF_MODEL[kind]
         return draw(self.model_.facts, self.model_.watched[0], ax)
 
@@ -621,9 +624,8 @@ class Screen(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "model_"):
             raise TypeError(
-                "a fitted Screen holds rows of patients, and nothing of it is ever "
-                "unpickled: write it with save(directory), read it with "
-                "Screen.load(directory)"
+                "a fitted Screen contains rows of patients, and is never unpickled; "
+                "write it with save(directory), read it with Screen.load(directory)"
             )
         return super().__getstate__()
 

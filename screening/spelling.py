@@ -50,13 +50,12 @@ def series_name(text: str) -> str:
     name = unicodedata.normalize("NFC", text)
     if not NAME.fullmatch(name):
         raise ValueError(
-            "a series is named by up to 40 letters, digits, '.', '_' or '-', such as "
-            "ward-7.sepsis"
+            "the name of a series has up to 40 letters, digits, '.', '_' or '-', "
+            "such as ward-7.sepsis"
         )
     if name == EACH or DIGITS.fullmatch(name):
         raise ValueError(
-            f"a series may not be named '{name}': that would be taken for something "
-            "else"
+            f"a series cannot be named '{name}', which means something else"
         )
     return name
 

@@ -229,7 +229,7 @@ def test_cluster_model_same_bytes(cohort, tmp_path):
     [
         ("local:0", "`cluster` local:0: give local:N"),
         ("somewhere", "`cluster` somewhere: give local:N"),
-        ("tcp://127.0.0.1:9", "no scheduler of dask answers there"),
+        ("tcp://127.0.0.1:9", "no dask scheduler answers there"),
         ("local:2", r'pip install "screening\[cluster\]"'),
     ],
 )

@@ -127,11 +127,11 @@ FILES = {
     "no header": (b"7654,98.76,S3CRET\n1,2,3\n", "header row"),
     "title": (
         f"Report of 2026\n\n{HEADER}\n{GOOD}\n{GOOD}\n".encode(),
-        "is it a title",
+        "if it is a title",
     ),
     "title above tabs": (
         f"Report\n{HEADER}\n{GOOD}\n{GOOD}\n".replace(",", "\t").encode(),
-        "is it a title",
+        "if it is a title",
     ),
     "names twice": (
         f"{HEADER},age\n{GOOD},7\n".encode(),
@@ -332,11 +332,11 @@ def test_a_plus_joins_labels_unless_it_is_part_of_one(
     ("labels", "asked", "message"),
     [
         (["a", "b", "c"], None, r"3 classes.*`positive`, or several as A\+B"),
-        (["a", "a"], None, "single class"),
+        (["a", "a"], None, "one class only"),
         (["a", "b", "c"], "a+z", r"a\+z: no row has"),
         (["a", "b", "c"], ["a+b", "b"], "names b twice"),
         (["a", "b"], "z", "no row has"),
-        (["healthy", "benign"], None, "both labels read like a no"),
+        (["healthy", "benign"], None, "both labels look like a no"),
     ],
 )
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(

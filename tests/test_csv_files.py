@@ -220,7 +220,8 @@ def test_csv_space_separated(tmp_path):
     assert plain.header == ["age", "crp", "ill"]
     for name in ("aligned.txt", "r.txt"):
         with pytest.raises(
-            CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"
+            CohortError,
+            match=rf"{name}: the columns are separated by spaces.*write\.csv",
         ):
             source_at(tmp_path / name)
 

@@ -89,7 +89,7 @@ def test_query_night_bound(put, tmp_path):
     first = database.of_night(NIGHTS[0])
     assert read_cohort(first, id="patient").n_rows == 40
     assert not exists(database.of_night("2001-01-01"))
-    with pytest.raises(UsageError, match="asks for a night"):
+    with pytest.raises(UsageError, match="only available when scoring"):
         read_cohort(database, id="patient")
 
 

@@ -213,7 +213,7 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(
         code=2,
     )
 
-    assert "stopped answering behind row" in ended.stderr
+    assert "stopped answering after row" in ended.stderr
     assert sorted(names_in(tmp_path)) == ["q.sql"]
 
 
@@ -241,7 +241,7 @@ def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     of_file = screen(
         "init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2
     )
-    assert "--table and --query are of databases" in of_file.stderr
+    assert "--table and --query need a database" in of_file.stderr
 
 
 def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
@@ -350,10 +350,10 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("sqlite:///nowhere.db", "no database file"),
-        ("duckdb:///nowhere.db", "no database file"),
+        ("sqlite:///nowhere.db", "does not exist"),
+        ("duckdb:///nowhere.db", "does not exist"),
         ("sqlite://", "in memory"),
-        ("nothing://x/y", "knows no database"),
+        ("nothing://x/y", "does not support"),
         ("http//x", "URL"),
         ("oracle://u:p@h/d", "needs the Python package"),
         ("sqlite:///{}/ward.db", "no table or view"),

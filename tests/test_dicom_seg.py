@@ -230,6 +230,8 @@ def test_what_is_no_series_is_refused(run, tmp_path):
     refused(run, dicom, out, "slices are missing")
     (dicom / "P10" / "0003.dcm").write_bytes(b"no DICOM at all")
     refused(run, dicom, out, "no series")
-    assert "P10" not in refused(run, tmp_path / "nothing", out, "not invented")
+    assert "P10" not in refused(
+        run, tmp_path / "nothing", out, "must refer to archived images"
+    )
     answer = screen("export", run, "--to", "dicom-seg", "--out", out, code=2)
     assert "--reference" in answer.stderr

@@ -184,5 +184,5 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
     document = stored(night / "run" / "run.json")
     reduce(getitem, place.split("/"), document).pop()
-    with pytest.raises(ModelError, match="not of one length"):
+    with pytest.raises(ModelError, match="differ in length"):
         RunDocument.from_dict(document)

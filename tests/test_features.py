@@ -277,7 +277,7 @@ def test_ragged_file_is_refused(tmp_path):
         ('window = "48h"', 'window = "48"', "features.a.window: write hours or days"),
         ("codes", "code", "did you mean 'codes'"),
         ('"age"', '"ag"', "features.age: Input should be 'age', 'sex'"),
-        ("events.csv", "none.csv", "there is no file"),
+        ("events.csv", "none.csv", "no file has a name"),
     ],
 )
 def test_spec_with_faults(tmp_path, old, new, words):

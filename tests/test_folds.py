@@ -215,7 +215,7 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     of_rows = groups and np.array(groups)
     with pytest.raises(UsageError, match=what):
         plan_groups(table(of_rows), one_case, 5)
-    with pytest.raises(UsageError, match="one of them holds all there is of a class"):
+    with pytest.raises(UsageError, match="one contains all rows of a class"):
         split_folds(target, whose, hash_names(whose, 0), 2)
 
 

@@ -677,7 +677,7 @@ def test_forget_moved_runs(site, to):
     shutil.rmtree(new / "compared")
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
     elsewhere = screen(*moved, site.with_name("old"), code=2)
-    assert "nothing at or below" in elsewhere.stderr
+    assert "nothing is registered at or below" in elsewhere.stderr
     destination = ["--to", new] if to else []
     said = as_json(*moved, site / "runs", *destination)
     where = ["--runs", new] if to else []

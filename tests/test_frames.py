@@ -229,7 +229,7 @@ def test_compare_roles_of_read_cohort(past_file):
 
 def test_screen_file_labels_apart(past_file):
     """The labels of a file are one of its columns."""
-    with pytest.raises(UsageError, match="y is that column's name"):
+    with pytest.raises(UsageError, match="give the column's name as y"):
         Screen("logistic").fit(past_file, [0, 1])
 
 
@@ -274,7 +274,9 @@ def test_polars_type_without_arrow_refused():
     one = library.lit(1, library.Int128)
     frame = polars(patients()).with_columns(fever=one)
 
-    with pytest.raises(CohortError, match="give each column a type that Arrow has"):
+    with pytest.raises(
+        CohortError, match="give each column a type that Arrow supports"
+    ):
         read_cohort(frame, **ROLES)
 
 
@@ -398,7 +400,7 @@ def test_unreadable_column_dropped(cells):
 WRONG = {
     "name": pd.DataFrame({1: [1, 2]}),
     "kinds": pd.DataFrame({"a": [1, "x"]}),
-    "Arrow has not": pd.DataFrame({"a": [1 + 2j, 3]}),
+    "unsupported types": pd.DataFrame({"a": [1 + 2j, 3]}),
     # Of objects: pandas 3 refuses to make its own text of it.
     "not UTF-8": pd.DataFrame({"a": pd.Series(["\ud800", "b"], dtype=object)}),
     "occurs 2 times": pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),

@@ -265,7 +265,9 @@ def test_ids_of_the_last_nights_written_otherwise_stop_the_night(
     for day in range(2):
         score_night(ward_model, ledger, tmp_path, day, night_table(day))
 
-    with pytest.raises(CohortError, match="of patients of earlier nights") as error:
+    with pytest.raises(
+        CohortError, match="written differently from earlier nights"
+    ) as error:
         score_night(ward_model, ledger, tmp_path, 2, night_table(2, rewritten))
     accepted = score_night(
         ward_model,
@@ -292,7 +294,7 @@ def test_ids_of_a_model_before_are_known_to_the_next(ward_model, ledger, tmp_pat
         stays(0, N_STAYS, 2), "logistic", search=1, folds=3, beside=(), jobs=1, **roles
     )
 
-    with pytest.raises(CohortError, match="of patients of earlier nights"):
+    with pytest.raises(CohortError, match="written differently from earlier nights"):
         score_night(other, ledger, tmp_path, 1, night_table(1, [3]), force=True)
 
 

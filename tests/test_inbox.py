@@ -294,7 +294,7 @@ def test_other_directories_are_no_inbox(site):
 
         answer = screen("review", "--site", "NIGHT.toml", place, code=2)
 
-        assert "no folder of verdicts" in answer.stderr
+        assert "not a folder of verdicts" in answer.stderr
         assert sorted(names_in(place)) == before
 
 
@@ -340,7 +340,7 @@ def test_verdicts_survive_corrected_table(site):
     ("words", "said"),
     [
         ((), "give RUN and VERDICTS"),
-        (("--site", "NIGHT.toml"), "names no folder of verdicts"),
+        (("--site", "NIGHT.toml"), "does not name a folder of verdicts"),
     ],
 )
 def test_review_usage(site, words, said):

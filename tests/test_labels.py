@@ -441,7 +441,7 @@ def test_leave_out_classes(tmp_path):
     assert any("20 rows are left out" in note for note in study.notes)
     with pytest.raises(UsageError, match="no row has this label"):
         study_of(path, positive="4", leave_out=["5"])
-    with pytest.raises(CohortError, match="both named and in `leave_out`"):
+    with pytest.raises(CohortError, match="both in `leave_out`"):
         study_of(path, positive="4", leave_out=["4"])
     with pytest.raises(UsageError, match="`leave_out` 0, 1 leaves rows of one label"):
         study_of(path, positive="4", leave_out=["0", "1"])

@@ -520,7 +520,7 @@ def test_contract_refuses_a_wrong_zone_or_hour(keys, words):
 
 def test_stay_is_not_at_risk_again():
     """`again` has no meaning for outcomes by stay."""
-    with pytest.raises(ValueError, match="`again` is for"):
+    with pytest.raises(ValueError, match="`again` needs"):
         OutcomeDefinition(within="3d", by="stay", again="30d")
 
 

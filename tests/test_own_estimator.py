@@ -84,7 +84,7 @@ def test_model_of_an_estimator_is_not_stored(tmp_path):
 
 
 def test_what_is_no_classifier_is_refused():
-    with pytest.raises(RecipeError, match="is a classifier of scikit-learn"):
+    with pytest.raises(RecipeError, match="must be a classifier of scikit-learn"):
         fitted("GaussianNB")
 
 

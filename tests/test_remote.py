@@ -153,7 +153,7 @@ def test_file_url_is_a_path(tmp_path):
 
     assert cohort.n_rows == len(patients())
     assert not any("fetched" in note for note in cohort.notes)
-    with pytest.raises(UsageError, match="of another host"):
+    with pytest.raises(UsageError, match="remote file:// URLs are not supported"):
         read_cohort("file://server/past.csv", **ROLES)
 
 

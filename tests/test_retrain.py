@@ -117,7 +117,7 @@ def test_retrain_again(ward, next_model):
     refused = screen("retrain", *words, *other, code=2).stderr
 
     assert again == next_model
-    assert "already holds a model, which will not be replaced" in refused
+    assert "already contains a model, which is not replaced" in refused
     assert (folder / "next" / "model.json").read_bytes() == before
 
 

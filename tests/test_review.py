@@ -193,7 +193,7 @@ def test_verdicts_other_ledger(model, ward, monkeypatch):
     )
     for ledger, told in (
         ("no.db", "no ledger at"),
-        ("other.db", "does not know this run"),
+        ("other.db", "has no such run"),
     ):
         assert (
             told

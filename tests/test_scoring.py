@@ -130,7 +130,7 @@ def test_score_label_other_spelling(model, tmp_path):
     night = patients(90, seed=4).replace({"ill": {"yes": "YES"}})
     with pytest.raises(
         CohortError,
-        match=r"column 'ill', rows .*: a label the model was not trained on",
+        match=r"column 'ill', rows .*: the model was not trained on this label",
     ):
         score(
             model, written(night, tmp_path / "night.csv"), tmp_path / "run", label="ill"

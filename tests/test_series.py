@@ -269,7 +269,9 @@ def test_stand_ins_of_entry(ledger, name, erased):
         update = PARTS.update().where(place)
         connection.execute(update.values(forged))
         append(connection, ledger.clock(), Forgotten(erased=erased))
-    with pytest.raises(Unchained, match=r"entry 2 \(verdict\) names others"):
+    with pytest.raises(
+        Unchained, match=r"the names of entry 2 \(verdict\) were changed"
+    ):
         rebuild(ledger)
 
 
@@ -457,7 +459,7 @@ def test_two_wards_may_be_put_beside_each_other(ledger):
     assert comparison.other.series == "ward-2"
     absent = "model aaaaaaaaaaaa has no night in shadow in series ward-1"
     for other, told in (
-        ("ward-1", "beside itself"),
+        ("ward-1", "compared with itself"),
         (SHADOW, "no series"),
         ("a" * 64, absent),
     ):

@@ -257,7 +257,7 @@ REFUSED_SITES = {
     "no readers": ('[serve]\nlogin = "X-User"', "give the series of each reader"),
     "readers alike": (
         BY_LOGIN + '"Chief." = ["ward-a"]',
-        "are one reviewer for the ledger",
+        "the ledger cannot distinguish",
     ),
     "one secret for two": (
         BY_KEYS.replace('"other"', '"secret"'),
@@ -324,7 +324,7 @@ def test_start_without_folders(tmp_path):
     """A site needs the folder of its pages, and an inbox in which can be written."""
     file = lay_site(tmp_path)
     (tmp_path / "inbox").rmdir()
-    with pytest.raises(UsageError, match=r"cannot write in .*inbox"), served(file):
+    with pytest.raises(UsageError, match=r"cannot write to .*inbox"), served(file):
         pass
     file.write_text(file.read_text().replace('publish = "pages"', ""))
     with (
@@ -356,7 +356,7 @@ def test_address_not_usable(address, reason):
         ('login = "X Remote"', "login"),
         ('proxies = ["nginx"]', "proxies"),
         ('proxy = "127.0.0.1"', "proxy"),
-        ('[serve.readers]\n"" = ["*"]', "a reader is named by"),
+        ('[serve.readers]\n"" = ["*"]', "a reader's name has"),
         ('[serve.readers]\na = ["ward-x"]', "no series 'ward-x'"),
         ('[serve.keys]\nward-x = "secret"', "no series 'ward-x'"),
     ],

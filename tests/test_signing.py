@@ -149,13 +149,13 @@ def test_unfit_signing_keys(tmp_path):
     wrong = {
         pem(
             tmp_path / "locked", ours, forms.BestAvailableEncryption(b"secret")
-        ): "no Ed25519 key",
-        pem(tmp_path / "other", other): "no Ed25519",
+        ): "not an Ed25519 key",
+        pem(tmp_path / "other", other): "not an Ed25519",
         bare: "chmod 600",
     }
 
     for path, words in wrong.items():
         with pytest.raises(Exception, match=words):
             private_key(path)
-    with pytest.raises(Exception, match="no public Ed25519 key"):
+    with pytest.raises(Exception, match="not a public Ed25519 key"):
         public_key(public_pem(tmp_path / "other.pub", other))

@@ -265,7 +265,7 @@ def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
     engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
 
     with pytest.raises(
-        ModelError, match="made by a version before the first release; begin a new one"
+        ModelError, match="made by a version before the first release; create a new one"
     ):
         open_ledger(place, **how)
     with engine.connect() as connection:

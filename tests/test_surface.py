@@ -471,7 +471,7 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
         few.plot("calibration")
     wrong = {
         "pie": "there are trade_off, roc",
-        "contributions": "are of a row",
+        "contributions": "belong to a row",
         "history": "needs a ledger",
     }
     for kind, words in wrong.items():

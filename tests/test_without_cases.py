@@ -428,7 +428,7 @@ def test_refused(past, changes, words):
 
 def test_contamination_with_cases_is_refused():
     """Where cases are known labels are taken as true."""
-    with pytest.raises(UsageError, match="`contamination` is for a one-class recipe"):
+    with pytest.raises(UsageError, match="`contamination` needs a one-class recipe"):
         train(
             patients(),
             "one_class",
@@ -730,7 +730,7 @@ def test_compare_needs_cases(tmp_path):
         code=2,
     )
 
-    assert "methods are compared by cases" in refused.stderr
+    assert "methods cannot be compared" in refused.stderr
 
 
 def test_no_unsure_outcome_is_guessed(tmp_path):

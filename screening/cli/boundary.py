@@ -314,7 +314,7 @@ def _refuse_deleted_directory() -> None:
         os.getcwd()
     except FileNotFoundError:
         raise UsageError(
-            "the working directory was deleted; change to another one"
+            "the working directory was deleted; change to another directory"
         ) from None
 
 

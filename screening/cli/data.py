@@ -84,7 +84,7 @@ def init_command(
         raise UsageError("give COHORT and --out, or --names MODEL")
     if out.exists():
         raise UsageError(
-            f"{out} exists already, and may have been edited; give another --out"
+            f"{out} already exists, and may have been edited; give another --out"
         )
     is_on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     ask = _ask if is_on_terminal and not yes and not as_json else None

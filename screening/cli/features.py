@@ -63,7 +63,7 @@ def _ends(option: str, text: str) -> tuple[str, str]:
     first, dots, last = text.partition("..")
     if not (first and dots and last):
         raise UsageError(
-            f"{option} {text}: write two nights, as 2024-01-01..2025-12-31"
+            f"{option} {text}: write two nights, such as 2024-01-01..2025-12-31"
         )
     return first, last
 
@@ -151,10 +151,10 @@ def _refuse_places(
         raise UsageError("give --out FILE.parquet, or --sql")
     if out is not None and out.suffix != PARQUET:
         raise UsageError(
-            f"--out {out}: the table is Parquet; end its name by {PARQUET}"
+            f"--out {out}: the table is Parquet; end the name with {PARQUET}"
         )
     if page is not None and (out is None or which.outcomes is not None):
-        raise UsageError("--page is of --night or --past, with --out")
+        raise UsageError("--page needs --night or --past, and --out")
 
 
 def _suggest(files: Path, as_json: bool) -> None:

@@ -135,9 +135,9 @@ def _with_rates(document: dict[str, object], rates: str) -> dict[str, object]:
 def _refuse_without_series(beside: str | None, rates: str | None) -> None:
     """Raise UsageError for an option of one series."""
     if beside is not None:
-        raise UsageError("--beside compares with one series; give --series too")
+        raise UsageError("--beside compares one series; give --series too")
     if rates is not None:
-        raise UsageError("--rates are of one series; give --series too")
+        raise UsageError("--rates belongs to one series; give --series too")
 
 
 def _write_history(document: dict[str, object], out: Path) -> None:
@@ -226,14 +226,14 @@ class EntryOptions:
         )
         if options not in complete:
             raise UsageError(
-                "--give-up takes --reason; --acknowledge takes --until and --reason"
+                "--give-up needs --reason; --acknowledge needs --until and --reason"
             )
         is_of_site = self.acknowledge is not None and not names and has_site
         if options and len(names) != 1 and not is_of_site:
             raise UsageError(
-                "--give-up and --acknowledge are of one series; give --series NAME"
-                " (without it, --site NIGHT.toml --acknowledge is of all series"
-                " together)"
+                "--give-up and --acknowledge apply to one series; give --series "
+                "NAME. Without it, --site NIGHT.toml --acknowledge applies to all "
+                "series together"
             )
 
     def write(self, place: str, names: list[str], of_site: list[str]) -> None:
@@ -523,8 +523,8 @@ def _refuse_altered_runs(book: Ledger) -> None:
         altered = altered_outputs(artefact.place, read_run(artefact.place))
         if altered:
             raise ModelError(
-                f"{altered[0]} is not as it was written: move it away, then run the "
-                "night again, which writes it anew"
+                f"{altered[0]} has been changed since it was written: move it away, "
+                "then run the night again, which writes a new one"
             )
 
 
@@ -645,8 +645,8 @@ def _read_folder(
     folder = folder or network.site.verdicts
     if folder is None:
         raise UsageError(
-            f"{site.name} names no folder of verdicts: give one, or write verdicts = "
-            '"inbox" under [site]'
+            f"{site.name} does not name a folder of verdicts; give one, or write "
+            'verdicts = "inbox" under [site]'
         )
     with open_as_owner(network.ledger) as book:
         files = read_inbox(network, book, folder, token)
@@ -949,7 +949,7 @@ def _accept(place: str, runs: Path | None, reason: str) -> dict[str, object]:
     from screening.ledger.verifying import accept
 
     if runs is None:
-        raise UsageError("accept looks at run directories; give --runs")
+        raise UsageError("accept compares with run directories; give --runs")
     act_as_owner(place)
     # Of a ledger that was lost without a backup, one is begun anew.
     with open_ledger(place, make=True) as book:
@@ -962,7 +962,7 @@ def _back_up(place: str, to: Path | None, keep: int | None) -> dict[str, object]
 
     act_as_owner(place)
     if to is None:
-        raise UsageError("backup writes into a folder; give --to DIR")
+        raise UsageError("backup writes to a folder; give --to DIR")
     path, head = back_up(place, to, keep)
     return {"backup": str(path), "entries": head.number, "head": head.digest}
 
@@ -974,7 +974,7 @@ def _restore(place: str, was: Path | None) -> dict[str, object]:
 
     act_as_owner(place)
     if was is None:
-        raise UsageError("restore puts a backup back; give --from BACKUP")
+        raise UsageError("restore needs a backup; give --from BACKUP")
     before = n_entries(place)
     head, kept = restore(was, place)
     if before > head.number:
@@ -1008,6 +1008,6 @@ def _enter_move(
             return {outcome: number}
         if to is not None:
             raise UsageError(
-                "--to is where the files of --from are now; give --from too"
+                "--to is the new place of the files of --from; give --from too"
             )
         return {"site": register.relocate(book, reason)}

@@ -60,7 +60,7 @@ def fetch(url: str) -> None:
     UsageError if it is no http or https address.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise UsageError("--ping takes an address that begins with http:// or https://")
+        raise UsageError("--ping needs an address that begins with http:// or https://")
     try:
         with urllib.request.urlopen(url, timeout=PING_SECONDS):
             pass

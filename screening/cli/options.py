@@ -109,8 +109,8 @@ class DatabaseOptions:
 
         if "://" not in cohort:
             raise UsageError(
-                "--table and --query are of databases; give COHORT as a URL, such as"
-                " duckdb:///FILE"
+                "--table and --query need a database; give COHORT as a URL, such as "
+                "duckdb:///FILE"
             )
         return Database(cohort, self.table, self.query)
 
@@ -418,8 +418,8 @@ class RuleOptions:
             )
         if required and not rules:
             raise UsageError(
-                "give the rule to choose by: one of"
-                f" {', '.join(map(option_of, RULE_TYPES))}"
+                "give a rule to choose the threshold by: one of "
+                f"{', '.join(map(option_of, RULE_TYPES))}"
             )
         name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
         if value is True:
@@ -551,8 +551,8 @@ def _refuse_undecodable(name: str, value: object) -> None:
     for text in texts:
         if type(text) is str and not is_utf8(text):
             raise UsageError(
-                f"`{name}`: the text is not UTF-8; write it, or the script that holds "
-                "it, in UTF-8",
+                f"`{name}`: the text is not UTF-8; write it, or the script that "
+                "contains it, in UTF-8",
                 parameters=[name],
             )
 
@@ -663,7 +663,9 @@ def day_from(option: str, text: str | None) -> datetime.date | None:
 def reason_from(option: str, text: str | None) -> str | None:
     """Return a reason; UsageError for one without words."""
     if text is not None and not text.strip():
-        raise UsageError(f"{option}: say why in a few words, which are kept")
+        raise UsageError(
+            f"{option}: give the reason in a few words, which are recorded"
+        )
     return text
 
 

@@ -266,13 +266,13 @@ def _read_site(
     if nights.series is not None:
         if nights.series not in network.series:
             raise UsageError(
-                f"{network.file.name} has no series {nights.series}; there are "
+                f"{network.file.name} has no series {nights.series}; it has "
                 f"{', '.join(names)}"
             )
         names = [nights.series]
     elif accept_delivery is not None:
         raise UsageError(
-            "--accept-delivery with --site is for one table: name its series with "
+            "--accept-delivery with --site accepts one table; name its series with "
             "--series"
         )
     with open_as_owner(network.ledger) as book:

@@ -101,7 +101,8 @@ def forget_command(
         last_day = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     if GONE in Scope(name).without([reason]):
         raise UsageError(
-            "--reason names the patient, and the trail keeps it; say it without"
+            "--reason names the patient, and the trail keeps it; write it without "
+            "the name"
         )
     signer = options.signer_from(sign)
     with open_as_owner(places.ledger) as book:
@@ -193,7 +194,7 @@ def _id(text: str) -> str:
         content = os.fsencode(text)
     name = options.id_from(content)
     if not name.strip():
-        raise UsageError("ID: no patient is named")
+        raise UsageError("ID: the text is empty; give the id of a patient")
     return name
 
 

@@ -231,10 +231,10 @@ def _refuse_without_page(
     """
     if publish is None and access:
         raise UsageError(
-            "--mode and --group are those of a copy for readers; give --publish too"
+            "--mode and --group set the copy for readers; give --publish too"
         )
     if publish is not None and shadow:
-        raise UsageError("a night in shadow has no page to --publish")
+        raise UsageError("a night in shadow has no page for --publish; leave it out")
 
 
 def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) -> None:
@@ -244,7 +244,7 @@ def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) 
             "--force and --replace make a new revision in a ledger; give --ledger too"
         )
     if not ledger and series:
-        raise UsageError("--series is a name in a ledger; give --ledger too")
+        raise UsageError("--series names a series of a ledger; give --ledger too")
 
 
 def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,17 +349,19 @@ class OnlyOptions:
         for name in self.only or ():
             if name not in network.series:
                 hint = did_you_mean(name, network.series)
-                raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
+                raise UsageError(f"--only {name}: {site.name} has no such series{hint}")
         for option, reason in (
             ("--accept-delivery", self.accept_delivery),
             ("--replace", self.replace),
         ):
             if reason is not None and not reason.strip():
-                raise UsageError(f"{option}: say why in a few words, which are kept")
+                raise UsageError(
+                    f"{option}: give the reason in a few words, which are recorded"
+                )
         if (self.accept_delivery or self.replace) and not self.only:
             raise UsageError(
-                "--accept-delivery and --replace are for tables that somebody has "
-                "looked at; give --only NAME too"
+                "--accept-delivery and --replace need a table that somebody has "
+                "checked; give --only NAME too"
             )
 
 
@@ -728,10 +730,12 @@ def _export_card(model: Path, out: Path | None, force: bool, as_json: bool) -> N
 
     if out is None or out.suffix not in (".xml", ".json"):
         raise UsageError(
-            "--out FILE: FILE.xml for CHAI's card, FILE.json for HL7's document"
+            "--out FILE: give FILE.xml for CHAI's card, or FILE.json for HL7's document"
         )
     if out.exists() and not force:
-        raise UsageError(f"{out} is there; --force replaces it")
+        raise UsageError(
+            f"{out} already exists; give another --out, or --force to replace it"
+        )
     loaded = load_model(model)
     content = applied_model_card(loaded.facts, loaded.id)
     if out.suffix == ".json":
@@ -795,8 +799,8 @@ def report_command(
     entry = cast(dict[str, Any], document.get("ledger") or {})
     if entry.get("shadow"):
         raise UsageError(
-            f"{directory} was scored in shadow: it has no page; `screen history "
-            "--beside` compares"
+            f"{directory} was scored in shadow and has no page; compare it with "
+            "`screen history --beside`"
         )
     _, render = PAGES[kind]
     page = render(document, templates).encode()

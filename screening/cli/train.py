@@ -250,7 +250,7 @@ def recipes_command(
     listed = shipped or [load_recipe(str(name))]
     if toml:
         if name is None:
-            raise UsageError("--toml prints one recipe: give its name")
+            raise UsageError("--toml prints one recipe; give its name")
         print(listed[0].text.strip())
         return
     if as_json:
@@ -647,8 +647,8 @@ def _series_of_revision(
             return []
         if others and len(users) > 1:
             raise UsageError(
-                f"series {shown} are scored with this model, and {others[0]} holds it "
-                f"too: name those that are scored from {model} with --series"
+                f"series {shown} use this model, and {others[0]} contains it too; "
+                f"name the series that use {model} with --series"
             )
     if not chosen and before.contract.series is not None:
         chosen = [before.contract.series]
@@ -792,8 +792,8 @@ def retrain_command(
             entry = find_retraining(book, *change, trained.digest, learned.facts)
             if entry is None:
                 raise UsageError(
-                    f"{out} already holds a model, which will not be replaced; give"
-                    " another --out"
+                    f"{out} already contains a model, which is not replaced; give "
+                    "another --out"
                 )
         else:
             with publish(out, "model") as folder:

@@ -14,7 +14,7 @@ def check_zone(name: str) -> str:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(
-            f"'{name}' is not a time zone; write one such as Europe/Berlin or UTC"
+            f"'{name}' is not a time zone; write a zone such as Europe/Berlin or UTC"
         ) from None
     return name
 
@@ -28,8 +28,8 @@ def check_hour(text: str) -> str:
     """Return an hour or the name of a column; raise ValueError for a wrong hour."""
     if re.fullmatch(r"\d{1,2}(:\d*)?", text) and not is_hour(text):
         raise ValueError(
-            f"'{text}' is not an hour of the day; write one such as 06:00, or the name "
-            "of a column"
+            f"'{text}' is not an hour of the day; write an hour such as 06:00, or the "
+            "name of a column"
         )
     return text
 

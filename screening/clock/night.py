@@ -70,8 +70,8 @@ def hour_of_night(
         times = [time for time in in_column if not np.isnat(time)]
         if not times:
             raise CohortError(
-                f"column '{hour}' has no time, although `hour` names it as the column"
-                " with the time of the night"
+                f"column '{hour}' contains no time, but `hour` names it as the column "
+                "with the time of the night; correct `hour`"
             )
         _refuse_other_day(hour, max(times), midnight, clock)
         return NightHour(max(times), "column")
@@ -98,6 +98,6 @@ def _refuse_other_day(
     local = local_times(np.array([newest]), clock)[0]
     if not midnight - ONE_DAY <= local < midnight + 2 * ONE_DAY:
         raise CohortError(
-            f"column '{column}': its newest time is of another day than the night; "
-            "correct the column, or give the night's date"
+            f"column '{column}': the newest time is from another day than the night; "
+            "correct the column, or the night's date"
         )

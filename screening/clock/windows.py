@@ -62,8 +62,8 @@ class Window:
     def __post_init__(self) -> None:
         if not 0 <= self.after < self.within:
             raise UsageError(
-                f"an outcome cannot count from {self.after:g} to {self.within:g} hours "
-                "after a night: `within` must be longer than `after`",
+                f"outcomes cannot count from {self.after:g} to {self.within:g} hours "
+                "after a night; make `within` longer than `after`",
                 parameters=["within", "after"],
             )
 

@@ -91,7 +91,7 @@ def host_clock() -> Clock:
     if not time.timezone and not time.daylight:
         return Clock("UTC", is_of_host=True)
     raise UsageError(
-        "the time zone of this host has no name: give `time_zone`, such as "
+        "the time zone of this host has no name; give `time_zone`, such as "
         "Europe/Berlin, in the contract or under [site]",
         parameters=["time_zone"],
     )

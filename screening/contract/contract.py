@@ -82,8 +82,8 @@ def _check_categories(categories: list[str]) -> list[str]:
     are_trimmed = all(text and text == text.strip() for text in categories)
     if not categories or not are_distinct or not are_trimmed:
         raise ValueError(
-            "`categories` must name texts, none twice, none empty or with spaces at an "
-            "end"
+            "`categories` must be different texts, none of them empty or with spaces "
+            "at an end"
         )
     return categories
 
@@ -293,11 +293,13 @@ class OutcomeDefinition(BaseModel):
         if self.within <= self.after:
             raise ValueError("`within` must be longer than `after`")
         if self.cases and not self.event:
-            raise ValueError("`cases` are names in a column: name it as `event`")
+            raise ValueError(
+                "`cases` are names in a column; name the column as `event`"
+            )
         if self.by == "stay" and self.again is not None:
             raise ValueError(
-                '`again` is for `by = "patient"`: a stay with an event is not at risk '
-                "again"
+                '`again` needs `by = "patient"`: a stay with an event is not at '
+                "risk again"
             )
         return self
 
@@ -449,25 +451,26 @@ class Contract(BaseModel):
         role_of_column = self._columns_with_one_role()
         if self.hour_column in self.features:
             raise ValueError(
-                f"column '{self.hour_column}' is the `hour` and a feature; remove it "
-                "from [features]"
+                f"column '{self.hour_column}' is both the `hour` and a feature; "
+                "remove it from [features]"
             )
         for column in self.drop:
             uses = (role_of_column, self.features, self.display)
             if any(column in use for use in uses):
                 raise ValueError(
-                    f"column '{column}' is dropped and used; remove it from `drop` or "
-                    "elsewhere"
+                    f"column '{column}' is both dropped and used; remove it from "
+                    "`drop`, or from where it is used"
                 )
         if self.label in self.display:
             raise ValueError(
-                f"column '{self.label}' is the label and displayed; remove it from "
-                "`display`"
+                f"column '{self.label}' is both the label and displayed; remove it "
+                "from `display`"
             )
         left_out = sorted({*self.positive, *self.negative} & set(self.leave_out))
         if left_out:
             raise ValueError(
-                f"label '{left_out[0]}' is both named and in `leave_out`; name it once"
+                f"label '{left_out[0]}' is both in `leave_out` and in `positive` or "
+                "`negative`; name it once"
             )
         in_both = sorted(set(self.positive) & set(self.negative))
         if in_both:
@@ -497,11 +500,15 @@ class Contract(BaseModel):
             return self
         if self.id != self.per_unit.per:
             raise ValueError(
-                f"[score] takes one row per '{self.per_unit.per}', which names that "
-                f'row: set `id = "{self.per_unit.per}"`, and the patient as `group`'
+                f"[score] takes one row per '{self.per_unit.per}', which identifies "
+                f'that row; set `id = "{self.per_unit.per}"`, and the patient as '
+                "`group`"
             )
         if self.coordinates:
-            raise ValueError("[score] takes one row of a patient, and images have many")
+            raise ValueError(
+                "[score] takes one row of a patient, but images have "
+                "many; remove [score] or `coordinates`"
+            )
         return self
 
     @model_validator(mode="after")
@@ -509,7 +516,8 @@ class Contract(BaseModel):
         """Raise ValueError for keys that do not make a grid of voxels."""
         if self.neighbourhood and self.neighbourhood % 2 == 0:
             raise ValueError(
-                "`neighbourhood`: the side of a cube around a voxel is odd, such as 3"
+                "`neighbourhood` is even; the side of a cube around a voxel is odd, "
+                "such as 3"
             )
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
@@ -538,12 +546,13 @@ class Contract(BaseModel):
             other = role_of_column.get(column)
             if other and {role, other} != {"id", "group"}:
                 raise ValueError(
-                    f"column '{column}' is both {other} and {role}; give each its own"
+                    f"column '{column}' is both {other} and {role}; name another "
+                    "column for one of them"
                 )
             if column in self.features:
                 raise ValueError(
-                    f"column '{column}' is the {role} and a feature; remove it from "
-                    "[features]"
+                    f"column '{column}' is both the {role} and a feature; remove it "
+                    "from [features]"
                 )
             role_of_column[column] = role
         return role_of_column
@@ -714,7 +723,7 @@ def _check_format(number: int) -> int:
     """Return the number of a format; raise ValueError unless this version reads it."""
     if number != FORMAT:
         raise ValueError(
-            f"format {number} is not known here; this version reads format {FORMAT}"
+            f"format {number} is unknown; this version reads format {FORMAT}"
         )
     return number
 

@@ -112,7 +112,7 @@ def refuse_dependent(signs: Sequence[Sign]) -> None:
     if certain:
         raise UsageError(
             f"rows seem to belong to the same patients: {certain} If every row is a "
-            "patient of its own, say so with `independent`",
+            "different patient, give `independent`",
             parameters=["group", "independent"],
         )
 

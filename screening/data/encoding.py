@@ -144,7 +144,7 @@ class Encoder:
         Columns are encoded, and then averaged, in several threads.
         """
         if not cohort.n_rows:
-            raise CohortError("no rows to learn the encoding from")
+            raise CohortError("the table has no rows to learn the encoding from")
         self._log_floors = {}
         for name in self._learned:
             feature = self.contract.features[name]
@@ -274,9 +274,9 @@ class Encoder:
         shape = (len(encoder.names),)
         for values in (encoder._center, encoder._scale):
             if values.shape != shape or values.dtype != np.float64:
-                raise ValueError("centre and scale: one number a column is needed")
+                raise ValueError("centre and scale: expected one number per column")
         if not (encoder._scale > 0).all():
-            raise ValueError("scale: every number must be over 0")
+            raise ValueError("scale: every number must be > 0")
         return encoder
 
     def _name_columns(self) -> None:
@@ -378,7 +378,7 @@ def _log_floors(
     floors = state["log_floors"]
     is_valid = np.isfinite(floors) & (floors >= 0)
     if floors.shape != (len(features),) or not is_valid.all():
-        raise ValueError("log_floors: one number of at least 0 a feature is needed")
+        raise ValueError("log_floors: expected one number >= 0 per feature")
     on_log_scale = {}
     for name, floor in zip(features, floors.tolist(), strict=True):
         if floor:

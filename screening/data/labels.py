@@ -87,23 +87,23 @@ def positive_classes(
         blank_is_no = contract.unlabelled == "no"
         if blank_is_no and BLANK_IS in chain.from_iterable(named.values()):
             raise UsageError(
-                f"`positive` names {BLANK_IS}, and `unlabelled` counts blank labels as "
-                f"{BLANK_IS}: rows without a label would be cases; fill their labels, "
-                "or leave these rows out",
+                f"`positive` names {BLANK_IS}, and `unlabelled` counts blank labels "
+                f"as {BLANK_IS}, so rows without a label would be cases; fill in "
+                "their labels, or leave these rows out",
                 parameters=["positive", "unlabelled"],
             )
         return named
     if len(classes) < 2:
         raise UsageError(
-            "the label column holds a single class; name the positive one with "
+            "the label column contains one class only; name the positive class with "
             "`positive`",
             parameters=["positive"],
         )
     if len(classes) > 2:
         raise UsageError(
-            f"the label has {len(classes)} classes, and this recipe tells one class "
-            "from the rest: name the class to find with `positive`, or several as A+B "
-            "(`screen init` lists the classes)",
+            f"the label has {len(classes)} classes, but this recipe separates one "
+            "class from the rest; name the class to find with `positive`, or join "
+            "several as A+B (`screen init` lists the classes)",
             parameters=["positive"],
         )
     case = positive_of_two(counts)
@@ -227,7 +227,7 @@ def positive_of_two(counts: Mapping[str, int]) -> str:
     negative = _negative_classes(classes)
     if len(negative) == 2:
         raise UsageError(
-            "both labels read like a no; name the case with `positive`",
+            "both labels look like a no; name the case with `positive`",
             parameters=["positive"],
         )
     if negative:
@@ -398,7 +398,7 @@ def _rare_labels(counts: Mapping[str, int], column: str) -> list[str]:
     rare = sorted(text for text, count in counts.items() if count < MIN_ROWS_OF_LABEL)
     if len(counts) > MAX_LABELS and len(rare) > len(counts) / 2:
         raise CohortError(
-            f"{column}: {len(rare)} of its {len(counts)} values stand in fewer than "
+            f"{column}: {len(rare)} of its {len(counts)} values occur in fewer than "
             f"{MIN_ROWS_OF_LABEL} rows; is it the label? {REMEDY}",
             parameters=["positive"],
         )

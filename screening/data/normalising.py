@@ -144,8 +144,8 @@ class Medians(GroupScales):
             number = self._numbers.setdefault(name, len(self._numbers))
             if number < len(self._numbers) - 1:
                 raise CohortError(
-                    "the rows of a group are not next to each other, as normalising "
-                    "by the median needs; sort the table by its group"
+                    "the rows of a group are not next to each other, but normalising "
+                    "by the median needs this; sort the table by group"
                 )
             if number > len(self._concluded):
                 self._conclude_group()

@@ -95,8 +95,8 @@ def one_row_per_unit(cohort: Cohort, score_of: ScoreOfRows | None) -> Cohort:
         if n_different:
             raise CohortError(
                 f"column '{cohort.contract.label}': rows of one '{per_unit.per}' have "
-                f"different labels, of {n_different} units; give all rows of a unit "
-                "what became of it"
+                f"different labels in {n_different} units; give all rows of a unit "
+                "the same label"
             )
     choice = RowChoice(per_unit.take, score_of)
     choice.add(cohort)

@@ -289,13 +289,17 @@ def _complete(
         written = table.written_at
         if written is None:
             raise CohortError(
-                'the table is not a file, so as_of = "file" has no time; name a column'
+                'the table is not a file, so as_of = "file" gives no time; name a '
+                "column"
             )
         return np.datetime64(written.replace(tzinfo=None), "us")
     newest = [block.newest_as_of() for block in blocks]
     stated = [time for time in newest if not np.isnat(time)]
     if not stated and any(block.n_rows for block in blocks):
-        raise CohortError(f"column '{columns.as_of}' has no time, and `as_of` names it")
+        raise CohortError(
+            f"column '{columns.as_of}' contains no time, but `as_of` "
+            "names it; correct `as_of`"
+        )
     return max(stated, default=None)
 
 

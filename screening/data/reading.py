@@ -273,7 +273,8 @@ def labelled_cohort(
         )
     if reading:
         raise UsageError(
-            f"the cohort was read already; give {', '.join(reading)} to read_cohort"
+            f"the cohort has already been read; give {', '.join(reading)} to "
+            "read_cohort"
         )
     return cohort
 

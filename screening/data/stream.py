@@ -1082,7 +1082,7 @@ def open_cohort(
     complete = resolve_contract(contract)
     if not complete.features:
         raise CohortError(
-            "the contract names no features; add [features.NAME], as `screen init` "
+            "the contract has no features; add [features.NAME], as `screen init` "
             "writes them"
         )
     opened, complete = open_source(source, complete)
@@ -1150,7 +1150,7 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
         if name in seen:
             raise CohortError(
                 "the rows of a group are not next to each other; sort the table by "
-                "its group"
+                "group"
             )
         seen.add(name)
         yield concatenate([piece for _, piece in pieces])

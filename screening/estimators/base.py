@@ -113,7 +113,7 @@ class Classifier(ClassifierMixin, Estimator):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                "the labels hold 1 class; there must be at least 2 classes"
+                "the labels contain 1 class; there must be at least 2 classes"
             )
         return x, codes
 

@@ -165,8 +165,8 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         tolerance = _LEAF_ROUNDING * len(leaves) * np.abs(leaves).max()
         if np.ptp(start, axis=0).max() > tolerance:
             raise RecipeError(
-                "this version of scikit-learn keeps boosted trees in another way; "
-                "take 1.7"
+                "this version of scikit-learn stores boosted trees in another way; "
+                "install version 1.7"
             )
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:

@@ -582,7 +582,8 @@ class BlendedClassifier(Classifier):
         n_folds = min(self.folds, n_of_rarer)
         if n_folds < 2:
             raise ValueError(
-                "the rarer class has one row: nothing is left to scale scores by"
+                "the rarer class has one row, so scores cannot be scaled; give more "
+                "rows"
             )
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.seed)
         splits = list(splitter.split(x, codes))

@@ -643,6 +643,7 @@ def _kernel_by_name(name: str, gamma: float | str) -> Kernel:
     kernels = KERNELS | {"rbf": Gaussian}
     if name not in kernels:
         raise ValueError(
-            f"kernel must be one of {', '.join(kernels)}, or such a value, got {name!r}"
+            f"kernel must be one of {', '.join(kernels)}, or an instance of one, got "
+            f"{name!r}"
         )
     return kernels[name](gamma=gamma)

@@ -166,7 +166,7 @@ def check_landmarks(
         )
     if approximation == "nystroem" and not allows_nystroem:
         raise ValueError(
-            "approximation nystroem is of two-class machines without a factor and "
+            "approximation nystroem needs a two-class machine without a factor and "
             "passes"
         )
     is_whole = not isinstance(n_landmarks, bool) and n_landmarks == int(n_landmarks)

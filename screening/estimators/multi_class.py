@@ -108,7 +108,7 @@ class MultiClassSVM(KernelClassifier):
         if self.scheme != "one_vs_rest" and self.cost_ratio != 1.0:
             raise ValueError(
                 f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not "
-                f"{self.scheme}; 'balanced' fits"
+                f"{self.scheme}; give 'balanced' instead"
             )
 
     @property
@@ -128,8 +128,8 @@ class MultiClassSVM(KernelClassifier):
     def _check_classes(self, n_classes: int) -> None:
         if n_classes < 2:
             raise ValueError(
-                "MultiClassSVM needs rows of 2 classes or more; the labels hold one "
-                "class only"
+                "MultiClassSVM needs rows of 2 classes or more; the labels contain "
+                "one class only"
             )
 
     def _near_boundary(

@@ -115,7 +115,7 @@ class TwoClassSVM(KernelClassifier):
             )
         if n_classes < 2:
             raise ValueError(
-                "TwoClassSVM needs rows of 2 classes; the labels hold one class only"
+                "TwoClassSVM needs rows of 2 classes; the labels contain one class only"
             )
 
     def _near_boundary(
@@ -256,7 +256,7 @@ class TwoClassSVM(KernelClassifier):
         noted = self._expansion.last.dual.noted
         if "pruning_path" not in noted:
             raise AttributeError(
-                "there is no pruning_path_: the machine has no pruning remedy"
+                "pruning_path_ does not exist: the machine has no pruning remedy"
             )
         return noted["pruning_path"]
 

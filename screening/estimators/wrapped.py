@@ -54,7 +54,8 @@ class WrappedEstimator(Classifier):
         for name, value in self.estimator.get_params().items():
             if name.endswith("decision_function_shape") and value == "ovo":
                 raise ValueError(
-                    f"{name}='ovo' makes a decision a pair of classes; set it to 'ovr'"
+                    f"{name}='ovo' gives one decision per pair of classes; set it to "
+                    "'ovr'"
                 )
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
@@ -65,8 +66,8 @@ class WrappedEstimator(Classifier):
         n_needed = 1 if n_classes == 2 else n_classes
         if n_columns != n_needed:
             raise ValueError(
-                f"the estimator has {n_columns} columns of decisions on {n_classes} "
-                "classes; a column a class is needed"
+                f"the estimator returns {n_columns} columns of decisions for "
+                f"{n_classes} classes; expected one column per class"
             )
         # Of decisions, since attributes need not be possible to serialize.
         digest = sha256(np.ascontiguousarray(decisions, float).tobytes()).digest()

@@ -153,8 +153,8 @@ class Engine:
         ((count,),) = self.run(query).fetchall()
         if count:
             raise EventsError(
-                f"{count:,} ids are of stays of several patients; make the ids of stays"
-                " unique in the source"
+                f"{count:,} ids of stays belong to several patients; make the ids of "
+                "stays unique in the source"
             )
 
     def make_features(self) -> None:

@@ -143,7 +143,7 @@ class Source(_Table):
         names = sorted(name for name in found if name.endswith(tuple(endings)))
         if not names:
             raise UsageError(
-                f"source {self.path}: there is no file whose name ends in "
+                f"source {self.path}: no file has a name that ends in "
                 f"{' or '.join(endings)}; correct `path`"
             )
         return names
@@ -199,7 +199,7 @@ class Feature(Coded):
         if not self.codes and self.value_set is None:
             raise ValueError("give `codes` or `value_set`")
         if self.text and self.take not in ("last", "first"):
-            raise ValueError('`text` is for take = "last" and "first"')
+            raise ValueError('`text` needs take = "last" or "first"')
         if self.window == 0:
             raise ValueError("`window` must be longer than 0 hours")
         return self
@@ -309,9 +309,13 @@ class Spec(_Table):
     def _check_names(self) -> Spec:
         for name in self.features:
             if name.casefold() in ROLES:
-                raise ValueError(f"features.{name}: the name is taken; give another")
+                raise ValueError(
+                    f"features.{name}: this name is already used; give another"
+                )
         if len({name.casefold() for name in self.features}) != len(self.features):
-            raise ValueError("two features differ by capitals alone; rename one")
+            raise ValueError(
+                "the names of two features differ only in capitals; rename one"
+            )
         return self
 
     @property
@@ -380,11 +384,11 @@ def _codes_of_file(path: str) -> list[str]:
             rows = [row[0].strip() for row in csv.reader(file) if row]
     except (OSError, UnicodeDecodeError):
         raise UsageError(
-            f"value_set {path}: not a file in UTF-8 that can be read; correct the path"
+            f"value_set {path}: this is not a readable UTF-8 file; correct the path"
         ) from None
     codes = [code for code in rows if code]
     if codes and codes[0].casefold() == "code":
         codes = codes[1:]
     if not codes:
-        raise UsageError(f"value_set {path}: the file has no code")
+        raise UsageError(f"value_set {path}: the file contains no codes")
     return codes

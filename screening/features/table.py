@@ -152,7 +152,7 @@ class Features:
         """
         outcome = self.spec.outcome
         if outcome is None:
-            raise UsageError(f"{self.path.name} has no [outcome]; add one")
+            raise UsageError(f"{self.path.name} has no table [outcome]; add one")
         nights = _nights(first, last)
         with self._engine(nights, is_past=True) as engine:
             engine.find_rows()

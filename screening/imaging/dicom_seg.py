@@ -94,15 +94,15 @@ def _read_series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeom
         paths = sorted([path for path in folder.iterdir() if path.is_file()])
     if not 0 < len(paths) <= _MAX_SLICES:
         raise _reference_error(
-            f"{name}: `reference` holds {len(paths)} files for this patient; a folder "
-            "PATIENT with a series is needed: a segmentation lies on images of the "
-            "archive, and its place is not invented"
+            f"{name}: `reference` contains {len(paths)} files for this patient; give "
+            "a folder PATIENT with its DICOM series, because a segmentation must "
+            "refer to archived images"
         )
     try:
         return _slices_and_geometry(paths, name)
     except (InvalidDicomError, AttributeError, ValueError, TypeError, OSError) as error:
         raise _reference_error(
-            f"{name}: the files of `reference` are no series of parallel slices "
+            f"{name}: the files in `reference` are not a series of parallel slices "
             f"({type(error).__name__})"
         ) from None
 
@@ -120,7 +120,8 @@ def _slices_and_geometry(
     ]
     if len({str(slice_.SeriesInstanceUID) for slice_ in slices}) > 1:
         raise _reference_error(
-            f"{name}: several series in `reference`; keep the one that was segmented"
+            f"{name}: `reference` contains several series; keep the one that was "
+            "segmented"
         )
     slices = sort_datasets(slices)
     first = slices[0]
@@ -130,7 +131,7 @@ def _slices_and_geometry(
     gaps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
     if len(gaps) and np.ptp(gaps) > _TOLERANCE:
         raise _reference_error(
-            f"{name}: slices are missing from the series of `reference`"
+            f"{name}: slices are missing in the series of `reference`"
         )
     spacing = gaps.mean() if len(gaps) else first.SliceThickness
     geometry = VolumeGeometry.from_attributes(
@@ -167,9 +168,8 @@ def _on_series(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volu
     is_permutation = all(axis == 1 for axis in sums)
     if distance > _TOLERANCE or not is_permutation:
         raise _reference_error(
-            f"image {number}: the grid of the run is not that of the series in "
-            "`reference`; score images that were made of this series without "
-            "resampling"
+            f"image {number}: the run and the series in `reference` have different "
+            "grids; score images made from this series without resampling"
         )
     flagged = np.argwhere(maps.flags)
     turned = flagged @ turn[:3, :3].T + turn[:3, 3]

@@ -95,7 +95,7 @@ def _read_header(path: Path, name: str) -> Nifti:
         many voxels.
     """
     if not path.is_file():
-        raise CohortError(f"{name}: no file; is a share not mounted?")
+        raise CohortError(f"{name}: the file does not exist; is a share not mounted?")
     # nibabel prints what it finds unusual in a header.
     quiet = nibabel_module().imageglobals.LoggingOutputSuppressor()
     with _damage_named(name, "not a NIfTI file; convert the images (dcm2niix)"), quiet:
@@ -114,7 +114,8 @@ def _read_header(path: Path, name: str) -> Nifti:
     determinant = np.linalg.det(affine[:3, :3])
     if not np.isfinite(affine).all() or abs(determinant) < 1e-9:
         raise CohortError(
-            f"{name}: the orientation is no grid in space; is the header damaged?"
+            f"{name}: the orientation does not define a grid in space; is the header "
+            "damaged?"
         )
     return Nifti(path, name, shape, affine)
 
@@ -128,11 +129,13 @@ def _volume_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         shape = shape[:-1]
     if len(shape) != 3 or min(shape) < 1:
         raise CohortError(
-            f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
+            f"{name}: the image has {len(shape)} axes; write each volume of a series "
+            "to its own file"
         )
     if math.prod(map(int, shape)) > _MAX_VOXELS:
         raise CohortError(
-            f"{name}: more than {_MAX_VOXELS} voxels; is the header damaged?"
+            f"{name}: the image has more than {_MAX_VOXELS} voxels; is the header "
+            "damaged?"
         )
     return shape
 
@@ -306,7 +309,7 @@ def open_images(folder: Path) -> Source:
     else:
         patients = _folder_patients(folder)
     if not patients:
-        raise UsageError(f"no NIfTI files of patients in {folder}")
+        raise UsageError(f"{folder} contains no NIfTI files of patients")
     numbered = [
         (name, f"image {i}", files)
         for i, (name, files) in enumerate(patients.items(), start=1)
@@ -401,7 +404,9 @@ def _nnunet_channels(file: Path) -> dict[str, str]:
         names = content.get("channel_names") or content.get("modality") or {}
         return {str(number): str(name) for number, name in names.items()}
     except (ValueError, AttributeError):
-        raise CohortError(f"{file.name}: no file of nnU-Net; write it again") from None
+        raise CohortError(
+            f"{file.name}: this is not a file of nnU-Net; write it again"
+        ) from None
 
 
 def _bids_patients(folder: Path) -> dict[str, _Files]:
@@ -426,7 +431,7 @@ def _bids_patients(folder: Path) -> dict[str, _Files]:
     if n_with_sessions:
         raise UsageError(
             f"{n_with_sessions} subjects have several sessions; give a dataset with "
-            "the one that is to be read"
+            "one session each"
         )
     return subjects
 

@@ -301,17 +301,17 @@ class ByLesion:
         """Raise UsageError if no operating point by lesions can be chosen."""
         if cohort.coordinates is None or cohort.group is None:
             raise UsageError(
-                "`lesions` is of voxels: it needs the patient (`group`) and x, y, z",
+                "`lesions` needs voxels, with the patient (`group`) and x, y, z",
                 parameters=["lesions", "group"],
             )
         if not isinstance(rule, MinSensitivity):
             raise UsageError(
-                "`lesions` goes with `min_sensitivity`, which then counts lesions",
+                "`lesions` needs `min_sensitivity`, which then counts lesions",
                 parameters=["lesions", "min_sensitivity"],
             )
         if repeats not in (None, 1):
             raise UsageError(
-                "`lesions` deals the folds once; leave `repeats` out",
+                "`lesions` uses each fold once; leave out `repeats`",
                 parameters=["lesions", "repeats"],
             )
 
@@ -329,13 +329,13 @@ class ByLesion:
         sample = study.sample
         if study.task.kind != "binary":
             raise UsageError(
-                "`lesions` tells one class from the rest; name it with `positive`",
+                "`lesions` separates one class from the rest; name it with `positive`",
                 parameters=["lesions", "positive"],
             )
         if study.groups is not sample.group:
             raise UsageError(
-                "`lesions` is validated patient by patient: give fewer `folds`, or more"
-                " patients",
+                "`lesions` is validated by patient; give fewer `folds`, or more "
+                "patients",
                 parameters=["lesions", "folds"],
             )
         fold_of_patient = dict(

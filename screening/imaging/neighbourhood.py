@@ -77,15 +77,15 @@ def bounding_grid(
         one.
     """
     if not np.isfinite(coordinates).all():
-        raise CohortError(f"{where}a voxel has no place: a coordinate is missing")
+        raise CohortError(f"{where}a coordinate of a voxel is missing")
     step = np.array(list(map(grid_step, coordinates.T)))
     index = grid_index(coordinates, step)
     shape = tuple((index.max(axis=0) + 1).tolist())
     fits = math.prod(shape) <= MAX_CELLS
     if not fits or not _is_distinct(index, shape):
         raise CohortError(
-            f"{where}a patient's coordinates are no grid (two voxels in one place, or "
-            "far apart)"
+            f"{where}a patient's coordinates are not a grid (two voxels in one place, "
+            "or far apart)"
         )
     return index, shape
 
@@ -120,7 +120,7 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     group = contract.group
     if len(axes) != 3 or not group:
         raise UsageError(
-            "a neighbourhood is of voxels: it needs the patient (`group`) and x, y, z",
+            "a neighbourhood needs voxels, with the patient (`group`) and x, y, z",
             parameters=["group"],
         )
     contract = _declare_features(contract, header)
@@ -379,8 +379,8 @@ class _NeighbourhoodPart(SourcePart):
         column = columns[name]
         if not is_numeric(column):
             raise CohortError(
-                f"{self.name}: column '{name}' is text; a neighbourhood is of numbers "
-                "as Parquet or images hold them (name other columns with `drop`)",
+                f"{self.name}: column '{name}' is text, but a neighbourhood needs "
+                "numbers from Parquet files or images; name other columns with `drop`",
                 parameters=["drop"],
             )
         return to_floats(column)

@@ -90,7 +90,7 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
     if not grids:
         raise UsageError(
             "this run has no reference geometry: it was scored from a table, or from "
-            "images that state none; score the folder of images"
+            "images without one; score the folder of images"
         )
     rows = Rows(flagged.directory / "scores.parquet")
     watched = flagged.run.model.task.watched
@@ -101,7 +101,7 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have "
-                "none; score those whose images state their place in space"
+                "none; score images that state their place in space"
             )
         maps = PatientMaps.empty(grids[name])
         for _, positions, values in parts:
@@ -168,5 +168,7 @@ def file_name(patient: str) -> str:
     ModelError if it would name another folder.
     """
     if patient in _NOT_A_NAME or "/" in patient or "\\" in patient or "\0" in patient:
-        raise ModelError("run.json names a patient by what can be no file's name")
+        raise ModelError(
+            "run.json contains a patient's id that cannot be the name of a file"
+        )
     return patient

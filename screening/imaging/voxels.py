@@ -553,7 +553,7 @@ def palette_png(pixels: np.ndarray, palette: np.ndarray) -> bytes:
         )
     is_palette = palette.ndim == 2 and palette.shape[1] == 3
     if not is_palette or not int(pixels.max()) < len(palette) <= 256:
-        raise ValueError(f"palette {palette.shape} does not hold colour {pixels.max()}")
+        raise ValueError(f"palette {palette.shape} has no colour {pixels.max()}")
     height, width = pixels.shape
     # Every line begins with its filter: 0 for none.
     lines = np.zeros((height, width + 1), dtype=np.uint8)

@@ -135,6 +135,6 @@ def refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
             is_utf8 = [text.decode(errors="ignore").encode() == text for text in texts]
             row = first + is_utf8.index(False)
             raise CohortError(
-                f"{name}, column '{column}', row {row}: a text that is not UTF-8; "
-                "write the file again"
+                f"{name}, column '{column}', row {row}: the text is not UTF-8; write "
+                "the file again"
             ) from None

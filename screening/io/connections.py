@@ -56,8 +56,7 @@ def read_url(text: str) -> sa.URL:
         ) from None
     if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
         raise UsageError(
-            "a database in memory holds nothing; give its file: "
-            f"{url.drivername}:///FILE"
+            f"a database in memory is empty; give its file: {url.drivername}:///FILE"
         )
     return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
@@ -141,16 +140,14 @@ def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
             f"{url.drivername} needs the Python package {error.name}{remedy}"
         ) from None
     except sa.exc.NoSuchModuleError:
-        raise UsageError(
-            f"SQLAlchemy knows no database called {url.drivername}"
-        ) from None
+        raise UsageError(f"SQLAlchemy does not support {url.drivername}") from None
 
 
 def _existing_file(url: sa.URL) -> Path:
     """Return the file of a database; raise UsageError if there is none."""
     path = Path(str(url.database))
     if not path.is_file():
-        raise UsageError(f"there is no database file {path}")
+        raise UsageError(f"the database file {path} does not exist")
     return path
 
 

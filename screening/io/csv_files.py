@@ -108,7 +108,8 @@ class CsvFile(TableFile):
                 raise CohortError(f"{path.name}: this is {kind}")
         if path.name.lower().endswith((".parquet", ".pq")):
             raise CohortError(
-                f"{path.name}: not a Parquet file; name it .csv, or export it again"
+                f"{path.name}: this is not a Parquet file; name it .csv, or export it "
+                "again"
             )
         return True
 
@@ -224,7 +225,7 @@ class CsvFile(TableFile):
                 raise self._long_line(n_rows) from None
         if broken:
             raise CohortError(
-                f"{self.name}, row {broken}: a quote is not closed or stands inside a "
+                f"{self.name}, row {broken}: a quote is not closed, or is inside a "
                 "cell; double the quotes inside cells"
             )
 
@@ -465,7 +466,7 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
     if _looks_like_data(header):
         # The cells are not shown: here they are a patient's values.
         raise CohortError(
-            f"{name}, first row: it looks like a patient's row; add a header row "
+            f"{name}, first row: this looks like a patient's row; add a header row "
             "above it"
         )
     if len(header) > 1:
@@ -473,12 +474,12 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
     width = _width_below_title(text)
     if width:
         raise CohortError(
-            f"{name}, first row: one cell above rows of {width}; is it a title? Remove "
-            "what stands above the column names"
+            f"{name}, first row: it has one cell, above rows of {width}; if it is a "
+            "title, remove everything above the column names"
         )
     if _is_separated_by_spaces(text):
         raise CohortError(
-            f"{name}: its columns are parted by spaces; write it with commas "
+            f"{name}: the columns are separated by spaces; write the file with commas "
             "(R: write.csv)"
         )
 
@@ -574,7 +575,8 @@ def _scan(path: Path) -> _TextFacts:
     n_control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if facts.encoding != "utf-8" and n_control > len(head) / 50:
         raise CohortError(
-            f"{path.name}: binary content, not a table; export it as CSV in UTF-8"
+            f"{path.name}: the content is binary, not a table; export it as CSV in "
+            "UTF-8"
         )
     return facts
 
@@ -616,8 +618,8 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
             if "\0" in text:
                 line = n_lines + text[: text.index("\0")].count("\n")
                 raise CohortError(
-                    f"{path.name}, line {line}: a NUL byte; export the file again as "
-                    "UTF-8"
+                    f"{path.name}, line {line}: the line has a NUL byte; export the "
+                    "file again as UTF-8"
                 )
             first, *others = text.split("\n")
             n_lines += len(others)
@@ -633,7 +635,9 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
     undecoded, _ = decoder.getstate()
     if undecoded and not is_ascii:
         # The last character is cut, after others that were whole: it is UTF-8.
-        raise CohortError(f"{path.name}: cut short within a character; export it again")
+        raise CohortError(
+            f"{path.name}: the file is cut within a character; export it again"
+        )
     decoder.decode(b"", final=True)
     # Files of old Macs have no other line end.
     last_line = last_line.rpartition("\r")[2]

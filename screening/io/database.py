@@ -98,8 +98,8 @@ def ask_database(database: Database) -> Source:
     url = read_url(database.url)
     if database.night is None and database.has_nights():
         raise UsageError(
-            f"{database.name} asks for a night, which only a night to score has; write "
-            "the query or table without it"
+            f"{database.name} uses `:night`, which is only available when scoring; "
+            "write the query or table without it"
         )
     query = None
     if database.query is not None:
@@ -173,8 +173,7 @@ class KeptAnswer(SourcePart):
             # Not with the database's words, which may hold values.
             kind = type(getattr(error, "orig", None) or error).__name__
             raise UsageError(
-                f"{name}: the database stopped answering behind row {self.rows} "
-                f"({kind})"
+                f"{name}: the database stopped answering after row {self.rows} ({kind})"
             ) from None
         self.bytes = self._file.tell()
         self.sha256 = digest.hexdigest()
@@ -251,7 +250,7 @@ def _keep_result(
     """Read the rows of a result in blocks, and keep them."""
     if result.cursor is None or result.cursor.description is None:
         raise UsageError(
-            f"{database.name}: the query gives no rows; a query is a single SELECT"
+            f"{database.name}: the query returns no rows; write a single SELECT"
         )
     header = [str(column[0]) for column in result.cursor.description]
     names = [str(place) for place in range(len(header))]
@@ -299,14 +298,14 @@ def refuse_writing(sql: str, name: str, backend: str) -> None:
     words = re.findall(r"\w+|;", QUOTED_SQL.sub(" ", sql).lower())
     if not words or words[0] not in ("select", "with") or ";" in words:
         raise UsageError(
-            f"{name}: a query of {backend} begins with SELECT or WITH, without a "
-            "semicolon"
+            f"{name}: write a query of {backend} that begins with SELECT or WITH, "
+            "without a semicolon"
         )
     writing = sorted(WRITING_WORDS.intersection(words))
     if writing:
         raise UsageError(
-            f"{name}: a query of {backend} only reads; remove {writing[0].upper()}, or "
-            "put a column of that name in quotes"
+            f"{name}: a query of {backend} may only read; remove "
+            f"{writing[0].upper()}, or put a column of that name in quotes"
         )
 
 
@@ -330,7 +329,7 @@ def _select_all(
     if schema and has_table(name, schema):
         return f"SELECT * FROM {quote_name(schema)}.{quote_name(name)}"
     raise UsageError(
-        f"the database has no table or view {table} that this user may see"
+        f"the database has no table or view {table} that this user can read"
     )
 
 
@@ -394,7 +393,7 @@ def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswe
         kinds = [statement.type.name for statement in statements]
         if kinds != ["SELECT"]:
             raise UsageError(
-                f"{database.name}: a query is a single SELECT; its statements are: "
+                f"{database.name}: write a single SELECT; the statements are: "
                 f"{', '.join(kinds) or 'none'}"
             )
         relation = connection.sql(sql, params=parameters)

@@ -99,9 +99,9 @@ class ExcelFile(TableFile):
             return SheetMarks()
         if marks.uncalculated:
             raise CohortError(
-                f"{self.name}, sheet '{sheet}': {marks.uncalculated:,} formulas were "
-                "never calculated and have no value; open the workbook in Excel and "
-                "save it"
+                f"{self.name}, sheet '{sheet}': {marks.uncalculated:,} formulas have "
+                "no value, because they were never calculated; open the workbook in "
+                "Excel and save it"
             )
         return marks
 
@@ -129,9 +129,9 @@ class ExcelFile(TableFile):
         n_wide = sum(width > MIN_WIDTH_BELOW_TITLE for width in widths)
         if len(self.header) == 1 and 2 * n_wide > len(widths):
             raise CohortError(
-                f"{self.name}, sheet '{sheet}', first row: one cell above rows of "
-                f"{max(widths)}; is it a title? Remove what stands above the column "
-                "names"
+                f"{self.name}, sheet '{sheet}', first row: it has one cell, above "
+                f"rows of {max(widths)}; if it is a title, remove everything above "
+                "the column names"
             )
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -157,8 +157,8 @@ class ExcelFile(TableFile):
             from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
         except ImportError:
             raise UsageError(
-                f"{self.name} is an Excel workbook: install python-calamine "
-                "(`pip install 'screening[xlsx]'`), or save the sheet as CSV"
+                f"{self.name} is an Excel workbook; install python-calamine (`pip "
+                "install 'screening[xlsx]'`), or save the sheet as CSV"
             ) from None
         try:
             # A stream is judged by its content, a path by its ending.

@@ -95,10 +95,12 @@ def to_arrow(frame: Table) -> pa.Table:
     kind = f"{type(frame).__module__}.{type(frame).__name__}"
     if not is_table(frame):
         raise UsageError(
-            f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}"
+            f"a cohort must be a path, or a pandas, polars or Arrow table, not {kind}"
         )
     if hasattr(frame, "collect"):
-        raise UsageError(f"{kind} has no rows yet; give what its collect() returns")
+        raise UsageError(
+            f"{kind} is not evaluated yet; give the result of its collect()"
+        )
     if isinstance(frame, pd.DataFrame):
         return _plain(_from_pandas(frame))
     try:
@@ -111,7 +113,7 @@ def to_arrow(frame: Table) -> pa.Table:
         # A library's own words may hold values.
         raise CohortError(
             f"table: it cannot be read as Arrow ({type(error).__name__}); give each "
-            "column a type that Arrow has"
+            "column a type that Arrow supports"
         ) from None
 
 
@@ -131,13 +133,15 @@ def _from_pandas(frame: pd.DataFrame) -> pa.Table:
     columns = []
     for position, name in enumerate(frame.columns):
         if not isinstance(name, str):
-            raise CohortError("table: a column's name is no text; rename the columns")
+            raise CohortError(
+                "table: the name of a column is not text; rename the column"
+            )
         try:
             # By position: two columns may have one name, which is refused later.
             columns.append(pa.Array.from_pandas(frame.iloc[:, position]))
         except (pa.ArrowException, TypeError, UnicodeEncodeError):
             raise CohortError(
-                f"table: column '{name}' holds values of several kinds, of one that "
-                "Arrow has not, or text that is not UTF-8; give it one plain type"
+                f"table: column '{name}' has mixed or unsupported types, or text that "
+                "is not UTF-8; give it one plain type"
             ) from None
     return pa.table(columns, names=list(frame.columns))

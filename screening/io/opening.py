@@ -97,7 +97,10 @@ def _local_place(place: str | Path) -> str | Path:
     if url.scheme != "file":
         return place
     if url.netloc not in ("", "localhost"):
-        raise UsageError(f"{place} is of another host; write the path of the file")
+        raise UsageError(
+            f"{place}: remote file:// URLs are not supported; write the "
+            "path of the file"
+        )
     return url2pathname(url.path)
 
 
@@ -214,7 +217,7 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
         {match: kind for match, kind in kinds.items() if kind != "directory"}
     )
     if not files:
-        raise UsageError(f"no file, directory or glob match at {source}")
+        raise UsageError(f"no file, directory or glob matches {source}")
     return [Path(match) for match in files], []
 
 
@@ -283,7 +286,7 @@ def tables_among(
     tables = _readable({name: kinds[name] for name in listed if name not in others})
     if not tables:
         raise UsageError(
-            f"no CSV, Parquet or Excel file in directory {source} "
+            f"directory {source} contains no CSV, Parquet or Excel file "
             f"({', '.join(suffixes())})"
         )
     notes = []
@@ -359,7 +362,7 @@ def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
         system, path = url_to_fs(url)
     except ValueError:
         raise UsageError(
-            f"{scheme}:// is not known to fsspec; a database needs `table` or `query`",
+            f"fsspec does not support {scheme}://; a database needs `table` or `query`",
             parameters=["table", "query"],
         ) from None
     except ImportError:
@@ -386,7 +389,7 @@ def _remote_files(
     if _is_glob(url):
         matches = sorted(name for name in system.glob(path) if system.isfile(name))
         if not matches:
-            raise UsageError(f"no glob match at {url}")
+            raise UsageError(f"no file matches {url}")
         return matches, []
     if not system.isdir(path):
         return [path], []

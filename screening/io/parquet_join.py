@@ -83,7 +83,7 @@ class _FooterCopy:
         elif kind == BYTE or kind in BOOLEANS:
             self._copy_bytes(1)
         else:
-            raise ValueError(f"a footer of Parquet has no value of type {kind}")
+            raise ValueError(f"a Parquet footer cannot contain a value of type {kind}")
 
     def _copy_list(self, fields: Any) -> None:
         header = self._copy_byte()

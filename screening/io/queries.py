@@ -86,4 +86,4 @@ def read_query(file: str | Path, name: str) -> str:
     try:
         return read_bounded(file, MAX_QUERY_BYTES, UsageError).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"{name}: a query is kept as UTF-8") from None
+        raise UsageError(f"{name}: the query is not UTF-8; save it as UTF-8") from None

@@ -172,8 +172,8 @@ class SourcePart:
         """Raise CohortError if a file is not as it was when the part was opened."""
         if any(stamp_of(path) != stamp for path, stamp in self.stamps.items()):
             raise CohortError(
-                f"{self.name}: changed while it was being read; run again when it is "
-                "complete"
+                f"{self.name}: the file changed while it was read; run again when it "
+                "is complete"
             )
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
@@ -358,7 +358,7 @@ class TableFile(SourcePart):
             if isinstance(error, OSError) and error.errno is not None:
                 raise of_system(error, self.path) from error
             raise CohortError(
-                f"{self.name}: the {self.kind} file is damaged or cut short; export "
+                f"{self.name}: the {self.kind} file is damaged or incomplete; export "
                 "it again"
             ) from None
         except Exception as error:

@@ -70,7 +70,7 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
         given for a copy of another site's ledger.
     """
     if keep is not None and keep < 1:
-        raise UsageError("`keep` is at least 1", parameters=["keep"])
+        raise UsageError("`keep` must be 1 or more", parameters=["keep"])
     if keep is not None:
         _refuse_keep_in_copy(place, folder)
     is_file = file_of(place) is not None
@@ -96,8 +96,8 @@ def _refuse_keep_in_copy(place: str, folder: Path) -> None:
         original = original_of(connection)
     if original is not None:
         raise UsageError(
-            f"this ledger is a copy of {original}, and backups in {folder} may be the "
-            "original's; leave out `keep`",
+            f"this ledger is a copy of {original}, and the backups in {folder} may "
+            "belong to the original; leave out `keep`",
             parameters=["keep"],
         )
 
@@ -131,7 +131,7 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
         `pg_restore` is missing or fails.
     """
     if not backup.is_file():
-        raise UsageError(f"there is no file {backup}", parameters=["backup"])
+        raise UsageError(f"file {backup} does not exist", parameters=["backup"])
     file = file_of(place)
     if file is None:
         return _restore_on_server(backup, place)
@@ -186,8 +186,8 @@ def _refuse_other_site(backup: Path, identity: str, before: str | None) -> None:
     """Raise UsageError if a backup is not of the ledger that it would replace."""
     if before is not None and identity != before:
         raise UsageError(
-            f"backup {backup} is of site {identity}, and the ledger there is that of "
-            f"site {before}; move that ledger away if it is not wanted"
+            f"backup {backup} belongs to site {identity}, but the ledger there "
+            f"belongs to site {before}; move that ledger away if you do not need it"
         )
 
 
@@ -230,7 +230,7 @@ def _copy_file(place: str, target: Path) -> None:
             source.backup(copy)
         except sqlite3.Error as error:
             raise UsageError(
-                f"cannot write a backup into {target.parent}: {error}"
+                f"cannot write a backup to {target.parent}: {error}"
             ) from None
         finally:
             copy.close()
@@ -289,9 +289,9 @@ def _refuse_other_dump(backup: Path, place: str) -> None:
     schema = _schema_of(place)
     if schemas != {schema}:
         raise UsageError(
-            f"{backup} is of the schema {', '.join(sorted(schemas))}, and the ledger's "
-            f"URL leads to {schema}; nothing was changed. Restore it into a database "
-            "that has a schema of that name"
+            f"{backup} belongs to the schema {', '.join(sorted(schemas))}, but the "
+            f"ledger's URL names {schema}; nothing was changed. Restore it into a "
+            "database with that schema"
         )
 
 
@@ -314,7 +314,7 @@ def _quiet(file: Path) -> Iterator[None]:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
                 raise Locked(
-                    f"another command is writing in {file}; wait for it"
+                    f"another command is writing to {file}; wait until it has finished"
                 ) from error
         yield
     finally:
@@ -357,7 +357,9 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
         if any("lock timeout" in line for line in lines):
-            raise Locked("another command is using the ledger; wait for it")
+            raise Locked(
+                "another command is using the ledger; wait until it has finished"
+            )
         reason = lines[-1] if lines else f"exit {ended.returncode}"
         raise UsageError(f"{program} failed: {reason}")
     return ended.stdout

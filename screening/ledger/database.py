@@ -57,9 +57,9 @@ class _Checked(sa.TypeDecorator[Any]):
         if value is None or isinstance(value, self.expected):
             return value
         raise Unchained(
-            f"a table of the ledger holds {type(value).__name__} where "
-            f"{self.expected.__name__} was written; `screen history --verify` finds "
-            "what was changed"
+            f"a table of the ledger contains {type(value).__name__} instead of "
+            f"{self.expected.__name__}; `screen history --verify` finds what was "
+            "changed"
         )
 
 
@@ -294,7 +294,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         except sa.exc.DBAPIError as error:
             if re.search("is locked|lock timeout|deadlock", str(error.orig)):
                 raise Locked(
-                    "another run is writing in the ledger; try again when it has ended"
+                    "another run is writing to the ledger; try again when it has "
+                    "finished"
                 ) from None
             # Further lines may hold a patient's id: the statement's values, or details
             # that PostgreSQL adds.
@@ -398,8 +399,8 @@ def url_of(place: str | Path) -> sa.URL:
         return url.set(drivername=SERVER)
     if not _is_of_file(url) or "\0" in text:
         raise UsageError(
-            "a ledger is a file, or a database on PostgreSQL: write its path,"
-            f" sqlite:///PATH or {SERVER}://user@host/database"
+            "a ledger is a file or a PostgreSQL database; write its path, "
+            f"sqlite:///PATH or {SERVER}://user@host/database"
         )
     return url
 
@@ -444,16 +445,14 @@ def _refuse_other_file(path: Path) -> None:
     """Raise UsageError if a file is missing or no ledger; an empty one is allowed."""
     if not path.is_file():
         raise NoLedger(
-            f"there is no ledger at {path}; the first `screen run`, or `screen score` "
-            "with --ledger, begins one"
+            f"{path} does not exist; the first `screen run`, or `screen score` with "
+            "--ledger, creates the ledger"
         )
     with path.open("rb") as file:
         head = file.read(100)
     is_ledger = int.from_bytes(head[68:72], "big") == APPLICATION
     if head and (head[:16] != b"SQLite format 3\0" or not is_ledger):
-        raise UsageError(
-            f"{path} is not a ledger of this program; it was left as it is"
-        )
+        raise UsageError(f"{path} is not a ledger of this program; it was not changed")
 
 
 def _restrict_mode(path: Path) -> None:
@@ -481,8 +480,8 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
                 raise NoLedger(
-                    "the ledger is empty; the first `screen run`, or "
-                    "`screen score --ledger`, begins one"
+                    "the ledger is empty; the first `screen run`, or `screen score` "
+                    "with --ledger, fills it"
                 )
             TABLES.create_all(connection)
             PROJECTED.create_all(connection)
@@ -496,7 +495,8 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         has_trail = sa.inspect(connection).has_table(TRAIL.name)
     if version is None or not has_trail:
         raise ModelError(
-            "the ledger was made by a version before the first release; begin a new one"
+            "the ledger was made by a version before the first release; create a new "
+            "one"
         )
     if version != FORMAT_VERSION:
         raise ModelError(

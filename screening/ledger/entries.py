@@ -527,7 +527,7 @@ def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
     first = next(parts, None)
     kind = KINDS.get(entry.kind)
     if kind is None or first is None or not isinstance(first.facts, dict):
-        raise ModelError(f"{title} is of no known kind")
+        raise ModelError(f"{title} is of an unknown kind")
     return kind.from_dict(first.facts, title), parts
 
 

@@ -410,5 +410,5 @@ def before_age(age: str, today: datetime.date) -> str:
         return (today - datetime.timedelta(days=number)).isoformat()
     except (OverflowError, ValueError):
         raise UsageError(
-            f"`older_than` {age}: no night is so old", parameters=["older_than"]
+            f"`older_than` {age}: no night is that old", parameters=["older_than"]
         ) from None

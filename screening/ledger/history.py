@@ -537,8 +537,8 @@ def _compared_with(
     other = find_series(connection, text)
     if other == series:
         raise UsageError(
-            f"`beside` {text}: a series beside itself; give a shadow's model or another"
-            " series",
+            f"`beside` {text}: a series cannot be compared with itself; give a model "
+            "in shadow or another series",
             parameters=["beside"],
         )
     return other, None
@@ -555,7 +555,8 @@ def _shadow_of(
         return in_shadow(connection, series, text, drafts)
     if len(models) > 1:
         raise UsageError(
-            f"`beside` {text}: several shadows begin so; give more of the digits",
+            f"`beside` {text}: several models in shadow begin like this; give more of "
+            "the digits",
             parameters=["beside"],
         )
     return models[0]

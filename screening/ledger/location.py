@@ -76,9 +76,9 @@ def refuse_copy(connection: sa.Connection) -> None:
         place = ledger_word(connection)
         moved = command_line("ledger", "moved", place, "--reason", "WHY")
         raise ModelError(
-            f"this ledger is a copy of {original}, and stands at"
-            f" {_location(connection)}: use the original. If the site was moved here,"
-            f" or this copy takes its place: {moved}"
+            f"this ledger is a copy of {original}, now at {_location(connection)}: "
+            "use the original. If the site was moved here, or this copy replaces it: "
+            f"{moved}"
         )
 
 

@@ -52,8 +52,8 @@ def champions(connection: sa.Connection) -> dict[str, str]:
     )
     if in_trail != {row.series: row.model for row in rows}:
         raise Unchained(
-            f"the table {CHAMPIONS.name} is not what the audit trail says; `screen "
-            "ledger rebuild` makes it anew"
+            f"the table {CHAMPIONS.name} differs from the audit trail; `screen ledger "
+            "rebuild` makes it again"
         )
     return in_trail
 
@@ -83,8 +83,8 @@ def refuse_other(
             remedy = REVISED_ELSEWHERE.format(promote_it)
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
-            f"series {shown_series(series)} is scored with {scored}, and this is"
-            f" {model[:12]}: {remedy}",
+            f"series {shown_series(series)} uses model {scored}, but this is "
+            f"{model[:12]}: {remedy}",
             parameters=["shadow", "force"],
         )
 
@@ -338,7 +338,7 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
             # The same command again, such as after it was killed.
             return trail.head(connection, closed.entry)
         if closed is not None:
-            raise UsageError(f"series {shown_series(name)} is closed already")
+            raise UsageError(f"series {shown_series(name)} is already closed")
         last = _last_nights(connection).get(name, "")
         facts = Retired(series=name, last=last)
         return append(connection, ledger.clock(), facts, why)

@@ -199,10 +199,10 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     run = connection.execute(others).first()
     if run is not None:
         raise UsageError(
-            f"series {shown_series(night.series)} has another table for the night of"
-            f" {night.night}, run {run_id_of(run.key)}. If this table is of another"
-            " ward, give that ward its own `series`; if it is a correction, give"
-            " `replace` with the reason, which keeps the old table",
+            f"series {shown_series(night.series)} has another table for the night of "
+            f"{night.night}, run {run_id_of(run.key)}. If this table belongs to "
+            "another ward, give that ward its own `series`. If it is a correction, "
+            "give `replace` with the reason, which keeps the old table",
             parameters=["series", "replace"],
         )
 
@@ -222,9 +222,8 @@ def refuse_old_night(
     n_days = _day(first) - _day(night)
     if n_days > MAX_DAYS_BEFORE_FIRST:
         raise CohortError(
-            f"the night of {night} is {n_days} days older than the first of its "
-            f"series, {first}; correct `date`, or say why it is right with "
-            "`accept_delivery`",
+            f"the night of {night} is {n_days} days before the first of its series, "
+            f"{first}; correct `date`, or give the reason with `accept_delivery`",
             parameters=["date", "accept_delivery"],
         )
 

@@ -89,6 +89,8 @@ def outcome_entries(
     for entry in trail.entries(connection, chosen):
         facts, parts = facts_in(entry)
         if not isinstance(facts, Outcomes):
-            raise ModelError(f"entry {entry.number} of the audit trail is no outcome")
+            raise ModelError(
+                f"entry {entry.number} of the audit trail is not an outcome"
+            )
         of_entry = [part for part in parts if part.what == "outcomes"]
         yield entry.number, facts, of_entry

@@ -58,8 +58,8 @@ class TableIds:
         rows = find_exponents(names, 1 + np.arange(len(names))).rows()
         if rows:
             raise CohortError(
-                f"{self._rows(rows)}: digits with an exponent, as a spreadsheet writes "
-                "long numbers (1.2E+05); export the column as text"
+                f"{self._rows(rows)}: the ids have an exponent, as a spreadsheet "
+                "writes long numbers (1.2E+05); export the column as text"
             )
 
     def rewritten(

@@ -248,8 +248,7 @@ def _refuse_before_nights(rows: pd.DataFrame, until: np.datetime64) -> None:
     """Raise UsageError if outcomes are known up to a time before every night."""
     if pd.Timestamp(until) < rows["at"].min():
         raise UsageError(
-            "`as_of` lies before the first night of the series, so nothing is known of "
-            "it; correct the date",
+            "`as_of` is before the first night of the series; correct the date",
             parameters=["as_of"],
         )
 
@@ -299,8 +298,8 @@ def _count_withdrawn(
     is_most = n_withdrawn >= FEWEST_WITHDRAWN and 2 * n_withdrawn > len(cases)
     if is_most and accepted is None:
         raise CohortError(
-            f"the table takes {n_withdrawn} of {len(cases)} cases away that earlier "
-            "tables stated; correct it, or say why it is right with `accept_delivery`",
+            f"the table removes {n_withdrawn} of {len(cases)} cases of earlier "
+            "tables; correct it, or give the reason with `accept_delivery`",
             parameters=["accept_delivery"],
         )
     return n_withdrawn

@@ -33,7 +33,7 @@ def with_rates(history: Mapping[str, object], rates: Readable) -> dict[str, obje
     series = document.series
     if len(series) != 1 or series[0].first is None:
         raise UsageError(
-            "monthly counts are shown for one series, which must have nights: name it",
+            "monthly counts need one series that has nights; name it",
             parameters=["series"],
         )
     counts = read_monthly_counts(rates)

@@ -167,7 +167,7 @@ def _append(
     run = connection.execute(of_key).first()
     if run is None and artefact.key is not None:
         raise UsageError(
-            "the ledger does not know this run; give the one that it was scored with"
+            "the ledger has no such run; give the ledger that the run was scored with"
         )
     facts = artefact.replace(series=run and run.series, night=run and run.night)
     patients = [] if artefact.patient is None else [artefact.patient]
@@ -295,8 +295,8 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
             enter(connection, ledger.clock(), *entered, why=why)
         if not number:
             raise UsageError(
-                f"the register has nothing at or below {place}; `screen status "
-                "--artefacts` lists it"
+                f"nothing is registered at or below {place}; `screen status "
+                "--artefacts` lists what is"
             )
     return number
 
@@ -311,8 +311,8 @@ def relocate(ledger: Ledger, reason: str) -> str:
         here = location_part(connection)
         if stated_location(connection) == here.facts:
             raise UsageError(
-                f"the ledger stands at {here.facts}, as its audit trail says; --from "
-                "PLACE registers files that were moved"
+                f"the ledger is already at {here.facts}, as its audit trail says; to "
+                "register moved files, give --from PLACE"
             )
         append(connection, ledger.clock(), Relocated(), [here, why])
     return str(here.facts)

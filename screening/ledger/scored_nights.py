@@ -147,13 +147,13 @@ class ScoredNights:
         within = chosen.get("within")
         if within is None:
             raise UsageError(
-                "within how many hours of a night does an outcome count? Give `within`,"
-                " or [outcome] in the contract",
+                "the time within which an outcome counts is missing; give `within`, "
+                "or [outcome] in the contract",
                 parameters=["within"],
             )
         if by == "stay" and chosen.get("again") is not None:
             raise UsageError(
-                "`again` is for outcomes by patient: a stay with an event is not at "
+                "`again` needs outcomes by patient: a stay with an event is not at "
                 "risk again",
                 parameters=["again"],
             )
@@ -180,14 +180,15 @@ class ScoredNights:
         event = chosen.get("event")
         if id is None or time is None:
             raise UsageError(
-                "which columns of the table hold the id and the time of an event? Give "
+                "the columns with the id and the time of an event are unknown; give "
                 "`id` and `time`, or [outcome] in the contract",
                 parameters=["id", "time"],
             )
         if self.classes and event is None:
             raise UsageError(
-                f"the model tells {', '.join(self.classes)} apart: which column of the "
-                "table names the event? Give `event`, or [outcome] in the contract",
+                f"the model separates {', '.join(self.classes)}, but the column with "
+                "the name of the event is unknown; give `event`, or [outcome] in the "
+                "contract",
                 parameters=["event"],
             )
         return OutcomeColumns(id, time, event, chosen.get("until"), chosen.get("as_of"))
@@ -225,7 +226,7 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
         last_read = run.entry
     if directory is None:
         raise UsageError(
-            "no night of this series can be read: its run directories are gone"
+            "no night of this series can be read: its run directories do not exist"
         )
     run_document = read_run(directory)
     training = run_document.model.training
@@ -259,7 +260,7 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
             rows = table.read(columns=names).to_pandas()
     except (pa.ArrowException, OSError) as error:
         raise ModelError(
-            f"{path} cannot be read ({type(error).__name__}): restore it from the "
+            f"{path} cannot be read ({type(error).__name__}); restore it from the "
             "backup, or score that night again with `replace`",
             parameters=["replace"],
         ) from None

@@ -50,7 +50,7 @@ def _read_time(text: str) -> datetime.datetime:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
         raise Unchained(
-            "a table of the ledger holds a time that is none; `screen history "
+            "a table of the ledger contains an invalid time; `screen history "
             "--verify` finds what was changed"
         ) from None
 
@@ -148,8 +148,8 @@ def give_up(
         runs = current_runs(series, None, RUNS.c.night == night)
         if connection.execute(runs).first() is not None:
             raise UsageError(
-                f"series {shown_series(series)} has the night of {night}: there is no"
-                " need"
+                f"series {shown_series(series)} already has the night of {night}; "
+                "there is nothing to give up"
             )
         facts = GivenUp(series=series, night=night)
         return append(connection, ledger.clock(), facts, why)
@@ -178,7 +178,8 @@ def acknowledge(
         if not figures:
             codes = ", ".join(sorted({entry.code for entry in reasons})) or "none"
             raise UsageError(
-                f"the last night of {whose} has no reason '{code}'; it has {codes}"
+                f"the last night of {whose} has no reason '{code}'; its reasons are "
+                f"{codes}"
             )
         ordered = sorted(figures, key=str)
         facts = Acknowledged(

@@ -107,7 +107,7 @@ def reason_of(text: str) -> Part:
     """Return the part with the reason of an entry; UsageError if there is none."""
     if not text.strip():
         raise UsageError(
-            "`reason`: say why in a few words; the trail keeps them",
+            "`reason`: give the reason in a few words, which the trail keeps",
             parameters=["reason"],
         )
     return text_part("reason", text.strip())
@@ -256,7 +256,7 @@ def parts_of(
     missing = sorted(set(numbers) - parts.keys())
     if missing:
         raise Unchained(
-            f"the audit trail has no part {what} of entry {missing[0]}, which a table "
+            f"the audit trail lacks part {what} of entry {missing[0]}, which a table "
             "names; `screen history --verify` finds what was changed"
         )
     return parts

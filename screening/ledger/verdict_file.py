@@ -37,7 +37,7 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
     time = datetime.datetime.fromisoformat(text)
     # No page of this program is so old, and the first hours of year 1 have no UTC.
     if time.year < _FIRST_YEAR:
-        raise ValueError(f"it lies before the year {_FIRST_YEAR}")
+        raise ValueError(f"it is before the year {_FIRST_YEAR}")
     # A clock may be a little fast.
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     # The last hours of year 9999 have no UTC either.
@@ -48,7 +48,8 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
         instant = clock.instant(time)
         if instant is None:
             raise ValueError(
-                "it does not exist: summer time begins in this hour; write its zone"
+                "it does not exist, because summer time begins in this hour; write "
+                "its zone"
             )
         time = instant
     if time > soon:
@@ -112,11 +113,11 @@ def parse_verdict_file(text: bytes, name: str) -> dict[str, Any]:
         content = parse_json(text)
     except (ValueError, RecursionError):
         raise VerdictError(
-            f"{name} is no JSON; save the verdicts from the page again"
+            f"{name} is not JSON; save the verdicts from the page again"
         ) from None
     verdicts = content.get("verdicts") if isinstance(content, dict) else None
     if not isinstance(verdicts, list):
-        raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
+        raise VerdictError("this is not a file of verdicts: it has no list `verdicts`")
     return content
 
 
@@ -136,8 +137,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         raise VerdictError(
-            "a key stands twice in one object of the file; save the verdicts from the "
-            "page again"
+            "a key occurs twice in one object of the file; save the verdicts from "
+            "the page again"
         )
     return content
 

@@ -58,14 +58,14 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     run = connection.execute(of_key).first()
     if run is None:
         raise UsageError(
-            "the ledger does not know this run; was it scored with `ledger`, and with"
-            " this one?",
+            "the ledger has no such run; was it scored with `ledger`, and with this "
+            "ledger?",
             parameters=["ledger"],
         )
     if run.shadow:
         raise UsageError(
-            "the run was scored in shadow, so nobody was to review it; review the"
-            " champion's"
+            "the run was scored in shadow, so it is not reviewed; review the "
+            "champion's run"
         )
     cases = (
         sa.select(CASES.c.case_id, CASES.c.state.is_not(None))
@@ -235,11 +235,11 @@ def review(
     entered = document.ledger
     if entered is None:
         raise UsageError(
-            f"{run} was scored without `ledger`, so it has no memory for verdicts",
+            f"{run} was scored without `ledger`, so verdicts cannot be recorded",
             parameters=["ledger"],
         )
     if series is not None and entered.series != series:
-        raise UsageError(f"{run} is not of series {series} but of {entered.series}")
+        raise UsageError(f"{run} belongs to series {entered.series}, not to {series}")
     content = read_verdict_file(Path(verdicts))
     page = _Page(
         document.run_id,

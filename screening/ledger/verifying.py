@@ -110,8 +110,8 @@ def _refuse_other_rows(connection: sa.Connection) -> None:
             entry = connection.scalar(sa.select(sa.func.min(differing.c.entry)))
             if entry is not None:
                 raise Unchained(
-                    f"the table {name} is not what entry {entry} of the audit trail"
-                    " says; `screen ledger rebuild` makes it anew"
+                    f"the table {name} differs from entry {entry} of the audit trail; "
+                    "`screen ledger rebuild` makes it again"
                 )
         projected[name].drop(connection)
 
@@ -148,8 +148,7 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
     _refuse_ends(connection, head, n_parts)
     if not has_printed:
         raise Unchained(
-            "the printed head is not in the audit trail: it was cut short or written "
-            "anew"
+            "the printed head is not in the audit trail, which was cut or rewritten"
         )
     return head
 
@@ -170,8 +169,8 @@ def _follow_parts(
         erasures = erased.get((entry.number, number), [])
         if not _is_erased_as_stated(part, erasures):
             raise Unchained(
-                f"the audit trail is broken: entry {entry.number} ({entry.kind}) names "
-                "others than were written, or was erased without an entry that says so"
+                f"the audit trail is broken: the names of entry {entry.number} "
+                f"({entry.kind}) were changed, or erased without an entry that says so"
             )
         if number == 0 or erasures:
             parts.append((part, erasures))
@@ -184,12 +183,14 @@ def _refuse_ends(connection: sa.Connection, head: Head, n_parts: int) -> None:
     last = connection.scalar(sa.select(sa.func.max(TRAIL.c.number)))
     if last not in (None, head.number):
         raise Unchained(
-            f"the audit trail is broken: entry {head.number + 1} is missing, or all "
-            "that it says"
+            f"the audit trail is broken: entry {head.number + 1} or all its contents "
+            "are missing"
         )
     n_stored = connection.scalar(sa.select(sa.func.count()).select_from(PARTS))
     if n_stored != n_parts:
-        raise Unchained("there are parts that the audit trail does not know")
+        raise Unchained(
+            "the ledger has parts that belong to no entry of the audit trail"
+        )
 
 
 def _refuse_lost_places(connection: sa.Connection) -> None:
@@ -201,8 +202,8 @@ def _refuse_lost_places(connection: sa.Connection) -> None:
     for entry, part in trail.parts_of(connection, current, PLACE).items():
         if part.gone:
             raise Unchained(
-                f"the audit trail is broken: entry {entry} lost the place of a file "
-                "that was not entered as gone"
+                f"the audit trail is broken: entry {entry} lost the place of a file, "
+                "without an entry that the file is gone"
             )
 
 
@@ -272,8 +273,9 @@ class _StandIns:
             for erasure in erasures:
                 if not self._is_possible(part, erasure, facts, erasure.by in about):
                     raise Unchained(
-                        f"the audit trail is broken: entry {erasure.by} erased in "
-                        f"entry {entry.number} ({entry.kind}) what no command erases"
+                        f"the audit trail is broken: entry {erasure.by} erased "
+                        f"something in entry {entry.number} ({entry.kind}) that no "
+                        "command erases"
                     )
 
     def _is_possible(
@@ -354,7 +356,9 @@ def _refuse_strangers(connection: sa.Connection) -> None:
                 strangers.append(f"column {name}.{column['name']}")
     if strangers:
         names = ", ".join(sorted(strangers))
-        raise Unchained(f"the ledger holds what this program did not make: {names}")
+        raise Unchained(
+            f"the ledger contains objects that this program did not make: {names}"
+        )
 
 
 # Queries for the tables of a database, and for a text of all that defines each.
@@ -406,8 +410,8 @@ def _refuse_other_definitions(connection: sa.Connection) -> None:
     else:
         remedy = "restore the ledger from a copy"
     raise Unchained(
-        f"the table {min(names)} is not defined as this program defines it: a column, "
-        f"a constraint or an index was changed; {remedy}"
+        f"the definition of table {min(names)} was changed: a column, a constraint or "
+        f"an index; {remedy}"
     )
 
 
@@ -469,7 +473,7 @@ def refuse_older(
                 raise _entered_elsewhere(place, folder, "is empty")
             accept_it = ("ledger", "accept", place, "--runs", runs, "--reason", "WHY")
             raise ModelError(
-                f"{reason}, or go on with this one: {command_line(*accept_it)}"
+                f"{reason}, or continue with this one: {command_line(*accept_it)}"
             )
 
 

@@ -122,7 +122,7 @@ def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray
     other_axes = tuple(range(1, draws.ndim))
     finite = draws[np.all(np.isfinite(draws), axis=other_axes)]
     if not len(finite):
-        raise ValueError("no bootstrap draw holds both classes")
+        raise ValueError("no bootstrap draw contains both classes")
     low, high = np.quantile(finite, [tail, 1 - tail], axis=0)
     return low, high
 

@@ -211,7 +211,7 @@ def pick(
         squared = np.round(sensitivity * (1 - false_positive_rate), 12)
         allowed_squared = np.where(allowed, squared, -1.0)
         return 1 + allowed_squared[..., 1:].argmax(axis=-1)
-    raise TypeError(f"no threshold is known for the rule {rule!r}")
+    raise TypeError(f"no threshold can be chosen for the rule {rule!r}")
 
 
 def _pick_min_sensitivity(

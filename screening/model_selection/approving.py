@@ -46,7 +46,10 @@ def approve(
         carries the ranking whether it is known before the outcome.
     """
     if not by.strip():
-        raise UsageError("`by`: name who approves the model", parameters=["by"])
+        raise UsageError(
+            "`by`: give the name of the person who approves the model",
+            parameters=["by"],
+        )
     stripped_reason = (reason or "").strip() or None
     draft = model.replace(approval=None)
     if known_before:
@@ -61,8 +64,8 @@ def approve(
     _refuse_unanswered(draft)
     if stripped_reason is None and usefulness_of(draft).verdict == "no":
         raise UsageError(
-            "`reason`: validation says this model is not fit for use; say why it is "
-            "used all the same",
+            "`reason`: by its validation this model is not fit for use; give the "
+            "reason for using it",
             parameters=["reason"],
         )
     approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
@@ -103,10 +106,10 @@ def _refuse_unanswered(document: ModelDocument) -> None:
     blocks = [first_of(columns, _MAX_NAMES) for columns in document.unanswered]
     if blocks:
         raise UsageError(
-            "`known_before`: is each of these known at the hour of the night? "
-            f"{'; '.join(blocks)}. Name one column of each that is. For a column "
-            'that is known only afterwards, set available = "after" in the contract, '
-            "and train the model again",
+            "`known_before`: state whether these columns are known at the hour of "
+            f"the night: {'; '.join(blocks)}. Name one column of each that is. If a "
+            'column is known only afterwards, set available = "after" in the '
+            "contract, and train the model again",
             parameters=["known_before"],
         )
 
@@ -136,4 +139,4 @@ def refuse_draft(model: ModelDocument, name: object) -> None:
     """Raise UsageError if nobody has approved the model."""
     if model.approval is None:
         approve_it = command_line("approve", name, *approval_words(model))
-        raise UsageError(f"{name} is a draft: approve it first with {approve_it}")
+        raise UsageError(f"{name} is a draft; approve it first with {approve_it}")

@@ -363,8 +363,8 @@ def _prepare_studies(
     )
     if study.without_cases is not None:
         raise UsageError(
-            f"{name}: methods are compared by cases, and there are too few for every "
-            "fold"
+            f"{name}: there are too few cases for every fold, so methods cannot be "
+            "compared"
         )
     studies = []
     for recipe in recipes:
@@ -736,9 +736,7 @@ def _with_control(recipes: Sequence[Recipe], control: str) -> list[Recipe]:
     """Return the recipes, the control first."""
     by_name = {recipe.name: recipe for recipe in recipes}
     if len(by_name) < len(recipes):
-        raise UsageError(
-            "two of the recipes have the same name; a comparison needs each once"
-        )
+        raise UsageError("two of the recipes have the same name; name each once")
     first = by_name.pop(control, None) or load_recipe(control)
     return [first, *by_name.values()]
 

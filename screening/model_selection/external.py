@@ -157,7 +157,7 @@ def _refuse_prevalence_of_several(
     """Raise UsageError for a prevalence if several classes are watched."""
     if prevalence is not None and len(watched) > 1:
         raise UsageError(
-            "`prevalence`: several classes are watched, but it would apply to only one",
+            "`prevalence` applies to one class, but several are watched; leave it out",
             parameters=["prevalence"],
         )
 
@@ -257,7 +257,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
     same_names = {name: features.get(name) for name in wanted}
     if same_names != dict(wanted):
         raise UsageError(
-            "the cohort was read by another contract than the model's; read it with "
+            "the cohort was read with another contract than the model's; use "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
     cohort = one_row_per_unit(cohort, score_of_rows(model.recipe, cohort.contract))
@@ -297,9 +297,9 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
         origin = "of ids or groups that it was trained on"
     raise UsageError(
         f"{len(numbers)} of {rows.n_rows} rows are {origin} (rows "
-        f"{first_of(numbers, NAMED_ROWS)}): figures would be too good. Leave them out; "
-        "if they are other people who happen to bear the same names, put the place's "
-        "name before theirs"
+        f"{first_of(numbers, NAMED_ROWS)}), so figures would be too good. Leave them "
+        "out. If they are other people with the same names, put the place's name "
+        "before the names"
     )
 
 
@@ -314,9 +314,9 @@ def _refuse_file_of_ranking(model: Model, source: Source) -> None:
     of_ranking = {file.sha256 for file in origin.source.files}
     if any(file.sha256 in of_ranking for file in source.files):
         raise UsageError(
-            f"the ranking of this model is that of {origin.model}, which was trained on"
-            " this file: figures would be too good. Give rows that it was not"
-            " trained on"
+            f"the ranking of this model comes from {origin.model}, which was trained "
+            "on this file, so figures would be too good. Give rows that it was not "
+            "trained on"
         )
 
 
@@ -358,7 +358,7 @@ def true_classes(
         target = labelled.y(positive)
     else:
         raise UsageError(
-            "`positive`: the model tells several classes apart; label them as in "
+            "`positive`: the model separates several classes; label them as in "
             "training",
             parameters=["positive"],
         )
@@ -369,8 +369,8 @@ def true_classes(
             watched.append(name)
     if not watched:
         raise UsageError(
-            f"column '{column}': these rows are all cases, or none is; there must be "
-            "some of both"
+            f"column '{column}': either all rows or none are cases; some of both are "
+            "needed"
         )
     return TrueClasses(task.replace(watched=tuple(watched)), target, cases)
 
@@ -445,13 +445,11 @@ def _local_point(
     if promise.lesions is not None:
         if local_threshold is None:
             raise UsageError(
-                f"too few lesions to promise that {promise.lesions.asked:g} of new "
-                "ones are found"
+                f"there are too few lesions to promise that {promise.lesions.asked:g} "
+                "of new ones are found"
             )
         rule = Threshold(local_threshold, prevalence=held.population.prevalence)
     elif isinstance(rule, Threshold):
-        raise UsageError(
-            "the model's threshold was given by hand, not chosen by a rule"
-        )
+        raise UsageError("the model's threshold was set by hand, not chosen by a rule")
     m = held.task.watched.index(promise.label)
     return chosen(held, m, rule, seed)

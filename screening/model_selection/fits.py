@@ -63,8 +63,8 @@ def recipes_of(
         if task.kind == "multi":
             classes = "several classes"
         raise UsageError(
-            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; "
-            "name other recipes with `beside`, or none",
+            f"{', '.join(wrong)} cannot separate {classes}; name other recipes with "
+            "`beside`, or none",
             parameters=["beside"],
         )
     return [*recipes.values()]

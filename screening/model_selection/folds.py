@@ -181,8 +181,9 @@ def plan_groups(
         most = min(most, *n_units)
     if most < 2:
         raise UsageError(
-            f"one {_holder_of_class(cohort)} all there is of a class: nothing is left "
-            "to validate on; at least two are needed, and more for figures worth having"
+            f"a class occurs in one {_holder_of_class(cohort)} only, so nothing is "
+            "left for validation; at least two are needed, and more for useful "
+            "figures"
         )
     if most == folds:
         return cohort.group, folds, ()
@@ -196,10 +197,10 @@ def plan_groups(
 
 
 def _holder_of_class(cohort: Cohort) -> str:
-    """Return the subject of "all there is of a class", with its verb."""
+    """Return what holds all rows of a class."""
     if cohort.group is None:
-        return "row is"
-    return f"group of column {cohort.contract.group} holds"
+        return "row"
+    return f"group of column {cohort.contract.group}"
 
 
 def _slabs(
@@ -255,8 +256,8 @@ def split_folds(
         trained_on = np.unique(target[fold != number])
         if len(present) == 2 and len(trained_on) < 2:
             raise UsageError(
-                f"with {folds} folds one of them holds all there is of a class; use "
-                "fewer `folds`",
+                f"with {folds} folds, one contains all rows of a class; use fewer "
+                "`folds`",
                 parameters=["folds"],
             )
     return fold

@@ -173,7 +173,7 @@ def _refuse_search(search: int | None) -> None:
     if search is not None and search > 1:
         raise UsageError(
             "`search` compares settings by cases, and there are too few for every "
-            "fold: without cases the recipe's own parameters are used",
+            "fold; leave it out to use the recipe's own parameters",
             parameters=["search"],
         )
 
@@ -294,7 +294,7 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         earlier = read_model(directory)
     except ModelError:
         raise UsageError(
-            f"{directory} holds a model that cannot be read; {remedy}",
+            f"{directory} contains a model that cannot be read; {remedy}",
             parameters=parameters,
         ) from None
     earlier_files = [file.sha256 for file in earlier.training.source.files]
@@ -307,7 +307,7 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         differences.append("label")
     if differences:
         raise UsageError(
-            f"{directory} holds a model of another {' and '.join(differences)}; "
+            f"{directory} contains a model with another {' and '.join(differences)}; "
             f"{remedy}",
             parameters=parameters,
         )
@@ -336,8 +336,8 @@ def refuse_model_in_use(directory: Path, ledger: Ledger | None = None) -> None:
     else:
         return
     raise UsageError(
-        f"{directory} holds a model that {decision}; give another `out`, or make its "
-        "successor with `screen retrain` and `screen promote`",
+        f"{directory} contains a model that {decision}; give another `out`, or "
+        "replace the model with `screen retrain` and `screen promote`",
         parameters=["out"],
     )
 

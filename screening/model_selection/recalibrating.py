@@ -84,8 +84,9 @@ def recalibrate(
     facts = model.facts
     if model.lesions is not None or facts.task.kind != "binary":
         raise UsageError(
-            "a model of one class and the rest can be recalibrated, by rows; train one "
-            "of several classes or of lesions in the new place"
+            "only a model of one class against the rest, by rows, can be "
+            "recalibrated; train a model of several classes or of lesions in the new "
+            "place"
         )
     column = label or facts.task.label
     read = read_by_model(model, cohort, column)

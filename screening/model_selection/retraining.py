@@ -196,17 +196,17 @@ def _refuse_unusable(contract: Contract, kind: str, pattern: str) -> None:
     """Raise UsageError if verdicts cannot be applied to rows."""
     if kind != "binary":
         raise UsageError(
-            "a verdict does not say which class a case is of; train again with "
-            "`screen train`"
+            "verdicts do not name the class of a case; train again with `screen train`"
         )
     if contract.id is None and contract.group is None:
         raise UsageError(
-            "no column names the patients, so a judged row cannot be told from one of "
-            "the past cohort; give the contract an id or a group and train again"
+            "no column identifies the patients, so a reviewed row cannot be matched "
+            "with the past cohort; add an id or a group to the contract and train "
+            "again"
         )
     if "{date}" not in pattern:
         raise UsageError(
-            f"`pattern` {pattern}: write {{date}} where the night stands in the "
+            f"`pattern` {pattern}: write {{date}} in place of the night in the "
             "tables' names",
             parameters=["pattern"],
         )

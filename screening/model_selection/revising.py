@@ -106,12 +106,12 @@ def _refuse_threshold(model: Model, reason: str, watched: str | None) -> None:
     """Raise UsageError if a model cannot get another threshold."""
     if not reason.strip():
         raise UsageError(
-            "`reason`: say why in a few words; every page will show it",
+            "`reason`: give the reason in a few words, which every page shows",
             parameters=["reason"],
         )
     if model.lesions is not None:
         raise UsageError(
-            "the operating point of this model is one by lesions, whose maps are not "
+            "the threshold of this model was chosen by lesions, whose maps are not "
             "kept; train it again with `lesions` and another `min_sensitivity`",
             parameters=["lesions", "min_sensitivity"],
         )
@@ -234,7 +234,9 @@ def without_patient(
     if not is_patient.any():
         return None
     if is_patient.all():
-        raise ModelError("nobody else is in its held-out scores; remove the model")
+        raise ModelError(
+            "its held-out scores contain no other patient; remove the model"
+        )
     note = (
         f"the held-out scores of a patient were erased on {today}; the figures are as "
         "they were with them"

@@ -369,7 +369,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
     validation = facts.validation
     if not count_rows(table) or not set(task.score_columns) <= set(table):
         raise ModelError(
-            "the model holds no held-out scores to choose from; train it again"
+            "the model has no held-out scores to choose from; train it again"
         )
     groups = None
     if validation.grouped:
@@ -457,7 +457,7 @@ def _from_columns(
             )
         except KeyError as missing:
             raise ModelError(
-                f"validation.parquet lacks the column {missing}; train the model again"
+                f"validation.parquet has no column {missing}; train the model again"
             ) from None
 
     first = task.score_columns[0]

@@ -73,8 +73,8 @@ class Task(TaskFacts):
         if len(unknown):
             rows = ", ".join(str(row + 1) for row in unknown)
             raise CohortError(
-                f"column {self.label}: rows {rows} have a class the model was not "
-                f"trained on; known classes: {', '.join(self.classes)}"
+                f"column {self.label}, rows {rows}: the model was not trained on this "
+                f"class; known classes: {', '.join(self.classes)}"
             )
         return codes
 
@@ -129,9 +129,9 @@ def known_labels(
     if is_unknown.any() and facts.training.max_rows is None:
         numbers = rows.rows[is_unknown].tolist()
         raise CohortError(
-            f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: "
-            "a label the model was not trained on; known: "
-            f"{', '.join(labels)}; {remedy}",
+            f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: the "
+            f"model was not trained on this label; known: {', '.join(labels)}; "
+            f"{remedy}",
             parameters=["positive"],
         )
     return np.array(written)[text_of_row]
@@ -155,9 +155,9 @@ def refuse_no_outcome(facts: ModelDocument, contract: Contract, rows: Cohort) ->
         numbers = rows.rows[~is_outcome].tolist()
         raise CohortError(
             f"column '{facts.task.label}', rows "
-            f"{first_of(numbers, NAMED_ROWS, len(numbers))}: a label that often means "
-            "missing, or that `leave_out` of the contract names, is not an outcome; "
-            "leave these rows out, or correct the cells"
+            f"{first_of(numbers, NAMED_ROWS, len(numbers))}: the label usually means "
+            "missing, or `leave_out` of the contract names it; leave these rows out, "
+            "or correct the cells"
         )
 
 
@@ -267,9 +267,9 @@ def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
     """Raise UsageError for several watched classes: one is told from the rest."""
     if len(positives) > 1:
         raise UsageError(
-            f"{', '.join(positives)} are to be watched, and this recipe tells one "
-            f"class from the rest: join them with `positive` {'+'.join(positives)}, or "
-            "take a recipe that gives each its own score (auto, random_forest, "
+            f"{', '.join(positives)} are to be watched, but this recipe separates one "
+            f"class from the rest; join them with `positive` {'+'.join(positives)}, "
+            "or choose a recipe that scores each class (auto, random_forest, "
             "logistic, one_vs_rest, ...)",
             parameters=["positive"],
         )
@@ -285,7 +285,7 @@ def _other_classes(
     rest = [name for name in classes if name not in named]
     if not rest:
         raise UsageError(
-            f"column {column}: every class is named positive; leave one out"
+            f"column {column}: `positive` names every class; leave one out"
         )
     return rest
 

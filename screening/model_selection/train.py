@@ -192,7 +192,9 @@ def train(
     """
     progress = progress or silent
     if not isinstance(rule, Rule):
-        raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
+        raise UsageError(
+            f"rule must be a rule, such as MinSensitivity(0.9), not {rule!r}"
+        )
     recipe = as_recipe(recipe)
     cohort = _read_past(cohort, [recipe, *map(load_recipe, beside or ())], reading)
     progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
@@ -321,7 +323,7 @@ def _recipes_to_compare(
         if names:
             raise UsageError(
                 "`beside` compares methods by cases, and there are too few for every "
-                "fold",
+                "fold; leave it out",
                 parameters=["beside"],
             )
         return []

@@ -76,7 +76,7 @@ def task_without_cases(cohort: Cohort) -> Task | None:
         is_case = reads_like_case(classes[0]) is True
     if is_case:
         raise UsageError(
-            f"column {cohort.contract.label}: every row is a case, and a one-class "
+            f"column {cohort.contract.label}: every row is a case, but a one-class "
             "machine learns from rows without the condition",
             parameters=["label"],
         )
@@ -119,8 +119,8 @@ def plan_without_cases(
     """
     if contamination is not None and not 0 <= contamination < _MAX_CONTAMINATION:
         raise UsageError(
-            f"`contamination` is a share from 0 to below {_MAX_CONTAMINATION:g}, got "
-            f"{contamination:g}",
+            f"`contamination` must be a share from 0 to below {_MAX_CONTAMINATION:g}, "
+            f"got {contamination:g}",
             parameters=["contamination"],
         )
     is_for_flags = isinstance(rule, MaxFlagRate | Threshold)
@@ -130,8 +130,9 @@ def plan_without_cases(
             refuse_rule(units_of(target == 1, cohort.group), _MIN_CASES, rule)
         if contamination is not None:
             raise UsageError(
-                "`contamination` is for a one-class recipe that is trained without "
-                "cases and by `max_flag_rate`: elsewhere the labels are taken as true",
+                "`contamination` needs a one-class recipe, trained without cases and "
+                "by `max_flag_rate`; otherwise leave it out, because labels are "
+                "taken as true",
                 parameters=["contamination", "max_flag_rate"],
             )
         return None
@@ -198,9 +199,9 @@ def refuse_rule(n_cases: int, n_needed: int, rule: Rule) -> None:
     """Raise UsageError for a rule that needs more cases to be chosen by."""
     if n_cases < n_needed and not isinstance(rule, MaxFlagRate | Threshold):
         raise UsageError(
-            f"`{rule.name}` needs at least {n_needed} cases, and there are {n_cases}: "
-            "without them only the share of flags can be promised, by `max_flag_rate` "
-            "such as 0.05",
+            f"`{rule.name}` needs at least {n_needed} cases, and there are {n_cases}; "
+            "use `max_flag_rate`, such as 0.05, which only promises the share of "
+            "flags",
             parameters=[rule.name, "max_flag_rate"],
         )
 
@@ -210,8 +211,8 @@ def refuse_few_rows(n_rows: int, rule: Rule) -> None:
     if isinstance(rule, MaxFlagRate) and rule.value * (n_rows + 1) < 1:
         needed = int(np.ceil(1 / rule.value - 1))
         raise UsageError(
-            f"{n_rows} rows are too few to promise a flag rate of {rule.value:g}: "
-            f"nobody would be flagged; at least {needed} are needed, or a larger "
+            f"{n_rows} rows are too few to promise a flag rate of {rule.value:g}, "
+            f"because nobody would be flagged; give at least {needed}, or a larger "
             "`max_flag_rate`",
             parameters=["max_flag_rate"],
         )

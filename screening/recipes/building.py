@@ -124,13 +124,13 @@ class RecipeComponents:
         ]
         if not owners:
             raise ValueError(
-                f"parameter {name!r} belongs to no part of it; there are "
+                f"parameter {name!r} belongs to no component; there are "
                 f"{', '.join(self._all_parameters())}"
             )
         if len(owners) > 1 and name not in _SHARED:
             dotted = [f"{candidate}.{parameter}" for candidate, _ in owners]
             raise ValueError(
-                f"parameter {name!r} is ambiguous: call it {' and '.join(dotted)}"
+                f"parameter {name!r} is ambiguous; write {' and '.join(dotted)}"
             )
         return owners
 
@@ -372,7 +372,7 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
         raise RecipeError(f"{source}: {error}") from None
     except TypeError as error:
         raise RecipeError(
-            f"{source}: a parameter has a value of a wrong type: {error}"
+            f"{source}: the value of a parameter has the wrong type: {error}"
         ) from None
     return recipe
 

@@ -52,7 +52,7 @@ class Item(BaseModel):
         n_forms = sum(map(bool, (self.up_to, self.from_, self.values)))
         if n_forms != 1:
             raise ValueError(
-                f"{self.column}: give `points` with one of `up_to` and `from`, or "
+                f"{self.column}: give `points` with either `up_to` or `from`, or give "
                 "`values`"
             )
         if self.values:
@@ -151,7 +151,10 @@ class PointsTable(BaseModel):
         columns = [item.column for item in self.items]
         repeated = {column for column in columns if columns.count(column) > 1}
         if repeated:
-            raise ValueError(f"{', '.join(sorted(repeated))}: one item a column")
+            raise ValueError(
+                f"{', '.join(sorted(repeated))}: these columns occur "
+                "twice; give one item per column"
+            )
         return self
 
     def _refuse_unlisted(self) -> None:

@@ -378,10 +378,10 @@ class Recipe(BaseModel):
         """Raise RecipeError if a fitted estimator cannot be stored as arrays."""
         if not self.persistable:
             raise RecipeError(
-                f"recipe {self.name} is a baseline for `screen compare`: its trees "
-                "cannot be stored as plain arrays, and nothing is ever unpickled from "
-                "a model; train random_forest, balanced_forest, histogram_boosting, "
-                "logistic or a kernel method"
+                f"recipe {self.name} is only a baseline for `screen compare`: its "
+                "trees cannot be stored as plain arrays, and no model is unpickled. "
+                "Train random_forest, balanced_forest, histogram_boosting, logistic "
+                "or a kernel method"
             )
         if self.lacks:
             raise RecipeError(
@@ -423,9 +423,9 @@ def _refuse_members(
 def check_blend(recipe: Recipe) -> None:
     """Raise ValueError unless a blend's members can be blended and stored."""
     if not recipe.members:
-        raise ValueError("machine blend needs members = [...], names of recipes")
+        raise ValueError("machine blend needs members = [...], the names of recipes")
     if len({*recipe.members}) < len(recipe.members):
-        raise ValueError("a blend has each of its members once")
+        raise ValueError("a blend contains a member twice; name each once")
     _refuse_members(
         recipe.every,
         lambda member: member.machine == "blend",
@@ -443,7 +443,7 @@ def check_blend(recipe: Recipe) -> None:
     )
     if recipe.parameters or recipe.search.grid:
         raise ValueError(
-            "a blend has no [parameters] and no [search.grid]: its members have theirs"
+            "a blend has no [parameters] and no [search.grid]; set those of its members"
         )
 
 
@@ -499,7 +499,7 @@ class EstimatorRecipe(Recipe):
         """Return the recipe of a scikit-learn classifier; RecipeError for others."""
         if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
             raise RecipeError(
-                f"estimator is a classifier of scikit-learn, not {type(estimator)}"
+                f"estimator must be a classifier of scikit-learn, not {type(estimator)}"
             )
         name = type(estimator).__name__
         return cls(

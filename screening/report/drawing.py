@@ -188,7 +188,7 @@ def environment_of(templates: Path | None = None) -> Environment:
         return ENVIRONMENT
     if not templates.is_dir():
         raise UsageError(
-            f"`templates` {templates}: there is no such directory",
+            f"`templates` {templates}: this directory does not exist",
             parameters=["templates"],
         )
     shipped = PackageLoader("screening.templates", "")

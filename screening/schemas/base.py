@@ -26,7 +26,7 @@ def _in_order(
 ) -> tuple[float | None, float | None]:
     low, high = limits
     if low is not None and high is not None and low > high:
-        raise ValueError("the low end is above the high one")
+        raise ValueError("the low end is above the high end")
     return limits
 
 
@@ -89,7 +89,7 @@ class Document(BaseModel):
 def check_equal_lengths(*columns: Sequence[object]) -> None:
     """Raise ValueError unless columns have the same length."""
     if len({len(column) for column in columns}) > 1:
-        raise ValueError("columns that are read side by side are not of one length")
+        raise ValueError("columns of one table differ in length")
 
 
 class ColumnarDocument(Document):

@@ -231,7 +231,8 @@ class ExternalValidation(Document):
         for point in self.operating_points:
             if self.classes[point.label].promise.threshold != point.threshold:
                 raise ValueError(
-                    f"classes: the promise of {point.label} is of another threshold"
+                    f"classes: the promise of {point.label} belongs to another "
+                    "threshold"
                 )
         return self
 

@@ -303,11 +303,11 @@ class NumberProfile(Document):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if len(self.counts) != len(self.edges) + 1:
-            raise ValueError("counts: one more than edges is needed")
+            raise ValueError("counts: expected one more than edges")
         if min(self.counts, default=0) < 0:
-            raise ValueError("counts: none is below 0")
+            raise ValueError("counts: a count is below 0")
         if sorted(self.edges) != [*self.edges]:
-            raise ValueError("edges: none is below the one before")
+            raise ValueError("edges: an edge is below the one before")
         return self
 
 
@@ -338,7 +338,7 @@ class Profile(Document):
             if isinstance(one, TextProfile)
         ]
         if any(sum(counts) > self.n_rows for counts in (*numbers, *texts)):
-            raise ValueError("features: counts of more values than there were rows")
+            raise ValueError("features: there are more counted values than rows")
         return self
 
 
@@ -410,9 +410,7 @@ class TrainingFacts(Document):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if any(each.name not in self.missing for each in self.features):
-            raise ValueError(
-                "features: the name of one is not among those of missing values"
-            )
+            raise ValueError("features: a name is not among those of missing values")
         return self
 
 
@@ -582,12 +580,14 @@ class ModelDocument(Document):
             ]
             if any(block.threshold != point.threshold for block in figures):
                 raise ValueError(
-                    f"validation: figures of {name} are of another threshold"
+                    f"validation: figures of {name} belong to another threshold"
                 )
             rules = [block.rule for block in figures]
             rules += self._rules_of_comparisons(number, name)
             if any(rule != point.rule for rule in rules):
-                raise ValueError(f"validation: figures of {name} are of another rule")
+                raise ValueError(
+                    f"validation: figures of {name} belong to another rule"
+                )
         return self
 
     def _rules_of_comparisons(self, number: int, name: str) -> Iterator[Rule]:

@@ -279,7 +279,9 @@ def schema_of(name: str, printed: bool = False) -> dict[str, object]:
     types = ANSWERS if printed else DOCUMENTS
     if name not in types:
         kind = "command" if printed else "document"
-        raise UsageError(f"no {kind} {name!r}; there are {', '.join(types)}")
+        raise UsageError(
+            f"{kind} {name!r} does not exist; there are {', '.join(types)}"
+        )
     # Keys that an answer has only where they were asked for are not required of it.
     if printed:
         return types[name].model_json_schema(mode="validation")

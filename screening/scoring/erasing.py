@@ -434,7 +434,7 @@ class Erasure:
         """Publish a model in the place of another one; Locked if that has changed."""
         with publish(folder, "model") as new:
             if load_model(folder).digest != before.digest:
-                raise Locked("somebody else has just written it")
+                raise Locked("another process has just written it")
             render = partial(render_model, templates=self.templates)
             write_model_files(after.files, new, render, self.signer)
             # Entered before it is published, so that the next attempt knows of a model
@@ -579,7 +579,7 @@ def find_named(root: Path | None, name: str) -> list[Path]:
     if root is None:
         return []
     if not root.is_dir():
-        raise UsageError(f"{root} is no directory")
+        raise UsageError(f"{root} is not a directory")
     top = root.resolve()
     return [path for path in sorted(top.rglob(name)) if not is_hidden(path, top)]
 

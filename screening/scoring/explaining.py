@@ -357,7 +357,8 @@ def explain(
     """
     if (model is None) != (cohort is None):
         raise UsageError(
-            "`model` and `cohort` belong together: reasons are worked out from both",
+            "`model` and `cohort` belong together, because reasons are computed from "
+            "both; give both",
             parameters=["model", "cohort"],
         )
     document = read_document(run, "run")
@@ -435,7 +436,7 @@ def _worked_out(
         if model.sealed[part] != of_run.get(part):
             raise UsageError(
                 f"`model` is model {model.id}, but the run was scored by "
-                f"{of_run['id']}; give that one",
+                f"{of_run['id']}; give that model",
                 parameters=["model"],
             )
     # With the threshold that it had: another may have been chosen since.
@@ -449,8 +450,8 @@ def _worked_out(
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
-            "`cohort` is not the table of this run: its SHA-256 differs; give the one "
-            "it was given",
+            "`cohort` is not the table of this run: the SHA-256 differs; give the "
+            "table that was scored",
             parameters=["cohort"],
         )
     return explained_row(model, stream, name)

@@ -43,8 +43,8 @@ def refuse_unrecognisable(run: RunDocument) -> None:
     """Raise UsageError if rows of another night cannot be the same patient's."""
     if not recognises_patients(run):
         raise UsageError(
-            "`since`: the contract names no column of ids, so nobody is recognised on "
-            "another night; export without it",
+            "`since`: the contract names no column of ids, so patients are not "
+            "recognised on other nights; leave it out",
             parameters=["since"],
         )
 
@@ -54,8 +54,8 @@ def refuse_later(since: Path, dates: Iterable[str], run: RunDocument) -> None:
     last = max(dates, default=run.date)
     if last > run.date:
         raise UsageError(
-            f"`since` {since}: an export of {last}, after the night of this run, "
-            f"{run.date}",
+            f"`since` {since}: this export is from {last}, after the night of this "
+            f"run, {run.date}",
             parameters=["since"],
         )
 

@@ -520,7 +520,7 @@ def prepared(
     """
     if to not in exports.FORMS:
         raise UsageError(
-            f"no export format {to!r}; there are {', '.join(exports.FORMS)}"
+            f"export format {to!r} does not exist; there are {', '.join(exports.FORMS)}"
         )
     write = exports.FORMS[to]
     parameters = dict(signature(write).parameters)
@@ -534,7 +534,7 @@ def prepared(
     _refuse_options(f"`to` {to} takes no", set(options) - set(parameters))
     if "out" in options and options["out"].exists() and not force:
         raise UsageError(
-            f"{options['out']} exists already; give another `out`, or `force` to "
+            f"{options['out']} already exists; give another `out`, or `force` to "
             "replace it",
             parameters=["out", "force"],
         )
@@ -579,13 +579,13 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     run = read_run(folder)
     if not run.outputs:
         raise ModelError(
-            f"{folder} was written by a version that noted no digests; score the night "
-            "again"
+            f"{folder} was written by a version that recorded no digests; score the "
+            "night again"
         )
     for name, digest in run.outputs.items():
         refuse_altered(folder / name, digest)
     if "flagged.csv" not in run.outputs:
-        raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
+        raise UsageError(f"{folder} is a shadow run, which cannot be exported")
     scores = Rows(folder / "scores.parquet")
     columns = listed_columns(scores.schema)
     return FlaggedRows(

@@ -342,13 +342,13 @@ def _refuse_options(shadow: bool, ledger: Ledger | None, **reasons: str | None) 
     """Raise UsageError for a shadow without a ledger, and a reason without words."""
     if shadow and ledger is None:
         raise UsageError(
-            "--shadow is for a ledger, which compares it with the series' champion; "
-            "give --ledger"
+            "--shadow needs a ledger, to compare with the series' champion; give "
+            "--ledger"
         )
     for parameter, reason in reasons.items():
         if reason is not None and not reason.strip():
             raise UsageError(
-                f"`{parameter}`: say why in a few words, which are kept",
+                f"`{parameter}`: give the reason in a few words, which are recorded",
                 parameters=[parameter],
             )
 
@@ -481,7 +481,7 @@ def night_of_date(
         ) from None
     if night.year < EARLIEST:
         raise UsageError(
-            f"`date` {date}: no night is so old; write it as YYYY-MM-DD",
+            f"`date` {date}: this night is too old; write it as YYYY-MM-DD",
             parameters=["date"],
         )
     # A day's grace for clocks in other zones, where it is tomorrow already.
@@ -509,7 +509,7 @@ def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     else:
         return
     raise UsageError(
-        f"{out} holds {content}: a run directory belongs to one night of one model; "
-        "give another `out`, or move that directory away",
+        f"{out} contains {content}, but a run directory belongs to one night of one "
+        "model; give another `out`, or move that directory away",
         parameters=["out"],
     )

@@ -72,8 +72,8 @@ class Access:
         for one, other in pairwise(sorted(self.table.readers, key=as_compared)):
             if as_compared(one) == as_compared(other):
                 raise UsageError(
-                    f"serve.readers: '{one}' and '{other}' are one reviewer for the"
-                    " ledger, which compares names without case and dots"
+                    f"serve.readers: the ledger cannot distinguish '{one}' and "
+                    f"'{other}', because it ignores case and dots; rename one"
                 )
         if not self.table.readers:
             raise UsageError(
@@ -83,8 +83,9 @@ class Access:
             return
         if not self.proxies or self.table.secret is None:
             raise UsageError(
-                "serve.login: over TCP anybody can send this header; listen on address"
-                ' = "unix:/path", or give proxies (who may send it) and secret (a file)'
+                "serve.login: over TCP anybody can send this header; listen on "
+                'address = "unix:/path", or give proxies (the addresses that may '
+                "send it) and secret (a file)"
             )
         self.secret = _digest_of_file(self.table.secret)
 

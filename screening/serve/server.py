@@ -116,8 +116,8 @@ def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
     if listener.family == socket.AF_UNIX:
         if os.stat(name).st_mode & stat.S_IWOTH:
             raise UsageError(
-                f"every user of this host may reach {name}; give its socket the mode"
-                " 0660 and the group of the web server"
+                f"every user of this host can reach {name}; give its socket the mode "
+                "0660 and the group of the web server"
             )
         return
     if not ipaddress.ip_address(name[0]).is_loopback and table.certificate is None:

@@ -90,8 +90,8 @@ class Inbox:
     def __init__(self, folder: Path, site: str):
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise UsageError(
-                f"serve: cannot write in {folder}, the folder `verdicts` of [site];"
-                " make it, and let the account of this service write in it"
+                f"serve: cannot write to {folder}, the folder `verdicts` of [site]; "
+                "create it, and let the account of this service write to it"
             )
         # A file system without locks is noticed now.
         with sole_use(folder, PATIENCE):

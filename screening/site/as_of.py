@@ -45,14 +45,14 @@ def table_as_of(network: Network, series: str, night: str) -> AsOf:
     """
     if not network.has_nights(series):
         raise UsageError(
-            f"series {series}: its source gives the rows of now; give `:night` in the "
-            "query, {date} in the table's name, or features"
+            f"series {series}: its source returns the current rows; use `:night` in "
+            "the query, {date} in the table's name, or features"
         )
     out = network.out(series, night)
     try:
         run = read_run(out)
     except ModelError:
-        raise UsageError(f"series {series} has no run of {night} in {out}") from None
+        raise UsageError(f"series {series} has no run for {night} in {out}") from None
     plan = network.series[series]
     id_column = read_model(plan.model).contract["cohort"]["id"]
     scored = pq.read_table(out / SCORES, columns=["id"])["id"]

@@ -69,13 +69,13 @@ def refuse_unwritable(network: Network, series: str, model: Path) -> None:
     if series not in network.series:
         known = ", ".join(network.series)
         raise UsageError(
-            f"{network.file.name} has no series {series}; there are {known}"
+            f"{network.file.name} has no series {series}; its series are {known}"
         )
     is_writable = os.access(network.file, os.W_OK)
     if not (is_writable and os.access(network.folder, os.W_OK)):
         raise UsageError(
-            f"{network.file} cannot be written by this user: leave out --site, give "
-            f"--ledger, and write {model_line(model)} under [series.{series}] yourself"
+            f"this user cannot write {network.file}; leave out --site, give --ledger, "
+            f"and write {model_line(model)} under [series.{series}] yourself"
         )
 
 
@@ -165,7 +165,7 @@ def _section(document: Mapping[str, Any], series: str) -> Any:
     for name in sections:
         if series_name(name) == series:
             return sections[name]
-    raise UsageError(f"there is no table [series.{series}]")
+    raise UsageError(f"the table [series.{series}] does not exist")
 
 
 def _place_like(written: str, folder: Path, model: Path) -> str:

@@ -98,10 +98,10 @@ def read_inbox(
     for kind, files in FILES.items():
         if (folder / files[0]).exists():
             raise UsageError(
-                f"{folder} is a {kind} directory, and no folder of verdicts"
+                f"{folder} is a {kind} directory, not a folder of verdicts"
             )
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; make it for the verdicts")
+        raise UsageError(f"folder {folder} does not exist; create it for the verdicts")
     try:
         found = sorted(folder.glob("*.json"))
         for name in (DONE, REFUSED):
@@ -205,7 +205,7 @@ def _read_one(
 ) -> VerdictsRead:
     """Enter the verdicts of one file; raise ScreenError if they cannot be used."""
     if not stat.S_ISREG(file.lstat().st_mode):
-        raise VerdictError("it is a link, or no file")
+        raise VerdictError("it is a link, or not a file")
     run_id = read_verdict_file(file).get("run_id")
     series, night = _run_of(ledger, run_id)
     if series not in network.series:
@@ -249,7 +249,7 @@ def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:
     for row in rows:
         if run_id_of(row.key) == run_id:
             return row.series, row.night
-    raise UsageError("the ledger knows no run whose page saved it")
+    raise UsageError("the ledger has no run whose page saved it")
 
 
 def _put_away(file: Path, line: VerdictsRead) -> None:

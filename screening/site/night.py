@@ -1113,7 +1113,7 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
         rule = point.rule
         if rule.name != agreed.name or rule.value != agreed.value:
             raise ModelError(
-                f"the model's threshold follows another rule ({shown.rule(rule)})"
-                f" than was agreed for the series ({shown.rule(agreed)}); choose it"
-                " with `screen threshold`, or correct `rule`"
+                f"the model's threshold follows another rule ({shown.rule(rule)}) "
+                f"than the series states ({shown.rule(agreed)}); choose it with "
+                "`screen threshold`, or correct `rule`"
             )

@@ -53,8 +53,8 @@ def _pattern(text: str) -> str:
             )
     if not Template(text).is_valid():
         raise ValueError(
-            "after $ comes the name of an environment variable; write $$ for the"
-            " character"
+            "write the name of an environment variable after $; write $$ for the "
+            "character"
         )
     return text
 
@@ -62,7 +62,9 @@ def _pattern(text: str) -> str:
 def _of_each_night(text: str) -> str:
     """Check that a pattern has the date."""
     if "{date}" not in text:
-        raise ValueError("must hold {date}, or each night would replace the one before")
+        raise ValueError(
+            "must contain {date}, or each night would replace the one before"
+        )
     return text
 
 
@@ -99,7 +101,9 @@ def _rule(agreed: object) -> Rule:
 def _name(text: str) -> str:
     """Check the name of a series, which is also a folder of pages."""
     if text.casefold().endswith(".html"):
-        raise ValueError(f"pages end with .html; name the series '{text[:-5]}'")
+        raise ValueError(
+            f"names of pages end with .html; name the series '{text[:-5]}'"
+        )
     return series_name(text)
 
 
@@ -129,9 +133,7 @@ def reader_name(text: str) -> str:
     name = unicodedata.normalize("NFC", text).strip()
     unseen = [char for char in name if unicodedata.category(char)[0] in "CZ"]
     if not 0 < len(name) <= MAX_READER or set(unseen) - {" "}:
-        raise ValueError(
-            f"a reader is named by up to {MAX_READER} characters that can be seen"
-        )
+        raise ValueError(f"a reader's name has 1 to {MAX_READER} visible characters")
     return name
 
 
@@ -194,7 +196,7 @@ class Site(_Table):
     def _check_readers(self) -> Site:
         if self.publish is None and (self.mode or self.group):
             raise ValueError(
-                "mode and group are those of copies for readers; give publish too"
+                "mode and group set the copies for readers; give publish too"
             )
         try:
             parse_readers(self.mode, self.group)

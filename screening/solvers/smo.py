@@ -121,7 +121,8 @@ def _feasible_alphas(problem: Problem, start: np.ndarray | None) -> np.ndarray:
         filled = np.minimum(np.cumsum(upper[side]), total)
         if not len(side) or filled[-1] < total * (1 - 1e-9):
             raise ValueError(
-                "total is out of reach: the bounds of the rows on its side sum to less"
+                "total cannot be reached: the bounds of the rows on its side sum to "
+                "less"
             )
         added = np.diff(filled, prepend=0.0)
         alphas[side] = np.minimum(added, upper[side])
@@ -138,8 +139,8 @@ def _check_start(problem: Problem, start: np.ndarray) -> None:
         feasible = feasible and abs(signed_sum - problem.total) <= tolerance
     if not feasible:
         raise ValueError(
-            "start breaks a constraint: give alphas within their bounds that meet the "
-            "total"
+            "start violates a constraint; give alphas within their bounds that sum "
+            "to total"
         )
 
 

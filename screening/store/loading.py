@@ -105,8 +105,8 @@ def restored(files: ModelFiles, folder: Path) -> Model:
     same_shape = scores.shape == stored.shape
     if not same_shape or not np.all(np.abs(scores - stored) <= tolerance):
         raise ModelError(
-            f"{folder}: its self-test rows no longer score as they did; run it on the "
-            f"host and with the versions that it was trained with, or {RESTORE}"
+            f"{folder}: its self-test rows now get other scores; use the host and the "
+            f"versions that it was trained with, or {RESTORE}"
         )
     return model
 
@@ -143,7 +143,7 @@ def _check_arrays(
     for name, values in restored.items():
         array = stored[name]
         if array.shape != values.shape or array.dtype.kind != values.dtype.kind:
-            raise ValueError(f"array {name} is of another shape or type")
+            raise ValueError(f"array {name} has another shape or type")
 
 
 def _restore_ensemble(

@@ -162,8 +162,8 @@ class Model(InBrief):
         due = self.facts.retrain_by
         if due is not None and datetime.date.today().isoformat() > due:
             raise ModelError(
-                "the model holds rows of a patient who was erased, and was to be "
-                f"trained again by {due}; train it again on the cohort as it is now"
+                "the model contains rows of an erased patient, and had to be trained "
+                f"again by {due}; train it again on the current cohort"
             )
 
     def decisions(self, encoded: np.ndarray) -> np.ndarray:
@@ -311,14 +311,14 @@ class Model(InBrief):
         """Raise ModelError unless there is one calibrated probability per row."""
         if len(self.watched) > 1:
             raise ModelError(
-                "several classes are watched; score_frame has the chance of the one "
-                "that is flagged"
+                "several classes are watched; score_frame has the chance of the "
+                "flagged class"
             )
         calibration = self.facts.validation.calibration.get(self.watched[0])
         if calibration is None or not calibration.earned:
             reason = calibration.reason if calibration else None
             raise ModelError(
-                f"its scores are no probabilities: {reason or 'not calibrated'}"
+                f"its scores are not probabilities: {reason or 'not calibrated'}"
             )
 
     def brief(self) -> Brief:
@@ -364,9 +364,8 @@ class Model(InBrief):
         """
         if not self.recipe.persistable:
             raise RecipeError(
-                f"a model of {self.recipe.name} is not stored: nothing is ever "
-                "unpickled from a model; write its scores into a column, and train "
-                "the recipe given"
+                f"a model of {self.recipe.name} cannot be stored, because no model is "
+                "unpickled; write its scores to a column, and train the recipe given"
             )
         return ModelFiles(
             dict(self.sealed), self.array_bytes, self.table_bytes, self.trained

@@ -66,7 +66,7 @@ class PageFolder:
         """
         if self.directory.is_symlink():
             raise UsageError(
-                f"{self.directory} is a link; give the directory that it leads to"
+                f"{self.directory} is a link; give the directory that it points to"
             )
         folders = [self.directory, *self.directory.parents]
         missing = [folder for folder in folders if not folder.exists()]
@@ -78,11 +78,12 @@ class PageFolder:
                 raise of_system(error, folder) from error
         is_writable = os.access(self.directory, os.W_OK | os.X_OK)
         if not self.directory.is_dir() or not is_writable:
-            raise UsageError(f"cannot write pages in {self.directory}")
+            raise UsageError(f"cannot write pages to {self.directory}")
         latest = self.directory / LATEST
         if latest.is_dir() and not latest.is_symlink():
             raise UsageError(
-                f"{latest} is a directory, and the latest page is called so"
+                f"{latest} is a directory, but it is the name of the latest page; "
+                "move it away"
             )
 
     def show(self, page: bytes, night: str) -> Path:
@@ -158,8 +159,7 @@ def parse_readers(mode: str | None, group: str | None) -> Readers:
     allowed = _PRIVATE | stat.S_IRGRP | stat.S_IROTH
     if number & _PRIVATE != _PRIVATE or number & ~allowed:
         raise UsageError(
-            f"mode {mode}: a page is written by its owner alone; give 0600, 0640 or "
-            "0644"
+            f"mode {mode}: only its owner may write a page; give 0600, 0640 or 0644"
         )
     group_number = None if group is None else _group_number(group)
     return Readers(number, group_number)
@@ -169,4 +169,4 @@ def _group_number(name: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        raise UsageError(f"there is no group '{name}' on this host") from None
+        raise UsageError(f"group '{name}' does not exist on this host") from None

@@ -144,10 +144,10 @@ def check_replaceable(directory: str | Path, kind: str) -> None:
     if os.path.ismount(target):
         raise UsageError(
             f"{target} is a mount point, which cannot be replaced; give a directory "
-            "in it"
+            "inside it"
         )
     if _resolved(target).is_symlink():
-        raise UsageError(f"{target} is a link that leads back to itself")
+        raise UsageError(f"{target} is a link to itself; give another directory")
     if not target.exists():
         return
     if not target.is_dir():
@@ -163,13 +163,13 @@ def check_replaceable(directory: str | Path, kind: str) -> None:
         return
     if FILES[kind][0] not in names:
         raise UsageError(
-            f"{target} is not empty and is no {kind} directory; give another `out`",
+            f"{target} is not empty and is not a {kind} directory; give another `out`",
             parameters=["out"],
         )
     other_files = sorted(names.difference(FILES[kind]))
     if other_files:
         raise UsageError(
-            f"{target} also holds {', '.join(other_files)}; move that away or give "
+            f"{target} also contains {', '.join(other_files)}; move that away or give "
             "another `out`",
             parameters=["out"],
         )
@@ -219,7 +219,8 @@ def _acquire(held: _Hold) -> None:
             lock_file.touch(0o600)
             lock_file.unlink()
         raise Locked(
-            f"another run is writing {held.target}; wait for it, or give another `out`",
+            f"another run is writing {held.target}; wait until it has finished, or "
+            "give another `out`",
             parameters=["out"],
         ) from None
     except BaseException:
@@ -300,8 +301,8 @@ def replacing(
     if is_link or (os.path.lexists(path) and not os.path.isfile(path)):
         obstacle = "a link" if is_link else "no file"
         raise UsageError(
-            f"{path} is {obstacle}, so it cannot be replaced; give another place to "
-            "write"
+            f"{path} is {obstacle} and cannot be replaced; give another place to "
+            "write to"
         )
     target = _resolved(path)
     with hold(target):

@@ -48,7 +48,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
         if isinstance(key, Ed25519PrivateKey):
             return key
     raise UsageError(
-        f"{path} is no Ed25519 key without a password; make one: openssl genpkey "
+        f"{path} is not an Ed25519 key without a password; make one: openssl genpkey "
         "-algorithm ed25519 -out KEY"
     )
 
@@ -71,8 +71,8 @@ def public_key(path: Path) -> Ed25519PublicKey:
         if isinstance(key, Ed25519PublicKey):
             return key
     raise UsageError(
-        f"{path} is no public Ed25519 key; take it from the one that signs: "
-        "openssl pkey -in KEY -pubout -out PUB"
+        f"{path} is not a public Ed25519 key; make it from the private key: openssl "
+        "pkey -in KEY -pubout -out PUB"
     )
 
 
@@ -88,7 +88,7 @@ def verify_signature(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
 
     if not is_signed(folder):
         raise ModelError(
-            f"{folder} is not signed; have it signed where it was made (`sign`)",
+            f"{folder} is not signed; sign it where it was trained (`sign`)",
             parameters=["sign"],
         )
     content = read_bounded(folder / SIGNATURE, _MAX_SIGNATURE_BYTES, ModelError)
@@ -97,7 +97,7 @@ def verify_signature(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
         key.verify(signature, _PURPOSE + digest.encode())
     except (ValueError, InvalidSignature):
         raise ModelError(
-            f"the signature of {folder} is of another model or by another key"
+            f"the signature of {folder} belongs to another model or key"
         ) from None
 
 

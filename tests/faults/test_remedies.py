@@ -326,7 +326,7 @@ def test_threshold_of_one_of_two_directories(three_wards):
 
     refused = screen("threshold", folder / "m", *change, *where, code=2)
 
-    assert "name those that are scored from" in refused.stderr
+    assert "name the series that use" in refused.stderr
     assert (folder / "m/model.json").read_bytes() == before
     screen("threshold", folder / "m", *change, *where, "--series", "b,c")
     history = as_json("history", *where, "--verify")

@@ -91,8 +91,8 @@ def select_lines(
             cells[column] = (duckdb_quoted(named), types[named])
         elif column in REQUIRED or column in source.columns:
             raise UsageError(
-                f"source {source.path}: there is no column '{named}' for {column}"
-                f"{did_you_mean(named, types)}; name it under `columns`"
+                f"source {source.path}: column '{named}' for {column} does not "
+                f"exist{did_you_mean(named, types)}; name it under `columns`"
             )
     texts = {column: f"CAST({cell} AS VARCHAR)" for column, (cell, _) in cells.items()}
     times = {}

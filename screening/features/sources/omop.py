@@ -204,8 +204,9 @@ def _open_tables(
     missing = [table for table in REQUIRED if table not in found]
     if missing or not any(table in found for table in CLINICAL):
         raise UsageError(
-            f"source {source.path}: there is no table "
-            f"{missing[0] if missing else 'of ' + ', '.join(CLINICAL)}; correct `path`"
+            f"source {source.path}: table "
+            f"{missing[0] if missing else 'of ' + ', '.join(CLINICAL)} does not "
+            "exist; correct `path`"
         )
     tables = {}
     for table in found:
@@ -263,7 +264,7 @@ def _tables_of_database(
         )
     if not source.queries:
         raise UsageError(
-            "source.queries: name a file of SQL for each table that is read, such as "
+            "source.queries: name an SQL file for each table that is read, such as "
             'queries = { person = "person.sql" }'
         )
     for table, query in source.queries.items():

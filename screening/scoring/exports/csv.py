@@ -82,7 +82,7 @@ def _read_earlier(since: Path) -> list[Row]:
         is_ours = False
     if not is_ours:
         raise UsageError(
-            f"`since` {since}: this is no CSV that `screen export` wrote, and no run "
+            f"`since` {since}: this is neither a CSV of `screen export` nor a run "
             "directory",
             parameters=["since"],
         )

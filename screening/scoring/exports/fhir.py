@@ -196,8 +196,8 @@ class _Night:
             by_patient.setdefault(subject, []).append(row)
         if wrong:
             raise UsageError(
-                f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not"
-                " know; nothing was written"
+                f"ids of rank {first_of(wrong, 5)} contain characters that FHIR does "
+                "not allow; nothing was written"
             )
         return by_patient
 
@@ -397,8 +397,7 @@ def _read_earlier(since: Path, id_system: str | None) -> dict[str, Resource]:
         is_ours = False
     if not is_ours:
         raise UsageError(
-            f"`since` {since}: this is no transaction of an export to FHIR, and no run"
-            " directory",
+            f"`since` {since}: this is neither a FHIR export nor a run directory",
             parameters=["since"],
         )
     return resources
@@ -433,8 +432,8 @@ def _refuse_other_series(
     for url, subject, _ in _flags(earlier):
         if url != night.url("Flag", subject):
             raise UsageError(
-                f"`since` {since}: an export of another series; give the last one of "
-                f"series {series_of_run(night.run)}",
+                f"`since` {since}: this export belongs to another series; give the "
+                f"last one of series {series_of_run(night.run)}",
                 parameters=["since"],
             )
 

@@ -95,8 +95,8 @@ def write(
     stated = flagged.run.model.stated
     if stated.group is None and not stated.id_is_person:
         raise UsageError(
-            "subject_id of OMOP is a person, and the model does not say that an id is "
-            "one: set group to the column of the person in the contract, or "
+            "subject_id of OMOP is a person, but the model does not state that an id "
+            "is a person; set group to the column of the person in the contract, or "
             "id_is_person = true, and train again"
         )
     flagged_rows = flagged.rows
@@ -113,9 +113,9 @@ def write(
     ]
     if wrong:
         raise UsageError(
-            f"the ids of rank {first_of(wrong, 5)} are not whole numbers without"
-            " leading zeros, as an OMOP person_id is; score a table whose group or id"
-            " is the person_id"
+            f"the ids of rank {first_of(wrong, 5)} are not whole numbers without "
+            "leading zeros, unlike an OMOP person_id; score a table whose group or "
+            "id is the person_id"
         )
     run = flagged.run
     numbers = _numbers(run, definition)
@@ -219,7 +219,7 @@ def _read_earlier(since: Path, definition: int) -> Earlier:
             return Earlier(facts["series"], facts["night"], facts["began"], rows)
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(
-                f"`since` {since}: this is no export to OMOP, and no run directory",
+                f"`since` {since}: this is neither an OMOP export nor a run directory",
                 parameters=["since"],
             ) from None
 
@@ -230,13 +230,13 @@ def _refuse_other_series(
     """Raise UsageError for an export of another series, or with other definitions."""
     if earlier.series != series_of_run(run):
         raise UsageError(
-            f"`since` {since}: an export of series {earlier.series}, not of "
+            f"`since` {since}: this export belongs to series {earlier.series}, not to "
             f"{series_of_run(run)}",
             parameters=["since"],
         )
     if not {row.definition for row in earlier.rows} <= set(numbers.values()):
         raise UsageError(
-            f"`since` {since}: an export with other cohort_definition_ids; give the "
+            f"`since` {since}: this export has other cohort_definition_ids; give the "
             "same `definition`",
             parameters=["since", "definition"],
         )

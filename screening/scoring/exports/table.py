@@ -98,7 +98,7 @@ def _refuse(name: str, force: bool) -> None:
     """Raise UsageError for a table that exists, unless it may be replaced."""
     if not force:
         raise UsageError(
-            f"there is a table {name} already; give another `table`, or `force` to"
-            " replace it",
+            f"table {name} already exists; give another `table`, or `force` to "
+            "replace it",
             parameters=["table", "force"],
         )

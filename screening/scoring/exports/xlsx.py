@@ -35,8 +35,8 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
         ) from None
     if flagged.rows.num_rows > MAX_ROWS:
         raise UsageError(
-            f"{flagged.rows.num_rows} rows are more than a sheet holds; export them"
-            " as csv"
+            f"{flagged.rows.num_rows} rows are more than a sheet can contain; export "
+            "them as csv"
         )
     book = Workbook(write_only=True)
     # The clock is no part of the night.
@@ -76,7 +76,8 @@ def _typed(sheet: Any, value: object) -> Any:
         return WriteOnlyCell(sheet, value=value)
     if len(value) > MAX_CHARACTERS:
         raise UsageError(
-            f"a text has {len(value)} characters, more than a cell holds; export as csv"
+            f"a text has {len(value)} characters, more than a cell can contain; "
+            "export as csv"
         )
     cell = WriteOnlyCell(sheet)
     # Set past openpyxl, which takes what begins with = for a formula.
