@@ -239,7 +239,7 @@ def test_lazy_frame_refused():
 
     for take in (read_cohort, partial(Screen("logistic").fit, y="ill")):
         with pytest.raises(
-            UsageError, match=r"LazyFrame has no rows yet; .* collect\("
+            UsageError, match=r"LazyFrame is not evaluated yet; .* collect\("
         ):
             take(lazy)
 
@@ -491,7 +491,7 @@ def test_formula_never_calculated_is_refused(tmp_path):
     ]
     path = saved(tmp_path, rows)
 
-    with pytest.raises(CohortError, match="2 formulas were never calculated"):
+    with pytest.raises(CohortError, match="2 formulas have no value"):
         read_cohort(path)
 
 
