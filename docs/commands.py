@@ -8,10 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_type_hints
 
 import typer
 
 from screening.cli import COMMANDS, EXAMPLES, app
+from screening.cli.options import (
+    ColumnOptions,
+    RuleOptions,
+    ValidationOptions,
+    option_of,
+)
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands
@@ -37,6 +44,15 @@ series. `python docs/commands.py` writes this page.
 Results go to stdout; logs, warnings and progress go to stderr. The same input, `--seed`
 and paths give the same bytes.
 """
+# Options that commands share together, by the heading that they have on the page.
+GROUPS = {
+    title: tuple(map(option_of, get_type_hints(options)))
+    for title, options in (
+        ("Columns", ColumnOptions),
+        ("Rule", RuleOptions),
+        ("Validation", ValidationOptions),
+    )
+}
 # What click adds to a help: a default, an environment variable, "required".
 ADDED = re.compile(r" \[([^][]*)\]$")
 
@@ -71,11 +87,13 @@ def commands() -> str:
     parts = [HEAD]
     for title, command in COMMANDS.items():
         own = lines[title]
-        also = [
-            f"`{name}`{_own_default(line, shared[name])}"
-            for name, line in own.items()
-            if _is_shared(name, line, shared)
-        ]
+        also = _also(
+            {
+                name: _own_default(line, shared[name])
+                for name, line in own.items()
+                if _is_shared(name, line, shared)
+            }
+        )
         parts += [
             f"## screen {title}",
             "",
@@ -86,15 +104,26 @@ def commands() -> str:
             *(line for name, line in own.items() if not _is_shared(name, line, shared)),
         ]
         parts += [f"- also: {', '.join(also)}", ""] if also else [""]
-    return "\n".join(
-        [
-            *parts,
-            "## Options of several commands",
-            "",
-            *(shared[name] for name in sorted(shared)),
-            "",
-        ]
-    )
+    parts += ["## Options of several commands", ""]
+    for title, names in GROUPS.items():
+        parts += [f"### {title}", "", *(shared.pop(name) for name in names), ""]
+    parts += ["### Others", "", *(shared[name] for name in sorted(shared)), ""]
+    return "\n".join(parts)
+
+
+def _also(defaults: Mapping[str, str]) -> list[str]:
+    """Return the shared options of a command, a group that it has whole by its name.
+
+    `defaults` has by name what the end of the page does not show.
+    """
+    left = dict(defaults)
+    also = []
+    for title, names in GROUPS.items():
+        if all(left.get(name) == "" for name in names):
+            also.append(f"[{title}](#{title.lower()})")
+            for name in names:
+                left.pop(name)
+    return [*also, *(f"`{name}`{default}" for name, default in left.items())]
 
 
 def _is_shared(name: str, line: str, shared: Mapping[str, str]) -> bool:
