@@ -118,12 +118,13 @@ class Cluster:
         if isinstance(error, KilledWorker):
             return _refusal(
                 self.address,
-                "workers died one after the other of one piece; is memory short?",
+                "workers ended one after the other at one task; is memory short?",
             )
         if isinstance(error, CancelledError):
             return _refusal(
                 self.address,
-                "its scheduler went away; ask again to go on from what is finished",
+                "its scheduler has ended; repeat the command to continue from the "
+                "finished work",
             )
         return error
 
@@ -196,9 +197,8 @@ class Cluster:
                 self.call_off(
                     _refusal(
                         self.address,
-                        f"no worker was left for "
-                        f"{DESERTED_SECONDS:g} s; start some, and ask again to go on "
-                        "from what is finished",
+                        f"no worker was left for {DESERTED_SECONDS:g} s; start some, "
+                        "and repeat the command to continue from the finished work",
                     )
                 )
 

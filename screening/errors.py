@@ -95,5 +95,5 @@ def of_system(error: OSError, path: object = None) -> UsageError:
         os.strerror(error.errno) if error.errno else type(error).__name__
     )
     if path is None:
-        return UsageError(f"the system says: {reason}")
+        return UsageError(f"system error: {reason}")
     return UsageError(f"cannot use {path}: {reason}")

@@ -551,7 +551,7 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
         (["train"], "missing argument 'COHORT'"),
         (
             ["train", "past.csv", "--recpie", "svm"],
-            "no option --recpie; did you mean '--recipe'?",
+            "option --recpie does not exist; did you mean '--recipe'?",
         ),
         (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
         (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),

@@ -271,7 +271,7 @@ UNPADDED = [str(int(name)) for name in PADDED]
             ["8 characters long, in training 5"],
         ),
         (UNPADDED, ["123456", "98765"], []),
-        (UNPADDED, PADDED[:9], ["with zeros in front"]),
+        (UNPADDED, PADDED[:9], ["with leading zeros"]),
         (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
         (
             [f"P{name}" for name in PADDED],

@@ -181,7 +181,7 @@ def test_table_and_query_refused(logistic_model, tmp_path, monkeypatch):
 
     answer = screen("run", "NIGHT.toml", code=2)
 
-    assert "series.ward-7: table and query are of one database" in answer.stderr
+    assert "series.ward-7: table and query exclude each other" in answer.stderr
 
 
 DIALECTS = {

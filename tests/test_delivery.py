@@ -305,7 +305,7 @@ def test_delivery_half_a_table_on_the_first_nights(model, tmp_path):
             attention.append(codes & {"not_whole", "line_end_missing"})
 
     assert attention == [{"line_end_missing"}, {"not_whole"}]
-    assert "28 rows came, 59 on 2026-01-01; 28 of 59 patients" in page_in(
+    assert "28 rows arrived, 59 on 2026-01-01; 28 of 59 patients" in page_in(
         tmp_path / "2"
     )
 
@@ -329,7 +329,7 @@ def test_delivery_half_a_ward(site):
         if "usual after the last nights" in reason["words"]
     ]
     assert usual == ["not_whole"]
-    assert "30 rows came" in page
+    assert "30 rows arrived" in page
     assert "27 of 60 patients of 2026-01-06 still here" in page
     assert whole.rows == 60
     assert whole.earlier == "2026-01-05"
@@ -416,7 +416,7 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
         written(beds(60), site / "other.csv"): [
             "0 of 60 patients of 2026-01-06 are still there"
         ],
-        numbers: ["another format", "without the zeros"],
+        numbers: ["another format", "without the leading zeros"],
     }
     for table, words in told.items():
         said = scored(site, table, code=3).stderr
@@ -430,7 +430,7 @@ def test_ids_without_zeros_stop_a_night_without_ledger(site, model, tmp_path):
     ids = [f"K-{name}" for name in numbers["patient"]]
     other = numbers.assign(patient=ids)
 
-    with pytest.raises(CohortError, match="without the zeros in front"):
+    with pytest.raises(CohortError, match="without the leading zeros"):
         score(model, numbers, tmp_path / "numbers")
     accepted = score(model, numbers, tmp_path / "run", accept_delivery="so it is")
     elsewhere = score(model, other, tmp_path / "other")

@@ -246,8 +246,8 @@ def test_export_says_that_ids_are_written_otherwise(run, model, tmp_path):
     quiet = said("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "b.csv")
 
     assert told[0] == quiet[0] == 0
-    assert "ids of this run are written otherwise than before" in told[1]
-    assert "written otherwise" not in quiet[1]
+    assert "ids of this run are written differently than before" in told[1]
+    assert "written differently" not in quiet[1]
 
 
 def test_export_quiet_night(run, tmp_path):

@@ -128,7 +128,7 @@ def test_as_of_query(site, tmp_path):
     ("keys", "words"),
     [
         ("", "series.a.cohort: give cohort, or features"),
-        ('cohort = "x.csv"\nfeatures = "s.toml"', "features are in place of cohort"),
+        ('cohort = "x.csv"\nfeatures = "s.toml"', "give either features, or cohort"),
     ],
 )
 def test_series_without_one_source(tmp_path, keys, words):

@@ -454,7 +454,7 @@ def test_forget_leaves_what_was_not_named(site, tmp_path):
     kept = outside.read_bytes()
     as_json("forget", SECRET, "--ledger", ledger, "--pages", outside.parent)
 
-    assert "case.html: it lies outside the ledger's folder" in refused
+    assert "case.html: it is outside the ledger's folder" in refused
     assert SECRET.encode() in kept
     assert not outside.exists()
 
@@ -486,7 +486,7 @@ def test_forget_forged_place(site, place):
 
     refused = screen("forget", SECRET, "--ledger", ledger, code=5)
 
-    assert "it lies outside the ledger's folder" in refused.stderr
+    assert "it is outside the ledger's folder" in refused.stderr
     assert kept.exists()
 
 
@@ -662,7 +662,7 @@ def test_forget_unreachable(site):
     away.rename(site / "runs")
     altered = screen(*words, code=5).stderr
     assert "runs/1" not in altered
-    assert "2026-03-01.html: it is not as it was written" in altered
+    assert "2026-03-01.html: it has been changed since it was written" in altered
     page.unlink()
     screen(*words)
     assert naming(site) == ["runs/compared/scores.parquet"]
@@ -685,9 +685,7 @@ def test_forget_moved_runs(site, to):
     told = screen(*words, code=0 if to else 5).stderr
 
     assert said == {"moved" if to else "gone": 2}
-    assert told.count("its run directory is not there to draw it again from") == (
-        0 if to else 3
-    )
+    assert told.count("its run directory does not exist") == (0 if to else 3)
     is_named = to is None
     assert bool(naming(site)) is is_named
     assert bool(naming(new)) is is_named
@@ -811,8 +809,8 @@ def test_forget_standard_input(site):
     assert done.exit_code == 0
     assert naming(site) == []
     assert SECRET not in done.output
-    assert "nothing here knows" not in done.output
-    assert "nothing here knows this id" in unknown
+    assert "this id was not found" not in done.output
+    assert "this id was not found" in unknown
     assert "00123" not in unknown
 
 

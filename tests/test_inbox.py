@@ -283,7 +283,7 @@ def test_missing_inbox_ends_no_night(site):
 
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
 
-    assert "there is no folder" in answer["verdicts"][0]["refused"]
+    assert "does not exist; create it" in answer["verdicts"][0]["refused"]
     assert answer["series"][0]["status"] == "unchanged"
 
 

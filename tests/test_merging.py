@@ -64,7 +64,7 @@ def test_merge_is_an_entry_and_so_is_its_end(ledger):
         ([("a", "a", SINCE)], "row 1: a number cannot be merged with itself"),
         (
             [("a", "b", SINCE), ("a", "c", SINCE)],
-            "row 2: the old number stands in row 1",
+            "row 2: the old number is already in row 1",
         ),
         ([("a", "b", "soon")], "row 1: 'since' is not a date"),
         ([("", "b", SINCE)], "row 1: no old number"),

@@ -554,7 +554,7 @@ def test_night_killed(tmp_path, monkeypatch):
     thread.join()
 
     assert ended[0].code == 2
-    assert ended[0].message.partition(",")[0] == "ended without a word (-9)"
+    assert ended[0].message.partition(",")[0] == "ended without a message (-9)"
     after = processes.run(["recipes"], {}, 1, HUNG_SECONDS)
     assert after.code == 0
     [os.close(end) for end in held]

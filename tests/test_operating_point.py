@@ -680,7 +680,7 @@ def test_threshold_flags_nearly_all():
     point = choose(scores, y, MinSensitivity(0.9), ties=numbers)
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
-    assert "cannot be parted" in point.notes[0]
+    assert "cannot be separated" in point.notes[0]
 
 
 def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):

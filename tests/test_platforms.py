@@ -138,7 +138,9 @@ def test_site_series_of_one_folder(tmp_path):
         f'[site]\nledger = "l.db"\n[series.Ward-7]\n{plan}[series.ward-7]\n{plan}'
     )
 
-    with pytest.raises(UsageError, match=r"ward-7: is series.Ward-7") as refusal:
+    with pytest.raises(
+        UsageError, match=r"ward-7: differs from series.Ward-7"
+    ) as refusal:
         read_network(file)
 
     assert "in 1 place:" in str(refusal.value)

@@ -241,6 +241,6 @@ def test_forget_names_an_origin_that_is_not_here(brought):
 
     answer = screen("forget", patient, *ledger)
 
-    assert "may hold rows of this patient" in answer.stderr
+    assert "may contain rows of this patient" in answer.stderr
     assert patient not in answer.stderr
     assert load_model(folder / "models" / "here").facts.retrain_by is None

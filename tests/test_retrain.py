@@ -136,7 +136,7 @@ def test_retrain_command_ids_written_otherwise(ward, tmp_path):
     refused = screen(*command, code=3).stderr
     answer = as_json(*command, "--accept-delivery", "two wards share numbers")
 
-    assert f"column 'patient', row {len(past)}: ids of judged patients" in refused
+    assert f"column 'patient', row {len(past)}: ids of reviewed patients" in refused
     assert "--accept-delivery" in refused
     assert answer["verdicts"]["rewritten"] == 1
     with open_ledger(folder / "l.db") as book, book.reading() as connection:

@@ -213,7 +213,7 @@ def test_temporal_validation_recorded(dated, rows):
     assert own.n_positive + own.n_negative == 90
     assert others.threshold == own.threshold
     assert others.sensitivity != own.sensitivity
-    assert "holds 0 cases; 5 are needed" in few.reason
+    assert "has 0 cases, but 5 are needed" in few.reason
 
 
 def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):

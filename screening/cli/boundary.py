@@ -104,7 +104,7 @@ def _usage_message(error: TyperException) -> str:
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
         hint = did_you_mean(option, error.possibilities or ())
-        message = f"there is no option {option}{hint}"
+        message = f"option {option} does not exist{hint}"
     else:
         message = error.format_message().rstrip(".")
         message = message[:1].lower() + message[1:]
@@ -234,19 +234,19 @@ def _message(error: BaseException) -> str:
     """Return the message of an error that ends the command."""
     if isinstance(error, Stopped) and error.number != signal.SIGINT:
         name = signal.Signals(error.number).name
-        return f"stopped by {name}; what was begun is removed"
+        return f"stopped by {name}; incomplete output is removed"
     if isinstance(error, KeyboardInterrupt | Stopped):
-        return "interrupted; what was begun is removed"
+        return "interrupted; incomplete output is removed"
     if isinstance(error, BrokenPipeError):
-        return "whoever was to read the answer has gone (broken pipe)"
+        return "the reader of the output has stopped (broken pipe)"
     if _is_of_memory(error):
         limit = _memory_limit()
         cap = ""
         if limit:
             cap = f": the process may use {limit / 2**30:.1f} GiB (ulimit -v)"
         return (
-            f"not enough memory{cap}; allow it more (train and compare can do with "
-            "fewer rows: --max-rows)"
+            f"not enough memory{cap}; allow more (train and compare can use fewer "
+            "rows: --max-rows)"
         )
     if isinstance(error, OSError):
         return str(of_system(error))

@@ -27,12 +27,12 @@ DROPPED = "dropped, "
 
 # What `init` asks on a terminal, a role each.
 QUESTIONS = {
-    "label": "Outcome: the column that says how it turned out",
-    "positive": "Which of its values is a case",
-    "group": "Patient: the column that rows of one patient share",
-    "id": "Row id: the column that names a row",
+    "label": "Outcome: column with the result",
+    "positive": "Value that is a case",
+    "group": "Patient: column that rows of one patient share",
+    "id": "Row id: column that identifies a row",
     "time": "Date of the row",
-    "capacity": "Reviews that a night has room for",
+    "capacity": "Possible reviews per night",
     "available": "Known before the outcome, or only after it",
 }
 NOTHING = "none"
@@ -143,7 +143,9 @@ def _ask(
             remedy = "a number from 1"
         else:
             is_valid = answer in allowed
-            remedy = f"there is no {answer!r}{did_you_mean(answer, allowed)}"
+            remedy = (
+                f"{answer!r} is not a possible answer{did_you_mean(answer, allowed)}"
+            )
         if is_valid:
             return answer
         typer.echo(f"{remedy}; or {NOTHING}")

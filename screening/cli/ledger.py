@@ -505,7 +505,7 @@ def _with_altered_lists(
         place = place_of.get((status.series or "", status.night))
         with suppress(ModelError, UsageError, OSError):
             if place is not None and is_list_altered(place, read_run(place)):
-                said = f"{status.said}; {place / LIST} is not as it was written"
+                said = f"{status.said}; {place / LIST} has been changed"
                 status = replace(status, fine=False, said=said)
         checked.append(status)
     return checked
@@ -719,7 +719,7 @@ def promote_command(
             lines.append(_line_to_write(model, shown_series(key)))
         else:
             line = name_champion(network, key, model)
-            lines.append(f"{network.file.name} says {line} under [series.{key}]")
+            lines.append(f"{network.file.name} has {line} under [series.{key}]")
     evidence = promotions[0].evidence
     answer = {
         "series": ", ".join(map(shown_series, keys)),

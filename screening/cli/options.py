@@ -201,7 +201,7 @@ def _model_there(folder: Path) -> Path:
         near = folder.parent.glob("*/model.json") if folder.parent.is_dir() else ()
         names = [file.parent.name for file in near]
         raise typer.BadParameter(
-            f"there is no model {folder}{did_you_mean(folder.name, names)}"
+            f"model {folder} does not exist{did_you_mean(folder.name, names)}"
         )
     return folder
 
@@ -740,10 +740,7 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     from screening.store.signing import is_signed
 
     if signer is None and is_signed(model):
-        message = (
-            "the model was signed; what replaces it is not: give --sign to sign it"
-            " again"
-        )
+        message = "the model was signed, but the new one is not; give --sign to sign it"
         logs.note(message)
 
 

@@ -285,7 +285,7 @@ def _read_site(
         for table in tables:
             counts = table.refused or f"{table.new} new, {table.corrected} corrected"
             if table.withdrawn:
-                counts += f", of which {table.withdrawn} are cases no longer"
+                counts += f", {table.withdrawn} of them no longer cases"
             if table.remedies:
                 counts += f"; then: {' or: '.join(table.remedies)}"
             lines.append(f"{table.series}: {counts}")
@@ -342,7 +342,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
     lead = figures.lead
     withdrawn = ""
     if entered.withdrawn:
-        withdrawn = f" (of which {entered.withdrawn} are cases no longer)"
+        withdrawn = f" ({entered.withdrawn} of them no longer cases)"
     in_words: dict[str, object] = {
         "entered": (
             f"{entered.new} new, {entered.corrected} corrected{withdrawn}, "
@@ -357,11 +357,11 @@ def _in_words(entered: Entered) -> dict[str, object]:
             f"{figures.rows} known of {figures.nights} nights; left out: "
             f"{left_out_words(figures)}"
         ),
-        "cases": f"{figures.cases}, of which {figures.true_positive} flagged",
+        "cases": f"{figures.cases}, {figures.true_positive} of them flagged",
         **_figures_in_words(figures),
         "events": (
-            f"{lead.events}, of which {lead.detected} were flagged the night before, "
-            f"{lead.flagged_earlier} on an earlier night of the window alone"
+            f"{lead.events}; {lead.detected} were flagged the night before, "
+            f"{lead.flagged_earlier} only on an earlier night of the window"
         ),
         "lead time": (
             f"{_hours_in_words(lead.median_hours)} from the first unbroken flag, "

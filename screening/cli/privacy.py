@@ -125,16 +125,17 @@ def forget_command(
         report = _together(reports)
         n_otherwise = count_written_otherwise(book, name)
     if not _is_known(report):
-        note("nothing here knows this id; ids are compared as text, with leading zeros")
+        note("this id was not found; ids are compared as text, with leading zeros")
     if n_otherwise:
         note(
-            f"cases of the ledger have this id in {n_otherwise} other writings, "
-            f"the same {BUT_FOR}: erase each as it is written, if it is this patient"
+            f"cases of the ledger have this id in {n_otherwise} other spellings, the "
+            f"same {BUT_FOR}; if it is this patient, erase each spelling"
         )
     for place in report["elsewhere"]:
         note(
-            f"{place} taught its ranking, is not here, and may hold rows of this "
-            "patient: erase where it was trained, and recalibrate what is trained then"
+            f"the source model {place} was not found, and may contain rows of this "
+            "patient: erase where it was trained, and recalibrate the model trained "
+            "there"
         )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])

@@ -206,7 +206,7 @@ def _log_night(document: Mapping[str, Any], label: str | None) -> None:
         series=entry.get("series"), night=document["date"], run=document["run_id"]
     )
     if label and document.get("evaluation") is None:
-        logs.note(f"column {label} holds no label tonight: nothing is evaluated")
+        logs.note(f"column {label} has no label tonight; nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
 
@@ -423,7 +423,9 @@ def run_command(
     hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds, site)
     for hook in hooks:
         if not hook.fine:
-            logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
+            logs.note(
+                f"the night is published, but the hook {hook.command} {hook.said}"
+            )
     if as_json:
         answer["hooks"] = [hook.to_dict() for hook in hooks]
     else:

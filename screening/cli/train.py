@@ -661,7 +661,7 @@ def _series_of_revision(
             f"{_promotion(book, model, left)}"
         )
     elif len(users) > 1:
-        logs.note(f"series {shown} go on with the changed model")
+        logs.note(f"series {shown} continue with the changed model")
     return chosen or None
 
 

@@ -48,7 +48,7 @@ def act_as_owner(place: str, folder: Path | None = None) -> None:
         me = _name_of(os.geteuid())
         logs.note(f"{owned[0]} belongs to user {name}, and this command runs as {me}")
         return
-    logs.note(f"{owned[0]} belongs to user {name}: the command goes on as {name}")
+    logs.note(f"{owned[0]} belongs to user {name}; the command switches to {name}")
     _become(user, group)
 
 

@@ -38,8 +38,8 @@ MAX_BYTES = 16 << 20
 # Of the faults of a file; the others are counted.
 MAX_FAULTS_SHOWN = 20
 TOML_HEADER = (
-    "Review every line. To set a key behind a #, take the # away. "
-    "All keys: docs/contract.md."
+    "Review every line. To set a key after a #, remove the #. All keys: "
+    "docs/contract.md."
 )
 # Keys that every written contract shows; those not set follow a #, with this value.
 SHOWN_KEYS = {
@@ -756,9 +756,8 @@ def _faults(source: str, error: ValidationError) -> list[str]:
             n_more += 1
     for feature, keys in misplaced.items():
         faults.append(
-            f"{source}: under [features.{feature}] stand {', '.join(keys)}, which "
-            "belong under [cohort]; move these lines above the first [features...] "
-            "table"
+            f"{source}: [features.{feature}] has {', '.join(keys)}, which belong "
+            "under [cohort]; move these lines above the first [features...] table"
         )
     if n_more:
         faults.append(f"{source}: and {n_more:,} more")

@@ -51,20 +51,20 @@ FAULTS = {
         'correct it, list it in `missing_values`, or set type = "category"',
     ),
     "truth_for_number": (
-        "true or false, where training had numbers",
+        "true or false, but training had numbers",
         'give the numbers, or train again with type = "boolean"',
     ),
     "missing_code": (
-        "a text that often means missing",
+        "a text that usually means missing",
         "list it in `missing_values`, or leave the cell empty",
     ),
     "censored": (
-        "censored (a number behind < or >)",
+        "censored (a number after < or >)",
         'set censored = "limit" or "half" in the contract',
     ),
     "decimal_mark": (
-        "a decimal comma, or a mark of thousands",
-        "write a decimal point and no other mark",
+        "a decimal comma, or a thousands separator",
+        "write a decimal point and no separator",
     ),
     "infinite": ("an infinite number", "correct the cells, or leave them empty"),
     "implausible": (
@@ -72,22 +72,22 @@ FAULTS = {
         "correct the cells, or widen `plausible`",
     ),
     OUT_OF_BOUNDS: (
-        "out of bounds: beyond `plausible` of the contract or, without it, far beyond "
-        "the training range",
+        "out of bounds: outside `plausible` of the contract or, without it, far "
+        "outside the training range",
         "check the values at their source",
     ),
     UNREADABLE: (
-        "a text that is no number",
+        "a text that is not a number",
         "correct the cells, or list the text in `missing_values` (the table is refused "
         "where over 1 % of a column's cells are such)",
     ),
     NEEDED_OUT_OF_BOUNDS: (
-        "out of bounds, and no score without the value",
+        "out of bounds, and the row cannot be scored without the value",
         "check the values at their source",
     ),
     NEEDED_UNREADABLE: (
-        "a text that is not a number, or not a level of the contract, and no score "
-        "without the value",
+        "a text that is not a number, or not a level of the contract, and the row "
+        "cannot be scored without the value",
         "correct the cells, or list the text in `missing_values` (the table is refused "
         "where over 1 % of a column's cells are such)",
     ),
@@ -96,7 +96,7 @@ FAULTS = {
         "check the values at their source",
     ),
     "not_boolean": (
-        "not yes/no, true/false, 1/0 or the like",
+        "not yes/no, true/false, 1/0 or similar",
         'correct the cells, or set type = "category"',
     ),
     "unknown_category": (
@@ -104,15 +104,15 @@ FAULTS = {
         "correct the cells, or add to `categories`",
     ),
     UNSEEN: (
-        "a category that training never saw",
+        "a category that training did not see",
         'correct the cells, or set on_unseen = "unknown"',
     ),
     "missing": (
-        "missing where the contract refuses it",
+        "missing, which the contract refuses",
         "fill the cells, or set `missing` to impute",
     ),
     "unreadable": (
-        "nested, binary, a duration, or a date where none is read",
+        "nested, binary, a duration, or an unexpected date",
         "write the column as text or numbers",
     ),
     "nul": ("a text with a NUL character", "export the column again as plain text"),
@@ -146,7 +146,7 @@ FAULTS = {
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (
         "more or fewer cells than the header has names",
-        "quote cells that hold the delimiter",
+        "quote cells that contain the delimiter",
     ),
     "repeated_header": (
         "the header once more",
@@ -302,7 +302,7 @@ class Violations:
             self.table_faults.append(NO_ROWS)
         elif self._rows and self.n_rows == sum(self.refused.values()):
             self.table_faults.append(
-                "every row breaks the contract; was it written for another table?"
+                "every row violates the contract; was it written for another table?"
             )
 
     def _mostly_unreadable(self) -> set[str]:

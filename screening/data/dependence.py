@@ -434,8 +434,8 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         if certain or is_called(name, "row"):
             seen = (
                 f"{_called(name, 'C')} is filled in {len(values):,} of {len(cells):,} "
-                "rows, each time with another name, as where only a patient's first "
-                "row has it."
+                "rows, each time with another name, as if only a patient's first row "
+                "had it."
             )
             yield Sign("first_row_only", seen, name, certain)
 

@@ -328,7 +328,9 @@ DROP_ANY = (
         lambda column: column.summary.unreadable,
     ),
     DropRule(
-        "person", "names or addresses of people, which no model may hold", _is_person
+        "person",
+        "names or addresses of people, which a model must not contain",
+        _is_person,
     ),
     DropRule("empty", "no values", lambda column: not column.summary.present),
     DropRule(
@@ -339,8 +341,8 @@ DROP_ANY = (
     DropRule("constant", "one value only", _is_constant),
     DropRule(
         "bed",
-        "beds or rooms, which say nothing of a patient (name it under [features] to "
-        "learn from it, or in `display` to show it)",
+        "beds or rooms, which do not describe a patient (name them under [features] "
+        "to learn from them, or in `display` to show them)",
         _is_bed,
     ),
 )
@@ -378,12 +380,12 @@ DROP_TEXTS = (
     ),
     DropRule(
         "two_numbers",
-        "two numbers in a cell, such as a blood pressure of 120/80 (write a column of "
-        "each number, such as bp_systolic and bp_diastolic)",
+        "two numbers in a cell, such as a blood pressure of 120/80 (write one column "
+        "per number, such as bp_systolic and bp_diastolic)",
         _is_two_numbers,
     ),
     DropRule(
-        "names", "words that hardly repeat, such as names of people", _holds_names
+        "names", "texts that hardly repeat, such as names of people", _holds_names
     ),
     DropRule("free_text", "id or free text (nearly every row differs)", _is_free_text),
 )
@@ -582,7 +584,7 @@ REVIEW_RULES = (
     ),
     ReviewRule(
         "flagged",
-        lambda column: "flags behind numbers, such as H or *, are left out",
+        lambda column: "flags after numbers, such as H or *, are left out",
         lambda column, feature: (
             feature["type"] == "number" and column.summary.flagged > 0
         ),
@@ -590,7 +592,8 @@ REVIEW_RULES = (
     ReviewRule(
         "units",
         lambda column: (
-            f"numbers with {column.summary.unit} behind them; another unit is no number"
+            f"numbers followed by {column.summary.unit}; a number with another unit "
+            "is not accepted"
         ),
         lambda column, feature: "unit" in feature,
     ),

@@ -387,7 +387,7 @@ def refuse_slips(
         return []
     n_rare_rows = int(np.isin(labels, unnamed).sum())
     return [
-        f"{column}: {len(unnamed)} of its values stand in fewer than "
+        f"{column}: {len(unnamed)} of its values occur in fewer than "
         f"{MIN_ROWS_OF_LABEL} rows; these {_n_rows(n_rare_rows)} count as not "
         f"{', '.join(contract.positive)}"
     ]

@@ -107,7 +107,7 @@ def one_row_per_unit(cohort: Cohort, score_of: ScoreOfRows | None) -> Cohort:
 
 def note_on_units(contract: Contract, n_units: int, n_rows: int) -> str:
     """Return the note that one row of each unit is used."""
-    assert contract.per_unit is not None, "only where the contract says so"
+    assert contract.per_unit is not None, "only if the contract says so"
     row = TAKEN_ROW[contract.per_unit.take]
     unit = contract.per_unit.per
     return f"{n_units} of {n_rows} rows are used: of each {unit} {row}"

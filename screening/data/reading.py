@@ -186,7 +186,7 @@ def read_cohort(
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
     if beside is not None:
-        note = f"the contract is {beside.name}, beside the table"
+        note = f"the contract is {beside.name}, next to the table"
         cohort = replace(cohort, notes=[*cohort.notes, note])
     return cohort
 

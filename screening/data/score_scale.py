@@ -55,9 +55,9 @@ class ScoreScale:
         """
         if contract.kind == "probability" and 2 * self.n_above_one > self.n_values:
             return (
-                f"column '{contract.score}': most values are above 1, where training "
-                "had fractions of 0 to 1: this table seems to be in per cent; divide "
-                "by 100, or train again on per cent"
+                f"column '{contract.score}': most values are above 1, but training "
+                "had fractions of 0 to 1; if this table is in per cent, divide by "
+                "100, or train again on per cent"
             )
         if contract.kind != "percent" or self.n_above_one or not self.n_values:
             return None
@@ -68,8 +68,8 @@ class ScoreScale:
         if chance >= MAX_CHANCE:
             return None
         return (
-            f"column '{contract.score}': no value is above 1, where training had per "
-            "cent of 0 to 100: this table seems to hold fractions; multiply by 100, or "
+            f"column '{contract.score}': no value is above 1, but training had per "
+            "cent of 0 to 100; if this table has fractions, multiply by 100, or "
             "train again on fractions"
         )
 

@@ -36,7 +36,7 @@ class GivenScore(Classifier):
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
-                "multiclass: a given score tells two classes apart."
+                "multiclass, but a given score separates two classes."
             )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -130,11 +130,9 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
             f"{_length(tonight)} characters long, in training {_length(past)}"
         )
     if has_lost_zeros(past, tonight):
-        differences.append(
-            "without the zeros in front that training's have; export them as text"
-        )
+        differences.append("without the leading zeros of training; export them as text")
     if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
-        differences.append("with zeros in front, which training's have not")
+        differences.append("with leading zeros, unlike in training")
     differences += _other_characters(past, tonight)
     differences += _other_writing(past, tonight)
     n_wrong = tonight.wrong_check_digits
@@ -157,7 +155,7 @@ def _other_writing(past: IdShape, tonight: IdShape) -> list[str]:
     if past.separators == past.n_rows and not tonight.separators:
         differences.append("without the separators that training's have")
     if tonight.separators == tonight.n_rows and not past.separators:
-        differences.append("with separators, which training's have not")
+        differences.append("with separators, unlike in training")
     for ours, others, word in (
         ("upper", "lower", "capital"),
         ("lower", "upper", "small"),

@@ -77,7 +77,7 @@ class Nifti:
 
         CohortError if the file is cut short or damaged.
         """
-        reason = "fewer voxels than the header says; export it again"
+        reason = "fewer voxels than the header states; export it again"
         with _damage_named(self.name, reason):
             data = nibabel_module().load(self.path).dataobj
             return np.asanyarray(data).reshape(self.shape)
@@ -232,8 +232,8 @@ class PatientImages(SourcePart):
         if not _same_space(volume.affine, self._grid.affine):
             differences.append("place in space")
         return [
-            f"{volume.name}: another {difference} than {first_column}; bring the "
-            "images of a patient onto one grid"
+            f"{volume.name}: {difference} differs from {first_column}; resample the "
+            "images of a patient to one grid"
             for difference in differences
         ]
 

@@ -538,7 +538,7 @@ def _threshold(
     m = len(peaks)
     too_few = UsageError(
         f"{m} lesions are too few to promise that {rule.value:g} of new ones are "
-        "found; bring more patients, or ask for less with `min_sensitivity`",
+        "found; give more patients, or request less with `min_sensitivity`",
         parameters=["min_sensitivity"],
     )
     if not m:

@@ -256,7 +256,7 @@ class CsvFile(TableFile):
     def _long_line(self, n_above: int) -> CohortError:
         """Return the error of a line that may be several."""
         return CohortError(
-            f"{self.name}: a line behind row {n_above} is far longer than the header; "
+            f"{self.name}: a line after row {n_above} is far longer than the header; "
             "is a line end missing?"
         )
 

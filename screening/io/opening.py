@@ -332,7 +332,7 @@ def _fault_of(error: Exception) -> str:
     Its own words may hold keys, so of other errors only the kind is named.
     """
     if isinstance(error, FileNotFoundError):
-        return "there is no such file"
+        return "the file does not exist"
     if isinstance(error, ssl.CertificateError):
         return (
             "the server's certificate is not trusted here; write the certificate of "

@@ -42,15 +42,15 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         except (RuntimeError, OSError):
             if not options.get("cache"):
                 raise
-            reason = "there is no folder to keep them in"
+            reason = "no folder can store them"
         else:
             folder = compiled.stats.cache_path
             if folder is None or _is_private(Path(folder)):
                 return compiled
             reason = "others may write to the folder that keeps them"
         _warn_once(
-            "the numerical loops are compiled anew in every process, which takes half "
-            f"a minute: {reason}; set NUMBA_CACHE_DIR to a private folder"
+            "every process compiles the numerical loops again, which takes half a "
+            f"minute: {reason}; set NUMBA_CACHE_DIR to a private folder"
         )
         return numba.njit(**options | {"cache": False})(function)
 

@@ -66,7 +66,7 @@ def original_of(connection: sa.Connection) -> str | None:
     if file is not None and os.path.exists(stated) and os.path.samefile(stated, file):
         return None
     identity = trail.head(connection, 1).digest[:N_SHOWN_DIGITS]
-    return f"site {identity}, whose original stands at {stated}"
+    return f"site {identity}, with the original at {stated}"
 
 
 def refuse_copy(connection: sa.Connection) -> None:

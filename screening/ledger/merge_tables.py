@@ -104,8 +104,8 @@ def _faults(line: Merge, seen: Mapping[str, int]) -> Iterator[str]:
         yield f"row {line.row}: no old number; fill column 'old'"
     elif line.old in seen:
         yield (
-            f"row {line.row}: the old number stands in row {seen[line.old]} already; "
-            "keep one of the two"
+            f"row {line.row}: the old number is already in row {seen[line.old]}; keep "
+            "one of the two"
         )
     if line.old and line.old == line.new:
         yield f"row {line.row}: a number cannot be merged with itself; correct the row"

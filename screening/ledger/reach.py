@@ -80,12 +80,12 @@ class Reach:
             return "it is the ledger, or a file of it, so it was left"
         if self.original is None:
             return (
-                "it lies outside the ledger's folder and the folders that were named, "
-                "so it was left; name its folder with --runs, --models or --pages"
+                "it is outside the ledger's folder and the named folders, so it was "
+                "not changed; name its folder with --runs, --models or --pages"
             )
         return (
-            f"this ledger is a copy of {self.original}, and this lies outside the "
-            "folders that were named, so it was left; if it is the copy's, name its "
+            f"this ledger is a copy of {self.original}, and this is outside the named "
+            "folders, so it was not changed; if it belongs to the copy, name its "
             "folder with --runs, --models or --pages"
         )
 

@@ -393,7 +393,10 @@ def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterato
         if number in written_otherwise:
             yield f"verdict {number}: its id is one of this run's {BUT_FOR}"
         elif line["id"] not in reviewable:
-            yield f"verdict {number}: its id is none of this run's flagged or sampled"
+            yield (
+                f"verdict {number}: its id is not among the flagged or sampled ids "
+                "of this run"
+            )
         if line["id"] in ids:
             yield f"verdict {number}: its id occurs twice"
         ids.add(line["id"])
@@ -445,7 +448,7 @@ def _fault(*where: str | int, message: str) -> str:
     if key in {*Verdict.__dataclass_fields__, "id", "format"}:
         fault = f"its {key}: {message}"
     else:
-        fault = "it is no object with the keys of a verdict alone"
+        fault = "it is not an object with the keys of a verdict only"
     if where[0] == "verdicts":
         return f"verdict {int(where[1]) + 1}: {fault}"
     return f"the file: {fault}"

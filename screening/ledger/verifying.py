@@ -406,7 +406,7 @@ def _refuse_other_definitions(connection: sa.Connection) -> None:
     if not names:
         return
     if set(names) <= PROJECTED.tables.keys():
-        remedy = "`screen ledger rebuild` makes it anew"
+        remedy = "`screen ledger rebuild` makes it again"
     else:
         remedy = "restore the ledger from a copy"
     raise Unchained(
@@ -459,14 +459,14 @@ def refuse_older(
                 continue
             if first in (facts.chain, GENESIS):
                 reason = (
-                    f"the ledger is older than {folder}: that run was entry "
-                    f"{facts.entry} of its trail, which ends with entry {last} or went "
-                    "on otherwise; put the newer copy back"
+                    f"the ledger is older than {folder}: that run is entry "
+                    f"{facts.entry} of the trail, but the trail ends with entry "
+                    f"{last} or differs; restore the newer copy"
                 )
             else:
                 reason = (
-                    f"{folder} was entered in another ledger; this one was begun anew, "
-                    "or put in its place: put the right one back"
+                    f"{folder} was entered in another ledger; this ledger is new, or "
+                    "replaced it: restore the right one"
                 )
             place = ledger_word(connection)
             if last == 0:

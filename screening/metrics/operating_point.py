@@ -613,8 +613,8 @@ def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
     max_rank = (1 - rule.value) * (point.n_positive + 1)
     if (point.misses or 0) + 1 > max_rank + _COUNT_TOLERANCE:
         return [
-            f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in "
-            "every value cannot be parted, and the nearest threshold that parts rows "
+            f"sensitivity {rule.value:g} would flag nearly everybody: rows with equal "
+            "values cannot be separated; the nearest threshold that separates rows "
             f"is expected to find {sensitivity:.2f}"
         ]
     if (sensitivity or 0) < rule.value - _COUNT_TOLERANCE:

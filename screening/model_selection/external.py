@@ -349,7 +349,7 @@ def true_classes(
     refuse_unlabelled(labels_of(rows), column)
     if positive is None:
         cases = list(task.positive or task.watched)
-        remedy = "correct them, or say which are cases with `positive`"
+        remedy = "correct them, or name the cases with `positive`"
         target = task.target(known_labels(model.facts, model.contract, rows, remedy))
     elif task.kind == "binary":
         labelled = replace(rows, contract=rows.contract.with_roles(label=column))

@@ -249,8 +249,8 @@ class EncodedRows:
                 return [first.fit(learned.x, learned.target)]
             if not isinstance(first, WeightedClassifier):
                 raise RecipeError(
-                    f"method {self.recipe.name} takes no sample_weight here: leave it "
-                    "out, or name a recipe whose method is weighted, such as logistic"
+                    f"method {self.recipe.name} does not support sample_weight here; "
+                    "leave it out, or name a recipe that does, such as logistic"
                 )
             return [first.fit(learned.x, learned.target, learned.weight)]
         factors = [first.factor]

@@ -214,8 +214,8 @@ def _slabs(
     number = np.searchsorted(cuts, along, side="right").astype(str)
     note = (
         f"{n_patients} patient(s) for {folds} folds: validated on slabs of "
-        f"neighbouring voxels along {'xyz'[axis]}; this tells how it does elsewhere in "
-        "the same patients, not on new ones"
+        f"neighbouring voxels along {'xyz'[axis]}; the figures are for other places "
+        "in the same patients, not for new patients"
     )
     return np.char.add("slab ", number), note
 

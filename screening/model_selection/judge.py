@@ -473,9 +473,9 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
             raise _too_few(name, point.n_positive, rule)
         raise UsageError(
             f"sensitivity {rule.value:g} of {name} would flag every row: many cases "
-            "have the same values as most others, and no threshold parts them. Add a "
-            "column that tells them apart, ask for less with `min_sensitivity`, or "
-            "take another rule such as `g_mean`",
+            "have the same values as most others, so no threshold separates them. "
+            "Add a column that does, request less with `min_sensitivity`, or use "
+            "another rule such as `g_mean`",
             parameters=["min_sensitivity", "g_mean"],
         )
     if held.trained is not None:

@@ -110,10 +110,10 @@ def count_rewritten(
             noun = "row" if len(rows) == 1 else "rows"
             shown = first_of(rows, ROWS_SHOWN)
             faults.append(
-                f"the past cohort, column '{column}', {noun} {shown}: ids of judged "
-                f"patients {BUT_FOR}, so that one patient would count as two; write "
-                "them as the nights have them or, if they are other patients, say so "
-                "with `accept_delivery`"
+                f"the past cohort, column '{column}', {noun} {shown}: ids of reviewed "
+                f"patients {BUT_FOR}, so one patient would count as two; write them "
+                "as in the nights or, if they are other patients, confirm with "
+                "`accept_delivery`"
             )
     if faults and not accepted:
         raise CohortError(faults, parameters=["accept_delivery"])

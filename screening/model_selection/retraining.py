@@ -44,9 +44,9 @@ DISPUTED = "two reviewers contradict each other"
 KNOWN = "had the condition already when it was judged"
 NO_DIGEST = "the night is from before the ledger kept digests of tables"
 NO_TABLE = "the night's table is not there or cannot be read"
-OTHER_TABLE = "another table lies there than was judged"
+OTHER_TABLE = "the table there is not the one that was reviewed"
 NO_ROW = "no row of that table has the id"
-SEVERAL_ROWS = "the patient has several rows, and the verdict does not say which"
+SEVERAL_ROWS = "the patient has several rows, and the verdict does not name one"
 _REASON_OF_VERDICT = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}
 # Digits of a file's digest in the ledger.
 _DIGEST_DIGITS = 16
@@ -317,13 +317,13 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     else:
         notes.append(f"{rows}; {facts.by_outcome} labels are outcomes, flagged or not")
         notes.append(
-            f"where a patient has an outcome and a verdict the outcome is used; "
-            f"{facts.contradicted} verdicts say otherwise"
+            "if a patient has an outcome and a verdict, the outcome is used; "
+            f"{facts.contradicted} verdicts differ"
         )
         notes.append(
-            f"{facts.flagged_without_event} rows were flagged and had no event: where "
-            "the flag led to a treatment that prevented it, the row counts as one "
-            "without the condition, and the model learns not to flag its like"
+            f"{facts.flagged_without_event} rows were flagged and had no event. If "
+            "treatment prevented the event, the new model learns not to flag such "
+            "patients"
         )
         if n_by_verdict:
             notes.append(
@@ -332,14 +332,14 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
             )
     if facts.already:
         notes.append(
-            f"{facts.already} judged rows stand in the past cohort too and count once, "
-            f"by its label; on {facts.disagreeing} the verdict says something else"
+            f"{facts.already} reviewed rows are also in the past cohort and count "
+            f"once, by its label; on {facts.disagreeing} the verdict differs"
         )
     if facts.rewritten:
         notes.append(
-            f"the ids of {facts.rewritten} rows of the past cohort are those of judged "
-            "rows but for zeros in front, blanks, dots or case; they were accepted as "
-            "other patients"
+            f"the ids of {facts.rewritten} rows of the past cohort equal those of "
+            "reviewed rows but for leading zeros, blanks, dots or case; they were "
+            "accepted as other patients"
         )
     for reason, count in facts.left_out.items():
         notes.append(f"{count} verdicts left out: {reason}")

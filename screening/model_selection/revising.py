@@ -289,8 +289,8 @@ def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
     The model that its ranking comes from holds a row of an erased patient.
     """
     note = (
-        "the model of the ranking holds the row of a patient who was erased: train that"
-        " one again, and recalibrate it here"
+        "the source model of the ranking contains a row of an erased patient; train "
+        "that model again, and recalibrate it here"
     )
     facts = model.facts
     training = facts.training.replace(notes=[*facts.training.notes, note])

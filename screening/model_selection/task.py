@@ -243,7 +243,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     )
     if cohort.contract.positive:
         return task, []
-    return task, [f"{guess} {', '.join(watched)} (say otherwise with `positive`)"]
+    return task, [f"{guess} {', '.join(watched)} (change this with `positive`)"]
 
 
 def _one_label_error(cohort: Cohort, column: str) -> UsageError:
@@ -251,8 +251,8 @@ def _one_label_error(cohort: Cohort, column: str) -> UsageError:
     left_out = ", ".join(cohort.contract.leave_out)
     if left_out:
         return UsageError(
-            f"column {column}: `leave_out` {left_out} leaves rows of one label alone, "
-            "and nothing to tell them from; leave another label out",
+            f"column {column}: `leave_out` {left_out} leaves rows of one label only; "
+            "leave another label out",
             parameters=["leave_out"],
         )
     return UsageError(

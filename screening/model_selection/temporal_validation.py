@@ -85,7 +85,7 @@ def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | N
     n_cases = [cases[rows].sum(axis=0) for rows in (past, later)]
     fewest = int(np.min(n_cases))
     if fewest < FEWEST_CASES:
-        return f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+        return f"one side of the cut has {fewest} cases, but {FEWEST_CASES} are needed"
     classes_of_past = np.unique(study.target[past])
     if len(classes_of_past) < len(study.task.classes):
         raise UsageError("some classes do not occur")

@@ -349,7 +349,8 @@ class _History:
         n_rows = self.tonight.rows
         root = np.sqrt(n_rows)
         text = (
-            f"{n_rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
+            f"{n_rows:,} rows arrived; {low:,} to {high:,} are usual after the last "
+            "nights"
         )
         if n_rows > high:
             reason = reasons.ROWS_TOO_MANY(
@@ -412,9 +413,9 @@ class _History:
             return
         n_rows = self.tonight.rows
         text = (
-            f"{n_rows:,} rows came, {last.rows:,} on {self.days[-2]}; {n_still} of "
+            f"{n_rows:,} rows arrived, {last.rows:,} on {self.days[-2]}; {n_still} of "
             f"{n_before} patients of that night are still there, and only {n_came} "
-            "came"
+            "are new"
         )
         reason = reasons.NOT_WHOLE(figure=n_rows, threshold=last.rows, description=text)
         yield Finding(reason, chance)

@@ -473,7 +473,7 @@ class Gates:
             "in training",
             {name: column.training for name, column in self.columns.items()},
             min(1.0, past.n_units / max(past.n_rows, 1)),
-            "Check the source of the column; where the difference is meant, train "
+            "Check the source of the column. If the difference is intended, train "
             "again on rows like tonight's.",
         )
         # Scale and centre of the others are taken out before scoring.
@@ -792,7 +792,7 @@ class Gates:
         else:
             p = tests.other_shares(bins, bins_before)
         description = (
-            f"distributed otherwise than {past.where} (distance {distance:.2f})"
+            f"distributed differently than {past.where} (distance {distance:.2f})"
         )
         return [GateResult("values", VALUES_DIFFER, description, p)]
 

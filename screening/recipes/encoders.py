@@ -28,9 +28,7 @@ from screening.recipes.points import PointsTable
 from screening.recipes.recipe import Recipe
 from screening.recipes.score_kind import with_score_kind
 
-NO_SCORE = (
-    "recipe given judges a score that the table brings: name its column with `score`"
-)
+NO_SCORE = "recipe given needs a score in the table; name its column with `score`"
 
 
 class RowEncoder(Protocol):

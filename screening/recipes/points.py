@@ -168,9 +168,9 @@ class PointsTable(BaseModel):
             is_stated = item.missing is not None or item.other is not None
             if item.values and not is_stated:
                 raise ValueError(
-                    f'{item.column}: with missing = "leave_out" say what other values '
-                    'count: give `other`; on_unseen = "refuse_row" in the contract '
-                    "leaves rows out that have a new one"
+                    f'{item.column}: with missing = "leave_out", give `other` for '
+                    'all other values; on_unseen = "refuse_row" in the contract '
+                    "leaves out rows with a new value"
                 )
 
     @property

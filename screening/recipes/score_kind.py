@@ -77,7 +77,7 @@ def infer_kind(scores: np.ndarray, name: str, feature: Feature) -> ScoreKind | N
 def _refuse_values_outside(
     cohort: Cohort, contract: Contract, scores: np.ndarray
 ) -> None:
-    assert contract.kind is not None, "only where the contract states it"
+    assert contract.kind is not None, "only if the contract states it"
     low, high = SCORE_RANGES[contract.kind]
     is_outside = (scores < low) | (scores > high)
     if not is_outside.any():

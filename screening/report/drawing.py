@@ -39,7 +39,7 @@ SHIPPED = "shipped"
 
 
 HANDLING = (
-    "contains patient data or figures derived from it; keep and destroy it as such"
+    "contains patient data or figures derived from it; store and destroy it accordingly"
 )
 """The end of every page, and of every printed sheet."""
 

@@ -71,7 +71,7 @@ ORDER = (
     *("model", "comparison", "run"),
     *("page", "table"),
 )
-MOVED = ", or say where it is, or that it is gone: screen ledger moved"
+MOVED = "; or enter its new place, or that it is deleted: screen ledger moved"
 LEFT_TABLE = (
     "a table of a database is not reached from here; export it again with "
     f"--force{MOVED}"
@@ -81,7 +81,7 @@ LEFT_TABLE = (
 HTML = ("page", "case", "copy")
 POLICY = b"Content-Security-Policy"
 N_HEAD_BYTES = 4096
-LEFT_UNREACHED = f"it cannot be reached; run this again once it can{MOVED}"
+LEFT_UNREACHED = f"it cannot be reached; run this again when it can{MOVED}"
 
 
 @dataclass(frozen=True)
@@ -352,23 +352,23 @@ class Erasure:
         place = artefact.place
         if place.is_symlink():
             return (
-                "a link lies there, and what it leads to was left; see whether that "
-                "names the patient, and remove the link"
+                "this is a link, and its target was not changed; check whether the "
+                "target names the patient, and remove the link"
             )
         if state == "altered":
             return (
-                "it is not as it was written, so it was left; keep elsewhere what "
-                "somebody added without the patient, and remove it"
+                "it has been changed since it was written, so it was not changed "
+                "again; save what somebody added, without the patient, and remove it"
             )
         if artefact.what == "page":
             return (
-                "its run directory is not there to draw it again from; restore that, "
-                "or remove the page if nobody needs it"
+                "its run directory does not exist, so it cannot be drawn again; "
+                "restore that, or remove the page if nobody needs it"
             )
         if state == "unfinished":
-            return "its export did not end; export it again, or remove it"
+            return "its export did not finish; export it again, or remove it"
         if place.is_dir() and not _is_of_export(place):
-            return "no export writes such a directory, so it was left; remove it"
+            return "no export writes such a directory, so it was not changed; remove it"
         self.places["removed"].append(str(place))
         if not self.dry_run:
             if place.is_dir():

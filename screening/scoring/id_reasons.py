@@ -58,8 +58,8 @@ def note_on_writing(run: RunDocument) -> str | None:
     if not any(reason.code in found for reason in _OF_WRITING):
         return None
     return (
-        "ids of this run are written otherwise than before, and were accepted so: who "
-        "takes them over may not recognise the patients"
+        "ids of this run are written differently than before, and were accepted; "
+        "other systems may not recognise the patients"
     )
 
 

@@ -408,7 +408,7 @@ def _add_parts(
             total = part if total is None else total + part
             if progress is not None:
                 progress(total.n_scored, source.n_rows or 0)
-    assert total is not None, "a table without sound rows is refused"
+    assert total is not None, "a table without valid rows is refused"
     return total
 
 
@@ -489,7 +489,7 @@ def night_of_date(
     if night > latest and not allow_future:
         remedy = "" if allow_future is None else " Else give `allow_future`"
         raise UsageError(
-            f"`date` {date} lies in the future; is the clock right?{remedy}",
+            f"`date` {date} is in the future; is the clock right?{remedy}",
             parameters=["date", "allow_future"],
         )
     return night.isoformat()

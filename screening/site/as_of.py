@@ -131,12 +131,12 @@ def as_of_words(found: Sequence[AsOf]) -> list[str]:
             words = f"the same {line.rows:,} rows as in its night"
         else:
             words = (
-                f"another table than in its night: {line.new:,} rows are new, "
-                f"{line.gone:,} are gone"
+                f"the table differs from its night: {line.new:,} rows are new, "
+                f"{line.gone:,} are missing"
             )
             if line.columns:
                 words += f"; changed columns: {', '.join(line.columns)}"
             elif line.columns is None:
-                words += "; the night kept nothing by which columns are compared"
+                words += "; the night stored nothing to compare columns with"
         lines.append(f"{line.series}, {line.night}: {words}")
     return lines

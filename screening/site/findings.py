@@ -201,7 +201,7 @@ def _change_of_values(
         return f"reads about {np.median(factors):.2g} times as high"
     if shifts:
         return f"reads {level} by about {abs(np.median(shifts)):.2g}"
-    return f"values are distributed otherwise ({level} on the whole)"
+    return f"values are distributed differently ({level} overall)"
 
 
 def _sizes_of_change(

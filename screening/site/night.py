@@ -88,8 +88,8 @@ DAY = datetime.timedelta(days=1)
 # For how long the command that is printed acknowledges a reason.
 ACKNOWLEDGED_FOR = datetime.timedelta(days=14)
 ALTERED = (
-    "{path} is not as it was written: move it away, then run the night again, which "
-    "writes it anew"
+    "{path} has been changed since it was written: move it away, then run the night "
+    "again, which writes a new one"
 )
 NOT_ASKED_FOR = "not scored yet: this run was for other series"
 
@@ -1078,7 +1078,7 @@ def _restore_pages(network: Network, name: str, night: str) -> dict[str, str]:
 
 def _unreadable(error: UsageError) -> str:
     """Return what to do about a run directory that cannot be read."""
-    if "is not as it was written" in str(error):
+    if "has been changed since it was written" in str(error):
         return str(error)
     return (
         f"{error}; give the run directory to the user of the night (chown -R), then "

@@ -39,7 +39,7 @@ from screening.schemas.history import HookFacts
 GRACE_SECONDS = 20
 # Without memory the kernel kills a process, or a library aborts.
 CODES_WITHOUT_MEMORY = (-9, -6)
-MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
+MEMORY = "give it more memory, or run fewer series at a time (memory_mb)"
 # Variables of the environment that a hook receives: paths, user, language, time zone.
 INHERITED = (
     "PATH",
@@ -56,8 +56,8 @@ INHERITED = (
 )
 TOLD = "was told"
 UNTRUSTED = (
-    "was not started, since others may write to the site's file or replace it: "
-    "chmod go-w it, and its folder"
+    "was not started, because others may write or replace the site's file: chmod "
+    "go-w it, and its folder"
 )
 # Modules that the server imports which nights are forked from. They start no thread.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
@@ -92,7 +92,7 @@ class Outcome:
         if self.code == 0:
             return None
         events = [str(line["event"]) for line in self.lines if "exit_code" in line]
-        return events[-1] if events else f"ended without a word ({self.code})"
+        return events[-1] if events else f"ended without a message ({self.code})"
 
     @property
     def peak_mb(self) -> int | None:
@@ -232,7 +232,8 @@ class Processes:
         lines = _read_log(log)
         if code in CODES_WITHOUT_MEMORY and not is_late and not lines:
             return Outcome.refused(
-                f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
+                f"ended without a message ({code}), as happens when memory is short: "
+                f"{MEMORY}"
             )
         return Outcome(code, lines, is_late)
 

@@ -520,9 +520,7 @@ def _conflicts(network: Network) -> Iterator[str]:
         # On macOS, and on shares of Windows servers, these are one folder.
         same_name = names.setdefault(name.casefold(), name)
         if same_name != name:
-            yield (
-                f"series.{name}: is series.{same_name} but for large and small letters"
-            )
+            yield (f"series.{name}: differs from series.{same_name} only in capitals")
         out = os.path.normpath(network.out(name, "{date}"))
         first = series_at.setdefault(out.casefold(), name)
         if first != name and same_name == name:
@@ -542,7 +540,7 @@ def _unknown_series(network: Network) -> Iterator[str]:
     named.update(network.serve.keys)
     for name in sorted(named - {EVERY, *network.series}):
         hint = did_you_mean(name, network.series)
-        yield f"serve: there is no series '{name}'{hint}"
+        yield f"serve: series '{name}' does not exist{hint}"
 
 
 def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
@@ -556,13 +554,13 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
                 f"series.{name}.{key}: {claim} is more than the {budget} that all share"
             )
     if plan.features is not None and (plan.cohort or plan.table or plan.query):
-        yield f"series.{name}: features are in place of cohort, table and query"
+        yield f"series.{name}: give either features, or cohort, table and query"
     if plan.table is not None and plan.query is not None:
-        yield f"series.{name}: table and query are of one database; give one"
+        yield f"series.{name}: table and query exclude each other; give one"
     if len({path.name for path in plan.shadow}) != len(plan.shadow):
         yield (
-            f"series.{name}.shadow: directories of the same name; their runs would"
-            " lie in one place"
+            f"series.{name}.shadow: two directories have the same name, so their runs "
+            "would be in one place; rename one"
         )
     out = os.path.normpath(network.out(name, "{date}"))
     if plan.cohort is None:
@@ -570,6 +568,6 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
     table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
     if f"{out}/".startswith(f"{table}/"):
         yield (
-            f"series.{name}.out: lies in the series' table, so a night would be"
-            " read as one"
+            f"series.{name}.out: it is inside the series' table, so a night would be "
+            "read as part of it"
         )

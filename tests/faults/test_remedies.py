@@ -618,7 +618,7 @@ def test_altered_list_noticed(scored):
     flagged = scored.parent / "runs/icu/2026-03-01/flagged.csv"
     before = flagged.read_bytes()
     flagged.write_bytes(before + b"7,my note\n")
-    said = f"{flagged} is not as it was written"
+    said = f"{flagged} has been changed"
     ledger = ("--ledger", scored.parent / "l.db")
 
     line = line_of(scored, 1, code=2)
