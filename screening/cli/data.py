@@ -180,10 +180,11 @@ def check_command(
     series: options.SeriesAsked = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check COHORT against a contract; list all violations by row, never by value.
+    """Check COHORT against a contract; list violations by row.
 
-    With --model, also compare the values with those of training. Different units are a
-    violation. Different distributions and out-of-bounds values give a note.
+    Values are never listed. With --model, also compare the values with those of
+    training. Different units are a violation. Different distributions and out-of-bounds
+    values give a note.
 
     With --as-of, COHORT is a site's NIGHT.toml. The spec or query of each series must
     give the same rows as on that night. Otherwise the exit code is 5, and the output

@@ -243,7 +243,7 @@ def recipes_command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or show one with its paper, parameters and search."""
+    """List the methods, or show one: paper, parameters, search."""
     from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
