@@ -837,7 +837,7 @@ FAULTS = [
         "an altered list of flagged cases",
         "ward-b",
         list_altered,
-        "not as it was written",
+        "has been changed",
         2,
         list_moved,
         AGAIN,

@@ -229,7 +229,7 @@ def test_dump_of_another_schema(postgres, tmp_path):
     enter(original, "2026-03-02")
     before = last(original)
 
-    with pytest.raises(UsageError, match="leads to ward_copy; nothing was changed"):
+    with pytest.raises(UsageError, match="names ward_copy; nothing was changed"):
         restore(path, copy)
 
     assert last(original) == before
@@ -292,7 +292,7 @@ def test_restore_damaged_ledger(ledger_file, tmp_path):
     [
         (("backup",), "give --to DIR"),
         (("restore",), "give --from BACKUP"),
-        (("restore", "--from", "nowhere.db"), "there is no file nowhere.db"),
+        (("restore", "--from", "nowhere.db"), "file nowhere.db does not exist"),
     ],
 )
 def test_backup_usage(tmp_path, words, said):

@@ -317,7 +317,7 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
         "Reviews",
     ):
         assert question in asked
-    assert "there is no 'patient'" in asked
+    assert "'patient' is not a possible answer" in asked
     contract = Contract.load(tmp_path / "c.toml")
     assert contract.label == "infected"
     assert contract.positive == ["no"]

@@ -305,7 +305,7 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
     nothing = [(tmp_path / "nothing",)]
     with pytest.raises(ModelError, match="cannot read"):
         list(in_parallel(load_model, nothing, cluster=workers))
-    with pytest.raises(UsageError, match="does not see /nowhere/model"):
+    with pytest.raises(UsageError, match="cannot read /nowhere/model"):
         workers.check([tmp_path, Path("/nowhere/model")])
     # Workers of dask may have no children, unless they are told: a night there ends as
     # one run here.

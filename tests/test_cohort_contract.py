@@ -164,7 +164,7 @@ def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
 
     first, *rest = str(refused.value).splitlines()
     (line,) = rest or [first]
-    assert "under [features.sex] stand `series`, `display`, `capacity`" in line
+    assert "[features.sex] has `series`, `display`, `capacity`" in line
     assert "above the first [features...] table" in line
 
 

@@ -262,7 +262,7 @@ UNPADDED = [str(int(name)) for name in PADDED]
         (
             PADDED,
             UNPADDED[:40],
-            ["characters", "zeros in front"],
+            ["characters", "leading zeros"],
         ),
         (PADDED, UNPADDED[-40:], []),
         (

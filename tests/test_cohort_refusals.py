@@ -86,7 +86,7 @@ def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path)
     ("cells", "words", "rule"),
     [
         (["1.5", "2.5", "7654,5"], r"row 3: a decimal comma.*decimal point", {}),
-        (["1", "", "3"], "row 2: missing where", {"missing": "refuse"}),
+        (["1", "", "3"], "row 2: missing, which", {"missing": "refuse"}),
     ],
 )
 def test_a_cell_is_refused_by_its_columns_mark_and_the_contracts_rule(
@@ -158,7 +158,10 @@ FILES = {
         f'{HEADER}\n"1",61,A,t,I\n7654,6'.encode(),
         "cut short",
     ),
-    "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
+    "NUL": (
+        f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(),
+        "line 3: the line has a NUL",
+    ),
     "workbook": (b"PK\x03\x04" + bytes(200), "zip archive"),
     "web page": (b"\n<html><body>S3CRET</body></html>", "web page"),
     "JSON": (b'[{"id": 7654}]', "JSON"),
@@ -264,7 +267,7 @@ def test_parquet_text_not_utf8(tmp_path, column):
     damaged = pa.table(table | {column: latin})
     pq.write_table(damaged, tmp_path / "a.parquet")
     with pytest.raises(
-        CohortError, match=rf"column '{column}', row 3: a text that is not UTF-8"
+        CohortError, match=rf"column '{column}', row 3: the text is not UTF-8"
     ):
         read_cohort(tmp_path / "a.parquet", id="id", label="ill")
     assert "row 3" in check_cohort(tmp_path / "a.parquet", label="ill")[0][0]
@@ -331,7 +334,7 @@ def test_a_plus_joins_labels_unless_it_is_part_of_one(
 @pytest.mark.parametrize(
     ("labels", "asked", "message"),
     [
-        (["a", "b", "c"], None, r"3 classes.*`positive`, or several as A\+B"),
+        (["a", "b", "c"], None, r"3 classes.*`positive`, or join several as A\+B"),
         (["a", "a"], None, "one class only"),
         (["a", "b", "c"], "a+z", r"a\+z: no row has"),
         (["a", "b", "c"], ["a+b", "b"], "names b twice"),

@@ -252,7 +252,7 @@ def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
     for method in facts["methods"]:
         assert method["figures"]["macro_recall"]["value"] > 1 / 3
     with pytest.raises(
-        UsageError, match=r"`positive` yes\+perhaps, or take a recipe .*auto"
+        UsageError, match=r"`positive` yes\+perhaps, or choose a recipe .*auto"
     ):
         comparison.compare({"three": whole}, ["svm"], **QUICK)
 
@@ -363,9 +363,7 @@ def test_compare_several_classes(tissue, cohort, trained):
 
 def test_compare_unfit_method(tissue, cohort):
     """A method that answers another question is refused before training."""
-    with pytest.raises(
-        UsageError, match=r"svm cannot be compared where several classes"
-    ):
+    with pytest.raises(UsageError, match=r"svm cannot separate several classes"):
         train(tissue, "one_vs_rest", beside=["svm"])
     with pytest.raises(
         UsageError, match=r"one_vs_rest cannot be compared where one class"

@@ -353,8 +353,8 @@ def test_night_cut_in_its_last_cell_is_named(site):
         if reason["code"] == "line_end_missing"
     ]
     assert words == [
-        "The last line has no line end, which it had on 6 of the last 6 nights: the "
-        "file may be cut short within its last cell."
+        "The last line has no line end, which it had on 6 of the last 6 nights: its "
+        "last cell may be cut."
     ]
     assert document["delivery"]["ends_in_newline"] is False
     assert document["delivery"]["doubtful"] is False

@@ -88,7 +88,7 @@ def test_as_of_names_what_changed(site):
     result = screen("check", site / "NIGHT.toml", "--as-of", NIGHT, code=5)
 
     written_events(hospital(), site / "events.csv")
-    assert "0 rows are new, 0 are gone" in result.stdout
+    assert "0 rows are new, 0 are missing" in result.stdout
     named = result.stdout.partition("changed columns: ")[2].strip().split(", ")
     assert (
         {"crp_mean", "crp_max"}

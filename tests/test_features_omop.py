@@ -331,7 +331,7 @@ def test_missing_table(tmp_path):
     """A folder without persons is refused."""
     pd.DataFrame([MEASUREMENT]).to_csv(tmp_path / "measurement.csv", index=False)
 
-    with pytest.raises(UsageError, match="there is no table person"):
+    with pytest.raises(UsageError, match="table person does not exist"):
         read_source(tmp_path, {})
 
 

@@ -260,7 +260,7 @@ def test_after_its_day_the_model_scores_no_more(site):
     night = written(night_of_patients(20, seed=9), site / "night.csv")
     out = ["--out", site / "late"]
     refused = screen("score", site / "models/a", night, *out, code=4)
-    assert "was to be trained again by 2026-01-01" in refused.stderr
+    assert "had to be trained again by 2026-01-01" in refused.stderr
     assert not (site / "late").exists()
 
 
@@ -367,7 +367,7 @@ def test_forget_in_copy_of_site(site):
     left = naming(copy)
     named = screen("forget", SECRET, *places(copy)).stderr
 
-    whose = f"whose original stands at {site / 'screening.db'}"
+    whose = f"with the original at {site / 'screening.db'}"
     assert unnamed.startswith("screen: this ledger is a copy of site ")
     assert whose in unnamed
     assert f"{copy / 'runs/1'}: this ledger is a copy of" in unnamed
@@ -408,7 +408,7 @@ def test_entries_in_copy_of_site(site):
     enter = ["ledger", "moved", ledger, "--reason", "new disk"]
     assert as_json(*enter) == {"site": str(ledger)}
     screen(*score, "--ledger", ledger)
-    assert "stands at" in screen(*enter, code=2).stderr
+    assert "already at" in screen(*enter, code=2).stderr
     # Without a copy, what lies in the site's folder need not be named.
     assert as_json("forget", SECRET, "--ledger", ledger)["left"] == []
     with open_ledger(ledger) as book:
@@ -539,7 +539,7 @@ def test_forget_export_behind_link(site):
 
     refused = screen("forget", SECRET, *ledger, code=5)
 
-    assert "flagged.csv: a link lies there" in refused.stderr
+    assert "flagged.csv: this is a link" in refused.stderr
     assert out.is_symlink()
     assert moved.exists()
 
@@ -1089,7 +1089,7 @@ def test_forget_retrain(site):
     assert len(said["models"]) == 2
     saved("a", id=SECRET)
     refused = screen("forget", SECRET, *places(site), code=5)
-    assert "nobody else" in refused.stderr
+    assert "no other patient" in refused.stderr
 
 
 def test_forget_damaged_model(site):

@@ -797,7 +797,9 @@ def test_feature_that_is_needed_may_not_be_out_of_bounds(tmp_path):
     night = scored_past(40, seed=1).drop(columns="ill")
     night.loc[2, "crp"] = 9999.0
 
-    with pytest.raises(CohortError, match="row 3: out of bounds, and no score without"):
+    with pytest.raises(
+        CohortError, match="row 3: out of bounds, and the row cannot be scored"
+    ):
         score(model, night, tmp_path / "run")
 
 

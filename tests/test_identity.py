@@ -330,7 +330,7 @@ def test_ids_are_read_alike_by_any_number_of_processes(
     table.to_csv(path, index=False)
     monkeypatch.setattr("screening.scoring.scoring_pass.WORTH_STARTS", 0)
 
-    with pytest.raises(CohortError, match="rows 4, 2001: these ids are the same"):
+    with pytest.raises(CohortError, match="rows 4, 2001: these ids differ only in"):
         score(ward_model, path, tmp_path / "run", jobs=jobs, batch_rows=500)
 
 

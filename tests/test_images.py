@@ -338,7 +338,9 @@ def test_voxel_without_place(missing):
             [0, 1, 0],
         ]
     )
-    with pytest.raises(CohortError, match=r"ward\.csv: a voxel has no place"):
+    with pytest.raises(
+        CohortError, match=r"ward\.csv: a coordinate of a voxel is missing"
+    ):
         bounding_grid(coordinates, "ward.csv: ")
 
 
@@ -426,7 +428,7 @@ def test_neighbourhood_of_infinite_channel():
             CohortError,
             "not next to each other",
         ),
-        (lambda table: table.assign(x=0), 3, CohortError, "no grid"),
+        (lambda table: table.assign(x=0), 3, CohortError, "not a grid"),
         (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),
         (lambda table: table.drop(columns="x"), 3, UsageError, "voxels"),
         (lambda table: table, 4, CohortError, "odd"),

@@ -221,7 +221,7 @@ def test_half_written_file_is_left(site):
     assert half.exists()
     os.utime(half, (0, 0))
     answer = as_json("review", "--site", "NIGHT.toml", code=5)
-    assert "no JSON" in answer["files"][0]["refused"]
+    assert "not JSON" in answer["files"][0]["refused"]
 
 
 def test_file_taken_away(site, monkeypatch):

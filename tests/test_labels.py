@@ -276,7 +276,7 @@ def test_label_of_no_outcome_elsewhere(positive, text, leave_out):
     elsewhere["patient"] = "E" + elsewhere["patient"]
     elsewhere.loc[elsewhere.index[:3], "ill"] = text
 
-    with pytest.raises(CohortError, match="rows 1, 2, 3: a label that often means"):
+    with pytest.raises(CohortError, match="rows 1, 2, 3: the label usually means"):
         validate(model, elsewhere, label="ill", positive=positive)
 
 

@@ -456,7 +456,7 @@ def test_file_mode(tmp_path):
         ("sqlite:///:memory:", "a file, or"),
         ("mysql://host/ledger", "a file, or"),
         ("postgresql+psycopg2://host/ledger", "a file, or"),
-        ("no/such/folder.db", "no ledger at"),
+        ("no/such/folder.db", "does not exist"),
         ("://", "a file, or"),
         ("sqlite://host/x", "a file, or"),
         ("sqlite:///x?mode=memory", "a file, or"),
@@ -602,7 +602,7 @@ def test_table_defined_otherwise(ledger, change):
         for statement in in_sqlite if is_sqlite else in_postgresql:
             connection.exec_driver_sql(statement)
 
-    with pytest.raises(Unchained, match=f"table {table} is not defined"):
+    with pytest.raises(Unchained, match=f"definition of table {table} was changed"):
         history(ledger, verify=True)
 
 

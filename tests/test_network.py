@@ -176,7 +176,7 @@ def test_run_in_copy_of_site(site, first, tmp_path, monkeypatch):
     after = sorted(Path("runs").rglob("*.json"))
     screen("ledger", "moved", "l.db", "--reason", "a rehearsal")
 
-    assert f"whose original stands at {site / 'l.db'}" in refused
+    assert f"with the original at {site / 'l.db'}" in refused
     assert f"screen ledger moved {tmp_path / 'copy' / 'l.db'} --reason WHY" in refused
     assert after == before
     # Ward b has no table.
@@ -399,7 +399,7 @@ PLANS = [
             "did you mean 'date'",
             "series.a.out",
             "series.each.cohort",
-            "may not be named 'each'",
+            "cannot be named 'each'",
         ],
     ),
     ("ledgr='l.db'\n" + A_MODEL, ["did you mean 'ledger'"]),

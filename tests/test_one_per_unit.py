@@ -231,7 +231,7 @@ def test_labels_of_a_stay_must_agree():
     past = hours()
     past.loc[past.stay == "s001", "ill"] = ["yes", "no"] * 3
 
-    with pytest.raises(CohortError, match="different labels, of 1 units"):
+    with pytest.raises(CohortError, match="different labels in 1 units"):
         train(past, "given", contract=contract_of("max"), **QUICK)
 
 

@@ -239,7 +239,7 @@ def test_one_odd_text_is_missing(model, tmp_path, text):
     assert value["column"] == "fever"
     assert value["value"] is None
     assert value["id"] == night["patient"][4]
-    assert "a text that is no number" in page
+    assert "a text that is not a number" in page
     assert scored["score"].tolist() == missing["score"].tolist()
     assert np.isnan(scored["chance"][4])
 
@@ -250,7 +250,7 @@ def test_many_odd_texts_stop(model, tmp_path):
     night.loc[[4, 5], "fever"] = "not done"
 
     with pytest.raises(
-        CohortError, match="column 'fever', rows 5, 6: a text that is no number"
+        CohortError, match="column 'fever', rows 5, 6: a text that is not a number"
     ) as refusal:
         score(model, written(night, tmp_path / "night.csv"), tmp_path / "run")
 
@@ -302,7 +302,7 @@ def test_refused_file(model, tmp_path):
         (night["patient"][10], "fever"),
     ]
     assert lines[0]["reason"].startswith("out of bounds: under ")
-    assert lines[-1]["reason"] == "a text that is no number"
+    assert lines[-1]["reason"] == "a text that is not a number"
     assert "hot" not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not (tmp_path / "run").exists()

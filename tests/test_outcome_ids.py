@@ -203,4 +203,4 @@ def test_outcomes_of_unknown_accepted(model, tmp_path, monkeypatch):
     assert len(lines["lost"]["remedies"]) == 2
     assert "row 51" in lines["rewritten"]["refused"]
     status = screen("status", "--site", "NIGHT.toml", "--night", "2026-03-01").stdout
-    assert "were on no night" not in status
+    assert "were never scored" not in status

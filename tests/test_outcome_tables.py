@@ -231,7 +231,7 @@ def test_correction_says_how_many_cases_it_takes_away(outcomes):
     accepted = outcomes(lines(NAMES[2:5], ""), *AS_OF, *reason)
 
     assert some["withdrawn"] == 2
-    assert "takes 3 of 4 cases away" in refused
+    assert "removes 3 of 4 cases" in refused
     assert "--accept-delivery" in refused
     assert accepted["withdrawn"] == 3
     place = str(outcomes.place / "l.db")

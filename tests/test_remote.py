@@ -118,7 +118,7 @@ def test_an_s3_bucket_is_read(s3, monkeypatch, tmp_path):
     cohort = read_cohort("s3://ward/past.parquet", **ROLES)
 
     assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="does not exist"):
         read_cohort("s3://ward/nowhere.parquet")
     with pytest.raises(UsageError) as refused:
         read_cohort("s3://nobodys-bucket-at-all/past.parquet")
@@ -268,7 +268,7 @@ def test_https_with_a_trusted_certificate(name, https, tmp_path):
     ("place", "is_trusted", "words"),
     [
         ("whole/past.csv", False, "certificate is not trusted here"),
-        ("whole/nowhere.csv", True, "there is no such file"),
+        ("whole/nowhere.csv", True, "the file does not exist"),
         ("closed/past.csv", True, "the server answers 403 (Forbidden)"),
         ("cut/past.csv", True, "the connection ended before the file did"),
         ("cut/past.parquet", True, "the connection ended before the file did"),

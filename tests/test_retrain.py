@@ -410,7 +410,7 @@ def test_retrain_group_written_otherwise(champion, folder):
     past.loc[240, "patient"] = spreadsheet_number(NAMES[0])
     by_stay = replace(champion, contract=contract)
 
-    with pytest.raises(CohortError, match="column 'patient', row 241: ids of judged"):
+    with pytest.raises(CohortError, match="column 'patient', row 241: ids of reviewed"):
         cohort_of(by_stay, past, folder, word(folder, 0, "ruled out"))
 
 
@@ -565,9 +565,7 @@ def test_retrain_last_verdict(ledger):
 def test_only_the_champions_successor_is_recorded(ledger):
     enter(ledger, of_ward(SERIES, 1, "a"))
     enter(ledger, of_ward(SERIES, 1, "a", "n", shadow=True))
-    with pytest.raises(
-        UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"
-    ):
+    with pytest.raises(UsageError, match="uses model mmmmmmmmmmmm, but this is nnnn"):
         judged(ledger, SERIES, "n" * 64)
     evidence = compare_nights(ledger, SERIES, "n" * 64)
     promote(ledger, SERIES, "n" * 64, "better", evidence)

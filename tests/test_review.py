@@ -192,7 +192,7 @@ def test_verdicts_other_ledger(model, ward, monkeypatch):
         "without --ledger" in screen("review", ward / "alone", verdicts, code=2).stderr
     )
     for ledger, told in (
-        ("no.db", "no ledger at"),
+        ("no.db", "does not exist"),
         ("other.db", "has no such run"),
     ):
         assert (
@@ -351,7 +351,7 @@ def test_named_series(model, ward, monkeypatch):
     ruled_out = [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]
     verdicts = verdict_file(ward / "run1", ruled_out)
     of_other = screen("review", "run1", verdicts, "--series", "ward-1", code=2)
-    assert "not of series ward-1" in of_other.stderr
+    assert "not to ward-1" in of_other.stderr
     screen("review", "run1", verdicts, "--series", "ward-2")
     (read,) = as_json("history", "--series", "ward-2")["runs"]
     assert read["verdicts"]["ruled_out"] == 1
@@ -401,7 +401,7 @@ def test_status_and_metrics(model, ward):
     screen(*status, "--series", "ward-2")
     assert "ward-9" in screen(*status, "--series", "ward-2,ward-9", code=5).stdout
     silent = screen("status", "--ledger", "no.db", "--metrics", metrics, code=5)
-    assert "no ledger" in silent.stdout
+    assert "does not exist" in silent.stdout
     assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
     assert "YYYY-MM-DD" in screen("status", "--night", "soon", code=2).stderr
     assert "screening_ledger_readable 0" in metrics.read_text()
@@ -667,7 +667,7 @@ def test_key_that_stands_twice_is_refused(desk):
         *("review", desk / "run", file, "--ledger", desk / "screening.db"), code=3
     )
 
-    assert "a key stands twice" in refused.stderr
+    assert "a key occurs twice" in refused.stderr
 
 
 def test_id_of_a_verdict_in_another_writing_is_said(desk):

@@ -91,7 +91,7 @@ def test_unsigned_model(desk, tmp_path, name, pub):
 def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model):
     screen("threshold", model, *FEWER, "--sign", desk / "theirs.pem")
     shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
-    assert "of another model" in scored(desk, model, code=4)
+    assert "belongs to another model" in scored(desk, model, code=4)
 
     renewed = screen("threshold", model, *FEWER, "--sign", desk / "ours.pem")
     assert "was signed" not in renewed.stderr

@@ -297,7 +297,7 @@ def test_status_never_came(place):
         give_up(
             ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"]
         )
-        with pytest.raises(UsageError, match="no need"):
+        with pytest.raises(UsageError, match="already has the night"):
             give_up(ledger, "ward-2", "2026-01-09", "none came")
         pulse, _ = series_statuses(ledger, DUE, ["ward-1", "ward-2"])
 

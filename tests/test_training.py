@@ -378,7 +378,7 @@ def test_recipe_refuses_two_classes(tmp_path, recipe):
     assert set(model.watched) == {"B", "C+"}
     with pytest.raises(
         UsageError,
-        match=r"A, B are to be watched.*`positive` A\+B, or take a recipe .*auto",
+        match=r"A, B are to be watched.*`positive` A\+B, or choose a recipe .*auto",
     ):
         model_of(tmp_path, recipe, ["A", "B"])
 

@@ -144,7 +144,7 @@ def test_root_goes_on_as_owner(folder, cohort, trained):
     )
 
     assert ended.returncode == 0, ended.stderr
-    assert "goes on as nobody" in ended.stderr
+    assert "switches to nobody" in ended.stderr
     written_since = [folder / "l.db", *(folder / "runs").rglob("*")]
     assert len(written_since) > 4
     owners = {path.stat().st_uid for path in written_since}

@@ -636,7 +636,7 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
     if undecoded and not is_ascii:
         # The last character is cut, after others that were whole: it is UTF-8.
         raise CohortError(
-            f"{path.name}: the file is cut within a character; export it again"
+            f"{path.name}: the file is cut short within a character; export it again"
         )
     decoder.decode(b"", final=True)
     # Files of old Macs have no other line end.

@@ -358,7 +358,7 @@ class TableFile(SourcePart):
             if isinstance(error, OSError) and error.errno is not None:
                 raise of_system(error, self.path) from error
             raise CohortError(
-                f"{self.name}: the {self.kind} file is damaged or incomplete; export "
+                f"{self.name}: the {self.kind} file is damaged or cut short; export "
                 "it again"
             ) from None
         except Exception as error:

@@ -83,8 +83,8 @@ def refuse_other(
             remedy = REVISED_ELSEWHERE.format(promote_it)
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
-            f"series {shown_series(series)} uses model {scored}, but this is "
-            f"{model[:12]}: {remedy}",
+            f"series {shown_series(series)} uses {scored}, but this is {model[:12]}: "
+            f"{remedy}",
             parameters=["shadow", "force"],
         )
 

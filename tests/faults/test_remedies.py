@@ -288,7 +288,7 @@ def test_threshold_for_all_said(three_wards):
 
     told = screen("threshold", folder / "m", *change, "--ledger", folder / "l.db")
 
-    assert "series b, c, icu go on with the changed model" in told.stderr
+    assert "series b, c, icu continue with the changed model" in told.stderr
     assert statuses(three_wards, 2) == ["published"] * 3
 
 
