@@ -80,7 +80,7 @@ def test_ids_of_the_table_that_differ_in_writing_alone_are_refused(ledger, names
 
 
 def test_digits_with_an_exponent_are_refused(ledger, names):
-    with pytest.raises(CohortError, match="row 2: digits with an exponent"):
+    with pytest.raises(CohortError, match="row 2: the ids have an exponent"):
         enter(ledger, [names[0], "4.1E+04"])
 
 

@@ -472,7 +472,7 @@ def test_promise_is_compared_with_nights_of_its_model():
 
 def test_windows_must_end_after_they_begin():
     for window in ({"within": 0.0}, {"within": 24.0, "after": 24.0}):
-        with pytest.raises(UsageError, match="`within` must be longer than `after`"):
+        with pytest.raises(UsageError, match="make `within` longer than `after`"):
             Window(**window)
 
 
