@@ -28,7 +28,7 @@ def pack(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
     for name in sorted(arrays):
         ordered[name] = np.asarray(arrays[name], order="C")
         if not _is_finite(ordered[name]):
-            raise ValueError(f"array {name} has a value that is not finite")
+            raise ValueError(f"array {name} contains a value that is not finite")
     save = np.savez_compressed if compress else np.savez
     buffer = io.BytesIO()
     save(buffer, allow_pickle=False, **ordered)
@@ -42,7 +42,7 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = dict(archive)
             if not all(isinstance(value, np.ndarray) for value in arrays.values()):
-                raise ValueError("something else is in it")
+                raise ValueError("it contains something else")
     except (MemoryError, ModelError):
         raise
     except Exception as error:
@@ -69,7 +69,7 @@ def _refuse_large(content: bytes) -> None:
     if size > MAX_UNPACKED_BYTES:
         raise ModelError(
             f"arrays.npz unpacks to {size:,} bytes, more than the "
-            f"{MAX_UNPACKED_BYTES:,} of any model; restore it from a backup"
+            f"{MAX_UNPACKED_BYTES:,} allowed; restore it from a backup"
         )
 
 
