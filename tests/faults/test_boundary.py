@@ -337,7 +337,7 @@ def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
     path.chmod(0o644)
     before = path.read_bytes()
     for make in (True, False):
-        with pytest.raises(UsageError, match="left as it is"):
+        with pytest.raises(UsageError, match="it was not changed"):
             open_ledger(path, make=make)
 
     assert path.read_bytes() == before
