@@ -70,6 +70,8 @@ class Cells(HTMLParser):
         self.block = self.term = self.row = self.text = ""
         self.heads: list[str] = []
         self.column = 0
+        # Of the tables around the one that is read.
+        self.outer: list[tuple[list[str], str, int]] = []
         self.tags: list[str] = []
         self.feed(html)
 
@@ -79,6 +81,9 @@ class Cells(HTMLParser):
             self.block = given.get("aria-labelledby") or "other"
         if tag == "header":
             self.block = "banner"
+        if tag == "table":
+            self._end()
+            self.outer.append((self.heads, self.row, self.column))
         if tag == "thead":
             self.heads = []
         if tag == "tr":
@@ -100,6 +105,8 @@ class Cells(HTMLParser):
                 pass
         if tag in TEXTS:
             self._end(tag)
+        if tag == "table":
+            self.heads, self.row, self.column = self.outer.pop()
 
     def handle_data(self, text: str) -> None:
         self.text += text
