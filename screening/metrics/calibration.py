@@ -26,7 +26,7 @@ from screening.metrics.intervals import (
     share_range,
     student_size_factor,
 )
-from screening.metrics.tally import group_codes
+from screening.metrics.tally import group_codes, sum_by_group
 from screening.schemas.base import Estimate
 from screening.schemas.validation import Bin, Calibration, DecisionCurve, Platt
 
@@ -176,7 +176,7 @@ def refitted_curve(
     if n_cases < CASES_FOR_SLOPE:
         shift = _intercept_shift(log_odds, positive, weight)
         p = expit(log_odds + shift)
-        sums = _sum_by_group(weight * (positive - p), codes)
+        sums = sum_by_group(weight * (positive - p), codes)
         information = float((weight * p * (1 - p)).sum())
         variance = float(np.square(sums).sum()) / information**2
         return _moved(written, scores, shift, 1.0, (variance, 0.0, 0.0))
@@ -308,11 +308,6 @@ def _narrowing(codes: np.ndarray | None) -> float:
     return float(np.sqrt(student_size_factor(n_groups)))
 
 
-def _sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-    """Return the sum of the values of each group; the values of independent rows."""
-    return values if codes is None else np.bincount(codes, weights=values)
-
-
 def _mean_of_class(values: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """Return for each row the mean of the values of its class."""
     of_positive = values[positive].mean()
@@ -334,40 +329,12 @@ def _intercept(
     pull = weight * (positive - moved)
     if np.any(weight != 1):
         pull -= _mean_of_class(pull, positive)
-    sums = _sum_by_group(pull, codes)
+    sums = sum_by_group(pull, codes)
     information = float((weight * moved * (1 - moved)).sum())
     variance = np.square(sums).sum()
     error = float(np.sqrt(variance)) / information
     reach = _Z_TWO_SIDED * error / _narrowing(codes)
     return Estimate(shift, shift - reach, shift + reach)
-
-
-def observed_over_expected(
-    chance: np.ndarray,
-    positive: np.ndarray,
-    weight: np.ndarray,
-    codes: np.ndarray | None = None,
-) -> Estimate:
-    """Return cases over the sum of their chances, with a 95 % interval.
-
-    Undefined without a chance of every row, and without rows. By groups, if `codes` are
-    given; the logarithm of the ratio is taken for normal.
-    """
-    expected = float((weight * chance).sum())
-    # NaN if a row has no chance.
-    if not expected > 0:
-        return Estimate()
-    observed = float((weight * positive).sum())
-    if not observed:
-        return Estimate(0.0)
-    ratio = observed / expected
-    residual = weight * (positive - ratio * chance)
-    sums = _sum_by_group(residual, codes)
-    n = len(sums)
-    variance = np.square(sums).sum() * n / max(n - 1, 1)
-    error = float(np.sqrt(variance)) / observed
-    factor = float(np.exp(_Z_TWO_SIDED * error))
-    return Estimate(ratio, ratio / factor, ratio * factor)
 
 
 def _slope(
@@ -389,7 +356,7 @@ def _error_of_expected(
     Only the mean probability within each class is then uncertain.
     """
     pull = weight * (p - _mean_of_class(p, positive)) / weight.sum()
-    sums = _sum_by_group(pull, codes)
+    sums = sum_by_group(pull, codes)
     return float(np.sqrt(np.square(sums).sum()))
 
 
@@ -447,7 +414,7 @@ def _misfit(
     scores : ndarray of shape (n_rows,), optional
     """
     of_row = weight * (positive - p) * (1 - 2 * p)
-    sums = _sum_by_group(of_row, codes)
+    sums = sum_by_group(of_row, codes)
     variance = float(np.var(sums)) * len(sums)
     if scores is not None:
         design = np.column_stack([np.ones(len(p)), scores - platt.centre])
@@ -499,7 +466,7 @@ def fit_platt(
             # The number of positives then contributes nothing.
             for side in (positive, ~positive):
                 pull[side] -= pull[side].mean(axis=0)
-        pull = np.column_stack([_sum_by_group(column, codes) for column in pull.T])
+        pull = np.column_stack([sum_by_group(column, codes) for column in pull.T])
         n_units = len(pull)
         sandwich = covariance @ (pull.T @ pull) @ covariance
         covariance = sandwich * n_units / (n_units - 1)
@@ -609,7 +576,7 @@ def _log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
 
 def _z(values: np.ndarray, codes: np.ndarray | None) -> float:
     """Return the mean divided by its standard error, values of a group added first."""
-    sums = _sum_by_group(values, codes)
+    sums = sum_by_group(values, codes)
     error = float(np.std(sums)) * np.sqrt(len(sums))
     return float(sums.sum()) / error if error > 0 else 0.0
 

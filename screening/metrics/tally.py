@@ -211,3 +211,8 @@ def rate_bands(
         sizes = np.full(len(count), units)
         return rate_interval(count * (units / max(total, 1)), sizes)
     return grouped_rate_interval(*counts.by_group(chosen))
+
+
+def sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the values of each group; the values of independent rows."""
+    return values if codes is None else np.bincount(codes, weights=values)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.calibration import observed_over_expected
 from screening.metrics.figures.base import figure
+from screening.metrics.intervals import Z
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.tally import sum_by_group
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -20,8 +21,26 @@ from screening.schemas.base import UNDEFINED, Estimate
     place=70,
 )
 def observed_expected(rows: JudgedRows) -> Estimate:
-    """Return the number of cases over the sum of the rows' chances."""
+    """Return the number of cases over the sum of the rows' chances.
+
+    Undefined without a chance of every row. The logarithm of the ratio is taken for
+    normal, by groups where rows come in groups.
+    """
     if rows.chance is None:
         return UNDEFINED
     weight = np.ones(len(rows.scores)) if rows.weight is None else rows.weight
-    return observed_over_expected(rows.chance, rows.positive, weight, rows.codes)
+    expected = float((weight * rows.chance).sum())
+    # NaN if a row has no chance.
+    if not expected > 0:
+        return UNDEFINED
+    observed = float((weight * rows.positive).sum())
+    if not observed:
+        return Estimate(0.0)
+    ratio = observed / expected
+    residual = weight * (rows.positive - ratio * rows.chance)
+    sums = sum_by_group(residual, rows.codes)
+    n = len(sums)
+    variance = np.square(sums).sum() * n / max(n - 1, 1)
+    error = float(np.sqrt(variance)) / observed
+    factor = float(np.exp(Z * error))
+    return Estimate(ratio, ratio / factor, ratio * factor)
