@@ -365,9 +365,7 @@ def test_compare_unfit_method(tissue, cohort):
     """A method that answers another question is refused before training."""
     with pytest.raises(UsageError, match=r"svm cannot separate several classes"):
         train(tissue, "one_vs_rest", beside=["svm"])
-    with pytest.raises(
-        UsageError, match=r"one_vs_rest cannot be compared where one class"
-    ):
+    with pytest.raises(UsageError, match=r"one_vs_rest cannot separate one class"):
         train(cohort, "svm", beside=["one_vs_rest"])
     with pytest.raises(RecipeError, match="no recipe 'nothing'"):
         train(cohort, "svm", beside=["nothing"])

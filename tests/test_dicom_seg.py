@@ -229,7 +229,7 @@ def test_what_is_no_series_is_refused(run, tmp_path):
     (dicom / "P10" / "0003.dcm").unlink()
     refused(run, dicom, out, "slices are missing")
     (dicom / "P10" / "0003.dcm").write_bytes(b"no DICOM at all")
-    refused(run, dicom, out, "no series")
+    refused(run, dicom, out, "not a series")
     assert "P10" not in refused(
         run, tmp_path / "nothing", out, "must refer to archived images"
     )

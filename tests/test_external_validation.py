@@ -124,7 +124,7 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     assert local.threshold > model.thresholds[0]
     codes = {reason.code for reason in validate(model, mixed).attention}
     assert {"promise_not_kept", "chance_misfit"} <= codes
-    with pytest.raises(ValueError, match="belongs to another threshold"):
+    with pytest.raises(ValueError, match="belong to another threshold"):
         found.replace(
             operating_points=[found.operating_points[0].replace(threshold=0.0)]
         )

@@ -203,8 +203,8 @@ def test_folds_fewer_than_asked(groups, target, folds, words):
 @pytest.mark.parametrize(
     ("groups", "what"),
     [
-        (None, "one row is all"),
-        (["a"] * 9 + ["b"], "one group of column patient holds"),
+        (None, "in one row only"),
+        (["a"] * 9 + ["b"], "in one group of column patient only"),
     ],
 )
 def test_a_class_of_a_single_row_or_group_is_refused(groups, what):

@@ -195,8 +195,8 @@ def saved(change, affine=AFFINE):
 
 FAULTS = {
     "missing column": lambda path: path.unlink(),
-    "another shape than flair": saved(lambda t1: t1[:-1]),
-    "another place in space than flair": saved(
+    "shape differs from flair": saved(lambda t1: t1[:-1]),
+    "place in space differs from flair": saved(
         lambda t1: t1, AFFINE + np.eye(4) * 0.01
     ),
     "4 axes": saved(lambda t1: np.stack([t1] * 3, axis=-1)),

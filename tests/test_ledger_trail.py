@@ -174,7 +174,10 @@ FORGERIES = [
     ),
     ("UPDATE parts SET what = 'other' WHERE entry = 2 AND what = 'columns'", "entry 2"),
     ("UPDATE parts SET part = 9 WHERE entry = 3 AND part = 1", "entry 3"),
-    ("UPDATE trail SET number = number + 100", "entry 1 is missing"),
+    (
+        "UPDATE trail SET number = number + 100",
+        "entry 1 or all its contents are missing",
+    ),
     ("UPDATE trail SET previous = digest WHERE number = 3", "entry 3"),
     ("UPDATE trail SET digest = 'f' WHERE number = 5", "entry 5"),
     (

@@ -673,7 +673,7 @@ def test_events_that_count_are_named():
 def test_several_classes_need_the_name_of_the_event():
     declaration = CohortDeclaration(id="p")
     nights = ScoredNights(pd.DataFrame(), declaration, None, 0, ["sepsis", "kidney"])
-    with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
+    with pytest.raises(UsageError, match="separates sepsis, kidney"):
         nights.asked({"time": "when", "within": 72.0}, None, None)
 
 

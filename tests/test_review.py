@@ -290,7 +290,7 @@ def test_threshold_recorded(model, ward):
     assert reason in page_in(ward / "m")
     score(ward / "m", ward, 2)
     words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", "r3"]
-    assert "is scored with model" in screen(*words, code=2).stderr
+    assert "uses model" in screen(*words, code=2).stderr
 
 
 def test_challenger_promoted(model, ward):
@@ -334,7 +334,7 @@ def test_challenger_promoted(model, ward):
     assert done["champion"] == approved["id"]
     assert done["beside"] == beside
     refused = screen("score", model, *second, "r2", code=2)
-    assert "scored with model" in refused.stderr
+    assert "uses model" in refused.stderr
     screen("score", challenger, *second, "r2")
     (promotion,) = as_json("history", "--verify")["promotions"]
     assert promotion["reason"] == "enough reviews"
@@ -679,7 +679,9 @@ def test_id_of_a_verdict_in_another_writing_is_said(desk):
 
     refused = screen("review", desk / "run", file, *ledger, code=3)
 
-    assert "verdict 1: its id is one of this run's but for zeros" in refused.stderr
+    assert (
+        "verdict 1: its id is one of this run's but for leading zeros" in refused.stderr
+    )
     assert name not in refused.stderr
 
 

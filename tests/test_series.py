@@ -91,9 +91,7 @@ TO_N = {
 def test_other_model_refused(ledger):
     """Another model is refused until the trail makes it champion."""
     enter(ledger, of_ward("ward-1", 1, "a"))
-    with pytest.raises(
-        UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"
-    ):
+    with pytest.raises(UsageError, match="series ward-1 uses model mmmmmmmmmmmm"):
         enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     enter(ledger, of_ward("ward-2", 2, "ab", "n"))
     record_revision(ledger, "threshold", TO_N)
@@ -412,7 +410,7 @@ def test_promoted_next_night(ledger):
     assert history(ledger)["promotions"] == []
     evidence = compare_nights(ledger, "ward-1", SHADOW)
     head = promote(ledger, "ward-1", SHADOW, "finds b", evidence)
-    with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
+    with pytest.raises(UsageError, match="uses model nnnnnnnnnnnn"):
         enter(ledger, of_ward("ward-1", 2, "a"))
     # Nights are told under the model that scored them, whoever is champion now.
     assert (

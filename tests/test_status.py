@@ -318,7 +318,7 @@ def test_acknowledged_until(place):
     with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
         tonight = at(9).date()
         enter(ledger, of_ward("ward-1", 8, "ab"), attention=[drifted])
-        with pytest.raises(UsageError, match="it has values_differ"):
+        with pytest.raises(UsageError, match="its reasons are values_differ"):
             acknowledge(ledger, "ward-1", "few_rows", tonight, "known")
         acknowledge(ledger, "ward-1", "values_differ", tonight, "another analyser")
         everything = [drifted, other, few]

@@ -548,7 +548,7 @@ EVERYBODY_FLAGGED = ReasonKind(
     "list is not informative.",
     remedy="Relax the rule with screen threshold, or train and score one row per "
     "patient.",
-    when="each of 20 or more patients has several rows, and at least one is flagged",
+    when="rows are grouped, and each of 20 or more patients has a flagged row",
     arises_in=NIGHT,
     model_command=OTHER_THRESHOLD,
 )
