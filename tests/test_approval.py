@@ -283,7 +283,7 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
     answered = approved(warned, "X", day, "trial", names)
 
     for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
-        with pytest.raises(ValueError, match="of another"):
+        with pytest.raises(ValueError, match="to another"):
             model.facts.replace(validation=first.replace(**changed))
     with pytest.raises(UsageError, match="too few to promise"):
         set_threshold(model, MinSensitivity(0.999), "safety")

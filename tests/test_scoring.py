@@ -76,7 +76,7 @@ def test_a_directory_belongs_to_one_night_of_one_model(
         (model, "2026-02-01", "night of 2026-01-31"),
         (other, "2026-01-31", "another model"),
     ):
-        with pytest.raises(UsageError, match=f"run holds .*{named}.*another `out`"):
+        with pytest.raises(UsageError, match=f"run contains .*{named}.*another `out`"):
             score(scoring, night, run.directory, date=date)
         assert (run.directory / "run.json").read_bytes() == before
     again = score(model, night, run.directory, date="2026-01-31")

@@ -192,7 +192,7 @@ def test_table_changed(tmp_path):
 
     statuses = [each.status for each in (before, moved, damaged, after)]
     assert statuses == [200, 404, 503, 200]
-    assert "no series 'ward-x'" in box.audit[2]["reason"]
+    assert "series 'ward-x' does not exist" in box.audit[2]["reason"]
 
 
 def test_login_over_tcp(site):
@@ -291,7 +291,7 @@ def test_start_refused(site, case):
         (0o640, SECRET, "chmod 600"),
         (0o604, SECRET, "chmod 600"),
         (0o600, "short", "openssl rand -base64 32"),
-        (0o600, "s" * 5000, "more than the 4096"),
+        (0o600, "s" * 5000, "more than the allowed 4096"),
     ],
 )
 @pytest.mark.parametrize("serve", [BY_PROXY, BY_KEYS])
@@ -357,8 +357,8 @@ def test_address_not_usable(address, reason):
         ('proxies = ["nginx"]', "proxies"),
         ('proxy = "127.0.0.1"', "proxy"),
         ('[serve.readers]\n"" = ["*"]', "a reader's name has"),
-        ('[serve.readers]\na = ["ward-x"]', "no series 'ward-x'"),
-        ('[serve.keys]\nward-x = "secret"', "no series 'ward-x'"),
+        ('[serve.readers]\na = ["ward-x"]', "series 'ward-x' does not exist"),
+        ('[serve.keys]\nward-x = "secret"', "series 'ward-x' does not exist"),
     ],
 )
 def test_table_refused(tmp_path, line, reason):
