@@ -311,11 +311,11 @@ def test_train_over_champion(folder, tmp_path):
     [
         (
             ["approve", "--by", "Dr. Weber", *KNOWN_BEFORE],
-            "holds a model that was approved on ",
+            "contains a model that was approved on ",
         ),
         (
             ["threshold", "--max-flag-rate", "0.2", "--reason", "capacity"],
-            "holds a model that had its threshold changed",
+            "contains a model that had its threshold changed",
         ),
     ],
     ids=["approved", "threshold"],
