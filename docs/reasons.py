@@ -26,7 +26,7 @@ HEAD = """# Reasons for attention
 
 A reason states why a model or a night needs attention. The command that creates the
 model or the run decides it once, and stores it under `attention` in `model.json` or
-`run.json`. The page, `--json`, `--strict`, ledger, `history` and `status` read that
+`run.json`. The page, `--json`, `--strict`, the ledger, `history` and `status` read that
 list. A reason that stops a night ends the command with exit code 3. Yesterday's page
 then stays in place.
 
@@ -45,7 +45,9 @@ TITLES = {
 
 def remedy_of(kind: ReasonKind) -> str:
     """Return the remedy of a reason, its facts in capitals."""
-    remedy = BRACES.sub(lambda fact: fact[1].upper(), kind.remedy)
+    # Options begin with a blank of their own.
+    text = kind.remedy.replace("{options}", " {options}")
+    remedy = BRACES.sub(lambda fact: fact[1].upper(), text)
     if remedy == "REMEDY":
         return "given with the reason"
     return remedy.replace("|", "\\|")

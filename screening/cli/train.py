@@ -522,7 +522,7 @@ def approve_command(
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Reason; required if the model is not fit for use by its validation.",
+            help="Reason; required if validation does not support the model's use.",
         ),
     ] = None,
     known_before: Annotated[

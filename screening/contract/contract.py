@@ -420,8 +420,8 @@ class Contract(BaseModel):
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Possible reviews per night. A line of the page reports more, and a reason for
-    attention if chance does not explain them."""
+    """Possible reviews per night. If more cases wait, a line on the page reports it; if
+    chance does not explain the excess, a reason for attention does."""
     review_sample: NonNegativeInt = 5
     """Cases without a verdict in each night's random audit (needs a ledger)."""
     known_days: NonNegativeInt = 30

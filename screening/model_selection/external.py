@@ -257,7 +257,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
     same_names = {name: features.get(name) for name in wanted}
     if same_names != dict(wanted):
         raise UsageError(
-            "the cohort was read with another contract than the model's; use "
+            "the cohort was read with a contract other than the model's; use "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
     cohort = one_row_per_unit(cohort, score_of_rows(model.recipe, cohort.contract))

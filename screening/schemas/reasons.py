@@ -318,8 +318,8 @@ SCORES_DIFFER = ReasonKind(
     code="scores_differ",
     words="{description}",
     remedy="{remedy}",
-    when="all scores differ from those held out in training: p at most 0.001 "
-    "([drift](page.md#rarity))",
+    when="the scores as a whole differ from those held out in training: p at most "
+    "0.001 ([drift](page.md#rarity))",
     arises_in=NIGHT,
 )
 TABLE_OF_ANOTHER_NIGHT = ReasonKind(
@@ -342,11 +342,11 @@ PATIENTS_GONE = ReasonKind(
 )
 IDS_OF_ANOTHER_SHAPE = ReasonKind(
     code="ids_of_another_shape",
-    words="The ids in column '{column}' have another format than in training "
-    "({differences}), so no patient is recognised.",
+    words="The ids in column '{column}' have a different format from those in "
+    "training ({differences}), so no patient is recognised.",
     remedy=CHECK_TABLE,
-    when="ids have another format than in training; accepted once for a series. "
-    "Without a ledger: if they lost leading zeros",
+    when="ids have a different format from those in training; accepted once for a "
+    "series. Without a ledger: if they lost leading zeros",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
@@ -388,9 +388,9 @@ LINE_END_MISSING = ReasonKind(
     code="line_end_missing",
     words="The last line has no line end{earlier}: its last cell may be cut.",
     remedy=CHECK_TABLE,
-    when="the last line of a CSV file has no line end on the first night, or although "
-    "an earlier night had one; after three nights without, only if at least nine in "
-    "ten of the last 28 nights had one",
+    when="the last line of a CSV file has no line end, and this is the first night or "
+    "an earlier night had one; after three nights without one, only if at least nine "
+    "in ten of the last 28 nights had one",
     arises_in=NIGHT_WITH_LEDGER,
 )
 ROWS_TOO_MANY = ReasonKind(
@@ -693,8 +693,8 @@ OUT_OF_CONTROL: dict[Measure, ReasonKind] = {
         "yield",
         "of the reviewed cases had the condition",
         "reviewed cases with the condition",
-        "Check whether other cases were reviewed than before, or by other people. Then "
-        "check the model.",
+        "Check whether different cases were reviewed than before, or different people "
+        "reviewed them. Then check the model.",
     ),
     "refused": _out_of_control(
         "refused",
