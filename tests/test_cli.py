@@ -612,7 +612,7 @@ def test_train_replace_needs_force(table, tmp_path):
     cohort = trained_on(other, out, "--label", "cold", code=2)
 
     assert (
-        "contains a model of another recipe; give another --out, or --force"
+        "contains a model with another recipe; give another --out, or --force"
         in recipe.stderr
     )
     assert "another cohort and label" in cohort.stderr
