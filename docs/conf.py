@@ -23,7 +23,7 @@ version = release = installed("screening")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["images", "plots", "schemas"]
+exclude_patterns = ["images", "paper", "plots", "schemas"]
 default_role = "code"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

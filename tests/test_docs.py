@@ -233,7 +233,7 @@ def test_blocks_not_pasted_are_tried():
     other block of docs/nightly.md.
     """
     deploy = ROOT / "deploy"
-    deployed = [path.read_text("utf-8") for path in deploy.iterdir()]
+    deployed = [path.read_text("utf-8") for path in deploy.iterdir() if path.is_file()]
     tests = (ROOT / "tests" / "test_nightly.py").read_text(encoding="utf-8")
     named = re.findall(r'(?:block\(|    )"([^"]+)"', tests)
     untried = [

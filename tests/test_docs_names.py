@@ -34,7 +34,7 @@ DOTTED = re.compile(r"`((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)(?:\(.*?\))?`")
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.(?:py|md|j2|css|js|sh|sql))`")
 IS_FILE = re.compile(
     r"\.(?:py|md|html|json|jsonl|csv|toml|parquet|css|js|sql|db|duckdb|key|pem|lock|sig"
-    r"|npz|txt|dcm|gz|cff|prom|service|timer|xlsx|j2|back)$"
+    r"|npz|txt|dcm|gz|cff|prom|service|timer|xlsx|j2|back|ya?ml)$"
 )
 
 
@@ -299,7 +299,9 @@ def test_printed_options_exist():
 FIGURE = re.compile(r"[+-]\d+\.\d+ ± \d+\.\d+")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/methods.toml"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/methods.toml", "docs/paper/paper.md"]
+)
 def test_figures_are_those_of_the_tables(name):
     """A difference with its error stands in a table of the measured page too."""
     tables = "".join(

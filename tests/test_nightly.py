@@ -32,7 +32,12 @@ from screening.site.site import read_network
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "nightly.md"
-DEPLOYED = {path.name: path.read_text("utf-8") for path in (ROOT / "deploy").iterdir()}
+# The recipe in deploy/conda is for publishing: docs/publishing.md.
+DEPLOYED = {
+    path.name: path.read_text("utf-8")
+    for path in (ROOT / "deploy").iterdir()
+    if path.is_file()
+}
 SHOWN = [block.text for block in read_blocks(PAGE)]
 # What the page shows or links to, once each.
 BLOCKS = list(dict.fromkeys([*SHOWN, *DEPLOYED.values()]))

@@ -27,7 +27,10 @@ SHOWN = (
     "CHANGELOG.md",
     "sample_cohorts/README.md",
 )
-WRITTEN = [path for path in DOCS.rglob("*.md") if path.parent.name not in MADE]
+# The paper is for a journal, not a page of the site.
+WRITTEN = [
+    path for path in DOCS.rglob("*.md") if path.parent.name not in {*MADE, "paper"}
+]
 TEXTS = {
     path: path.read_text(encoding="utf-8")
     for path in [*WRITTEN, *(ROOT / name for name in SHOWN)]
