@@ -132,6 +132,17 @@ def test_ci_steps_run_what_exists():
     assert (ROOT / "benchmarks/speed/floors.py").exists()
 
 
+@pytest.mark.parametrize("target", "demo test docs linters filled release".split())
+def test_ci_target_has_a_recipe(target):
+    """`make` knows how each target of a step is made, down to its last file."""
+    command = ["make", "--dry-run", target]
+    planned = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert planned.returncode == 0, planned.stderr
+
+
 def test_ci_step_unknown():
     """A step that does not exist is refused before anything runs."""
     command = [ROOT / ".ci" / "run", "nothing"]
