@@ -377,8 +377,8 @@ def test_subgroups_have_shares_of_flags():
 
     ((facts,),) = model.facts.validation.subgroups.values()
     assert [level.level for level in facts.rows] == ["f", "m"]
-    assert all(level.sensitivity.value is None for level in facts.rows)
-    shares = [level.flag_rate for level in facts.rows]
+    assert all(level["sensitivity"].value is None for level in facts.rows)
+    shares = [level["flag_rate"].value for level in facts.rows]
     assert np.mean(shares) == pytest.approx(0.1, abs=0.01)
 
 
