@@ -82,6 +82,9 @@ def test_linter_accepts(name):
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
+STEPS = "demo test linters speed published newest oldest docs release"
+
+
 def ci_steps() -> dict[str, str]:
     """Return the steps of `.ci/run`, each with its commands."""
     _, _, cases = CI_RUN.partition("case $1 in\n")
@@ -122,9 +125,7 @@ def test_ci_steps_run_what_exists():
     scripts = set(re.findall(r"(?<!\.venv/bin/)\.ci/(\w+)", CI_RUN)) - {"run"}
     (tests,) = re.findall(r"published_tests=\((.*)\)", CI_RUN)
 
-    assert ci_steps().keys() == set(
-        "demo test speed published newest oldest docs release".split()
-    )
+    assert ci_steps().keys() == set(STEPS.split())
     assert started <= targets
     assert started >= {"demo", "test", "docs", "release", "filled"}
     assert [name for name in scripts if not (ROOT / ".ci" / name).exists()] == []
@@ -150,9 +151,7 @@ def test_ci_step_unknown():
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 2
-    assert ended.stdout == (
-        "no step nothing: demo test speed published newest oldest docs release\n"
-    )
+    assert ended.stdout == f"no step nothing: {STEPS}\n"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=by_name)
