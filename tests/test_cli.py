@@ -314,7 +314,7 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
         "Patient",
         "Row id",
         "[admission_date]",
-        "Reviews",
+        "Possible reviews",
     ):
         assert question in asked
     assert "'patient' is not a possible answer" in asked

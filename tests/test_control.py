@@ -472,7 +472,7 @@ def test_drift_over_nights_beside_its_own_nights_is_named():
         for night in stays(rng, 5, by=0.0)
     ]
     reason = drift_over(recent, earlier).reason
-    assert "lower on the whole than those of the 50 nights before" in reason.words
+    assert "lower than those of the 50 nights before" in reason.words
 
 
 # Patients on twenty cells that held as many training rows each, those of them in the

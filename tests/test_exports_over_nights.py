@@ -303,7 +303,7 @@ def test_since_refused(ward, to):
     later = ward.export(second, to, "later")
     other = ward.folder / "other"
     other.write_text("a,b\n1,2\n")
-    for since, words in ((later, "after the night"), (other, "is no")):
+    for since, words in ((later, "after the night"), (other, "is neither")):
         arguments = ["export", first.directory, "--to", to, "--since", since]
         arguments += ["--out", ward.folder / "refused"]
         answer = CliRunner().invoke(app, [str(word) for word in arguments])

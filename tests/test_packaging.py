@@ -368,7 +368,7 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
     assert (away / "list.csv").is_file()
     assert (away / "run" / "report.html").is_file()
     assert "nifti" in refused
-    assert "without neighbourhood" in neighbours
+    assert "does not contain neighbourhood" in neighbours
 
 
 BENCHMARKS = ROOT / "benchmarks"
