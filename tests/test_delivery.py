@@ -416,7 +416,7 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
         written(beds(60), site / "other.csv"): [
             "0 of 60 patients of 2026-01-06 are still there"
         ],
-        numbers: ["another format", "without the leading zeros"],
+        numbers: ["a different format", "without the leading zeros"],
     }
     for table, words in told.items():
         said = scored(site, table, code=3).stderr
