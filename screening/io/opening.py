@@ -278,16 +278,17 @@ def tables_among(
         Kind of each entry by its name.
     """
     listed = [name for name in sorted(kinds) if not name.startswith((".", "_"))]
+    ends = suffixes()
     others = [
         name
         for name in listed
-        if kinds[name] == "file" and not name.lower().endswith(suffixes())
+        if kinds[name] == "file" and not name.lower().endswith(ends)
     ]
     tables = _readable({name: kinds[name] for name in listed if name not in others})
     if not tables:
         raise UsageError(
             f"directory {source} contains no CSV, Parquet or Excel file "
-            f"({', '.join(suffixes())})"
+            f"({', '.join(ends)})"
         )
     notes = []
     if others:

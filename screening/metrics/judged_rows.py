@@ -80,9 +80,13 @@ class JudgedRows:
         """
         if not self.units["cases" if of_cases else "others"]:
             return UNDEFINED
+        return Estimate(*rate_at_last(self._counts, of_cases))
+
+    @cached_property
+    def _counts(self) -> ThresholdCounts:
+        """Rows of each class at or above the threshold; both rates are of them."""
         thresholds = np.array([-np.inf, self.threshold])
-        counts = ThresholdCounts(self.scores, self.positive, self.codes, thresholds)
-        return Estimate(*rate_at_last(counts, of_cases))
+        return ThresholdCounts(self.scores, self.positive, self.codes, thresholds)
 
     def share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
         """Return the share of some rows with an event, with its interval.

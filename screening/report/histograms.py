@@ -22,7 +22,6 @@ from screening.schemas.model import (
 from screening.schemas.run import NightFeature
 
 WIDTH = 260
-HEIGHT = 84
 # Height of the axis below the bars.
 FLOOR = 66
 # Distance of the axis from the edge, so that the text of a tick fits.

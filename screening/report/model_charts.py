@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from screening.metrics.chances import chances_at
 from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.report.trade_off import HeldOutCurve
@@ -372,7 +373,8 @@ def _chance_at_threshold(
         return None
     if point.sensitivity.value is None:
         return None
-    return calibration.platt.chance_of(point.threshold)
+    (chance,), *_ = chances_at(np.array([point.threshold]), calibration.platt)
+    return float(chance)
 
 
 def _useful_thresholds(curve: DecisionCurve) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
@@ -177,17 +176,6 @@ class Platt(Document):
     slope: Moderate
     covariance: tuple[Moderate, Moderate, Moderate]
     range: tuple[Moderate, Moderate] | None = None
-
-    def chance_of(self, score: float) -> float:
-        """Return the chance of one score; `metrics.chances` has those of many."""
-        if self.range is not None:
-            low, high = self.range
-            score = min(max(score, low), high)
-        distance = min(max(score - self.centre, -LARGEST), LARGEST)
-        log_odds = self.intercept + self.slope * distance
-        # The exponential of a number below 0 does not overflow.
-        odds = math.exp(-abs(log_odds))
-        return 1 / (1 + odds) if log_odds >= 0 else odds / (1 + odds)
 
 
 class Bin(Document):
