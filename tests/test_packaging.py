@@ -384,7 +384,7 @@ def imported():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_benchmark_imports(script):
+def test_benchmark_imports(script, imported):
     """A script finds what it takes from the package, tests, samples and other
     scripts.
     """
@@ -401,9 +401,7 @@ def test_benchmark_imports(script):
             assert absent == []
         else:
             assert [
-                name
-                for name in names
-                if not hasattr(importlib.import_module(node.module), name)
+                name for name in names if not hasattr(imported(node.module), name)
             ] == []
 
 

@@ -82,7 +82,7 @@ def test_linter_accepts(name):
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
-STEPS = "demo test linters speed published newest oldest docs release"
+STEPS = "demo test linters speed published newest oldest docs image release"
 
 
 def ci_steps() -> dict[str, str]:
@@ -133,7 +133,9 @@ def test_ci_steps_run_what_exists():
     assert (ROOT / "benchmarks/speed/floors.py").exists()
 
 
-@pytest.mark.parametrize("target", "demo test docs linters filled release".split())
+@pytest.mark.parametrize(
+    "target", "demo test docs linters filled image promises coverage release".split()
+)
 def test_ci_target_has_a_recipe(target):
     """`make` knows how each target of a step is made, down to its last file."""
     command = ["make", "--dry-run", target]

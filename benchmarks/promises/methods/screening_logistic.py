@@ -1,0 +1,10 @@
+"""This tool: `logistic`, threshold by `MinSensitivity(0.9)`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from promises.recipes import by_recipe
+
+TITLE = "screening, `logistic`"
+flag = partial(by_recipe, "logistic")
