@@ -5,9 +5,6 @@ Run `python docs/reasons.py` after changing a reason; a test compares.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from screening.schemas.reasons import (
@@ -19,21 +16,17 @@ from screening.schemas.reasons import (
     ReasonKind,
 )
 
-BRACES = re.compile(r"\{(\w+)[^}]*\}")
-MAX_REPEATED = 30
-"""Characters of a remedy that several rows of the table may repeat."""
 HEAD = """# Reasons for attention
 
-A reason states why a model or a night needs attention. The command that creates the
-model or the run decides it once, and stores it under `attention` in `model.json` or
-`run.json`. The page, `--json`, `--strict`, the ledger, `history` and `status` read that
-list. A reason that stops a night ends the command with exit code 3. Yesterday's page
-then stays in place.
+A reason states why a model or a night needs attention, and in most cases what to do: the
+remedy, with the command to type. The command that creates the model or the run decides it
+once, and stores it under `attention` in `model.json` or `run.json`. Pages, commands and
+the ledger read that list. A reason that stops a night ends the command with exit code 3,
+and yesterday's page stays in place.
 
 The keys of a reason are `code`, `words`, `column`, `figure`, `threshold`, `remedy` and
-`since`, the first night of a [lasting](page.md#what-needs-attention) reason. Remedies
-with a number follow the tables. `python docs/reasons.py` writes this page from
-`screening/schemas/reasons.py`.
+`since`, the first night of a [standing](page.md#what-needs-attention) reason.
+`python docs/reasons.py` writes this page from `screening/schemas/reasons.py`.
 """
 TITLES = {
     MODEL_AND_NIGHTS: "Model and every night",
@@ -43,45 +36,26 @@ TITLES = {
 }
 
 
-def remedy_of(kind: ReasonKind) -> str:
-    """Return the remedy of a reason, its facts in capitals."""
-    # Options begin with a blank of their own.
-    text = kind.remedy.replace("{options}", " {options}")
-    remedy = BRACES.sub(lambda fact: fact[1].upper(), text)
-    if remedy == "REMEDY":
-        return "given with the reason"
-    return remedy.replace("|", "\\|")
-
-
 def reference() -> str:
-    """Return the page of all reasons, in a table for each place where they arise.
-
-    The remedies of several reasons follow the tables.
-    """
+    """Return the page of all reasons, in a table for each place where they arise."""
     kinds = REASONS.values()
-    counts = Counter(map(remedy_of, kinds))
-    shared = [text for text, n in counts.items() if n > 1 and len(text) > MAX_REPEATED]
     parts = [HEAD]
     for place in dict.fromkeys(kind.arises_in for kind in kinds):
         parts += [
             f"## {TITLES.get(place, place)}",
             "",
-            "| code | when | remedy |",
-            "|---|---|---|",
-            *(_row(kind, shared) for kind in kinds if kind.arises_in == place),
+            "| code | when |",
+            "|---|---|",
+            *(_row(kind) for kind in kinds if kind.arises_in == place),
             "",
         ]
-    notes = [f"- ({number}) {text}" for number, text in enumerate(shared, 1)]
-    return "\n".join([*parts, "## Remedies of several reasons", "", *notes]) + "\n"
+    return "\n".join(parts)
 
 
-def _row(kind: ReasonKind, shared: Sequence[str]) -> str:
+def _row(kind: ReasonKind) -> str:
     """Return the line of a reason."""
     when = f"{kind.when} (**stops the night**)" if kind.stops else kind.when
-    remedy = remedy_of(kind)
-    if remedy in shared:
-        remedy = f"({shared.index(remedy) + 1})"
-    return f"| `{kind.code}` | {when} | {remedy} |"
+    return f"| `{kind.code}` | {when} |"
 
 
 def main() -> None:

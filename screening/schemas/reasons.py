@@ -223,8 +223,7 @@ NOT_COMPARED = ReasonKind(
     words="No other method was trained on the same folds, so the performance of a "
     "simpler one is unknown.",
     remedy="Train with --beside logistic,random_forest.",
-    when="no other method was trained on the same folds; this affects the verdict, "
-    "and is not a reason for attention by itself",
+    when="no other method was trained on the same folds (affects the verdict only)",
     arises_in=MODEL,
 )
 ANSWER_FIRST = ReasonKind(
@@ -356,8 +355,7 @@ IDS_REWRITTEN = ReasonKind(
     words="Column '{column}', {rows}: {share} written differently from earlier nights "
     "(leading zeros, blanks, dots or case), so the patients are not recognised.",
     remedy=f"Have the ids exported as text, as before. {ACCEPT_DELIVERY}.",
-    when="one or more ids of patients of the last 28 nights are written differently "
-    "tonight",
+    when="an id of the last 28 nights is written differently tonight",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
@@ -367,8 +365,8 @@ IDS_COLLIDE = ReasonKind(
     words="Column '{column}', {rows}: these ids differ only in leading zeros, blanks, "
     "dots or case, so one patient may count as several.",
     remedy=f"Have each id written the same way everywhere. {ACCEPT_DELIVERY}.",
-    when="ids in the table differ only in how they are written; not checked in a "
-    "column where over 1% of training ids do",
+    when="ids in the table differ only in how they are written; not checked if over "
+    "1% of training ids do",
     arises_in=NIGHT,
     stops=True,
     stands=False,
@@ -388,9 +386,8 @@ LINE_END_MISSING = ReasonKind(
     code="line_end_missing",
     words="The last line has no line end{earlier}: its last cell may be cut.",
     remedy=CHECK_TABLE,
-    when="the last line of a CSV file has no line end, and this is the first night or "
-    "an earlier night had one; after three nights without one, only if at least nine "
-    "in ten of the last 28 nights had one",
+    when="the last line of a CSV file has no line end, unless the series' tables "
+    "usually have none",
     arises_in=NIGHT_WITH_LEDGER,
 )
 ROWS_TOO_MANY = ReasonKind(
@@ -496,9 +493,7 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
     "scored without it and without a chance.",
     remedy="Review these patients whatever their score. Have the source check the "
     "values listed under Check these values.",
-    when="a cell is outside `plausible` of the contract or, without it, outside the "
-    "training range by more than its width; or a few cells of a numeric column "
-    "contain text ([check these values](page.md#check-these-values))",
+    when="a cell is [out of bounds, or text among numbers](page.md#check-these-values)",
     arises_in=NIGHT,
     stands=False,
 )
