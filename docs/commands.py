@@ -1,12 +1,14 @@
-"""Write the page of all commands. Run `python docs/commands.py` after changing an
-option; a test compares.
+"""Write the pages of commands. Run `python docs/commands.py` after changing an option;
+a test compares `docs/commands.md`.
+
+The page with all words of `--help` is for the site, and kept in no repository.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_type_hints
 
@@ -23,7 +25,8 @@ from screening.cli.options import (
 DOCS = Path(__file__).parent
 HEAD = """# Commands
 
-This page has the text of `--help`. The options of several commands follow [at the
+This page lists commands and options; `screen COMMAND --help` explains them, and so does
+the site that `make docs` builds. Options of several commands are explained [at the
 end](#options-of-several-commands). `screen --log json COMMAND` writes log lines as JSON.
 `screen --install-completion` lets your shell complete commands, recipes, models and
 series. `python docs/commands.py` writes this page.
@@ -43,6 +46,11 @@ series. `python docs/commands.py` writes this page.
 
 Results go to stdout; logs, warnings and progress go to stderr. The same input, `--seed`
 and paths give the same bytes.
+"""
+REFERENCE_HEAD = """# Every option
+
+The text of `--help`. Options of several commands follow [at the
+end](#options-of-several-commands).
 """
 # Options that commands share together, by the heading that they have on the page.
 GROUPS = {
@@ -76,39 +84,76 @@ def taken() -> dict[str, dict[str, str]]:
 
 
 def commands() -> str:
-    """The page of all commands; the commonest line of a name that several commands have
-    is at the end.
-    """
+    """Return the page of all commands, with their options by name."""
     lines = taken()
+    shared = _shared(lines)
+    parts = [HEAD]
+    for title, command in COMMANDS.items():
+        own, also = _own_and_also(lines[title], shared)
+        forms = [re.sub(r"^- (`[^`]*`).*", r"\1", line) for line in own]
+        summary, *_ = str(command.__doc__).split("\n\n")
+        parts += _section(title, summary, [f"Options: {', '.join([*forms, *also])}"])
+    return "\n".join([*parts, *_explained(shared)])
+
+
+def reference() -> str:
+    """Return the page with all words of `--help`."""
+    lines = taken()
+    shared = _shared(lines)
+    parts = [REFERENCE_HEAD]
+    for title, command in COMMANDS.items():
+        own, also = _own_and_also(lines[title], shared)
+        listed = [*own, f"- also: {', '.join(also)}"] if also else own
+        parts += _section(title, str(command.__doc__), listed)
+    return "\n".join([*parts, *_explained(shared)])
+
+
+def _shared(lines: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the commonest line of each name that several commands have."""
     uses = Counter(line for own in lines.values() for line in own.items())
     shared: dict[str, str] = {}
     for (name, line), count in uses.most_common():
         shared |= {name: line} if count > 1 and name not in shared else {}
-    parts = [HEAD]
-    for title, command in COMMANDS.items():
-        own = lines[title]
-        also = _also(
-            {
-                name: _own_default(line, shared[name])
-                for name, line in own.items()
-                if _is_shared(name, line, shared)
-            }
-        )
-        parts += [
-            f"## screen {title}",
-            "",
-            " ".join(str(command.__doc__).split()),
-            "",
-            f"    {EXAMPLES[title]}",
-            "",
-            *(line for name, line in own.items() if not _is_shared(name, line, shared)),
-        ]
-        parts += [f"- also: {', '.join(also)}", ""] if also else [""]
-    parts += ["## Options of several commands", ""]
+    return shared
+
+
+def _own_and_also(
+    lines: Mapping[str, str], shared: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a command's own options, and the names of the others."""
+    own = [line for name, line in lines.items() if not _is_shared(name, line, shared)]
+    also = _also(
+        {
+            name: _own_default(line, shared[name])
+            for name, line in lines.items()
+            if _is_shared(name, line, shared)
+        }
+    )
+    return own, also
+
+
+def _section(title: str, words: str, listed: Sequence[str]) -> list[str]:
+    """Return the lines of a command: its words, its example, its options."""
+    example = f"    {EXAMPLES[title]}"
+    return [
+        f"## screen {title}",
+        "",
+        " ".join(words.split()),
+        "",
+        example,
+        "",
+        *listed,
+        "",
+    ]
+
+
+def _explained(shared: Mapping[str, str]) -> list[str]:
+    """Return the lines of the options of several commands, by their groups."""
+    left = dict(shared)
+    parts = ["## Options of several commands", ""]
     for title, names in GROUPS.items():
-        parts += [f"### {title}", "", *(shared.pop(name) for name in names), ""]
-    parts += ["### Others", "", *(shared[name] for name in sorted(shared)), ""]
-    return "\n".join(parts)
+        parts += [f"### {title}", "", *(left.pop(name) for name in names), ""]
+    return [*parts, "### Others", "", *(left[name] for name in sorted(left)), ""]
 
 
 def _also(defaults: Mapping[str, str]) -> list[str]:
@@ -144,8 +189,11 @@ def _own_default(line: str, shared: str) -> str:
 
 
 def main() -> None:
-    """Write the document."""
+    """Write both pages."""
     (DOCS / "commands.md").write_text(commands(), encoding="utf-8")
+    folder = DOCS / "reference"
+    folder.mkdir(exist_ok=True)
+    (folder / "commands.md").write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":

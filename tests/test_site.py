@@ -19,7 +19,12 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 METHODS = runpy.run_path(str(DOCS / "methods.py"))
 REFERENCE = runpy.run_path(str(DOCS / "reference.py"))
-MADE = {"methods": METHODS["pages"](), "reference": REFERENCE["pages"]()}
+COMMANDS = runpy.run_path(str(DOCS / "commands.py"))
+EVERY_OPTION = {"commands.md": COMMANDS["reference"]()}
+MADE = {
+    "methods": METHODS["pages"](),
+    "reference": REFERENCE["pages"]() | EVERY_OPTION,
+}
 SHOWN = (
     "README.md",
     "CONTRIBUTING.md",
