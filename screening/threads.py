@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 
-from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from screening.errors import UsageError
@@ -22,6 +21,9 @@ def available_cores() -> int:
 
     A container's CPU limit counts, and so does a process's affinity.
     """
+    # Commands that only read a table start without it.
+    from joblib import cpu_count
+
     return int(cpu_count())
 
 

@@ -475,7 +475,10 @@ IMPORTS = {
     "status": ("screening.ledger.status", OF_TABLES),
     "review": ("screening.ledger.verdicts", OF_TABLES),
     "history": ("screening.ledger.history", (*ESTIMATORS, *FRAMES)),
-    "check": ("screening.data.reading", (*ESTIMATORS, "sqlalchemy")),
+    "check": (
+        "screening.data.reading",
+        (*ESTIMATORS, "joblib", "scipy.special", "sqlalchemy"),
+    ),
     "approve": (
         "screening.store.model_files",
         (*ESTIMATORS, *FRAMES, "sqlalchemy"),

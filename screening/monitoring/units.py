@@ -19,7 +19,6 @@ from operator import attrgetter
 
 import numpy as np
 import scipy
-from scipy.special import voigt_profile
 
 from screening.schemas.model import NumberProfile
 
@@ -442,7 +441,7 @@ class Density:
         """
         off = (float(np.median(x)) - self.middle) / self.width
         error = 1 / np.sqrt(max(n_units, 1.0))
-        return float(voigt_profile(off, error, shift_scale))
+        return float(scipy.special.voigt_profile(off, error, shift_scale))
 
 
 @dataclass(frozen=True)
