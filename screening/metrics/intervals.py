@@ -436,3 +436,33 @@ def independent_difference(figure: Estimate, other: Estimate) -> Estimate:
         difference - np.hypot(value - low, other_high - other_value),
         difference + np.hypot(high - value, other_value - other_low),
     )
+
+
+def independent_ratio(figure: Estimate, other: Estimate) -> Estimate:
+    """Return a figure over that of other rows, with its 95 % interval.
+
+    Donner and Zou (2012), MOVER-R; `templates/subgroups.js` computes the same. The
+    ratio is undefined if one of the figures has no interval or the other is 0. It has
+    no upper limit if the other's interval begins at 0.
+    """
+    if None in figure.value_and_interval or None in other.value_and_interval:
+        return Estimate()
+    value, low, high = figure.value_and_interval
+    other_value, other_low, other_high = other.value_and_interval
+    if other_value == 0:
+        return Estimate()
+    product = value * other_value
+    # The limits solve two quadratic equations, whose constant terms are these.
+    of_low = low * (2 * value - low)
+    of_high = high * (2 * value - high)
+    # And their leading terms.
+    of_other_low = other_low * (2 * other_value - other_low)
+    of_other_high = other_high * (2 * other_value - other_high)
+    # Never below 0 but by rounding.
+    root = np.sqrt(max(product**2 - of_low * of_other_high, 0.0))
+    lower = of_low / (product + root) if product > 0 else 0.0
+    upper = None
+    if of_other_low > 0:
+        root = np.sqrt(max(product**2 - of_high * of_other_low, 0.0))
+        upper = (product + root) / of_other_low
+    return Estimate(value / other_value, lower, upper)

@@ -12,7 +12,7 @@ import numpy as np
 
 from screening.io.columns import Columns, coded
 from screening.metrics.figures import Figure, evaluate, figures_in, lacking
-from screening.metrics.intervals import independent_difference
+from screening.metrics.intervals import independent_difference, independent_ratio
 from screening.metrics.judged_rows import JudgedRows
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
@@ -124,11 +124,13 @@ def _subgroup(
     if is_level.all() or not beside_rest:
         return facts
     of_rest = evaluate(rows.take(~is_level), figures)
-    differences = {
-        figure.name: independent_difference(facts[figure.name], of_rest[figure.name])
-        for figure in figures
-    }
-    return facts.replace(to_the_rest=differences)
+    differences = {}
+    ratios = {}
+    for figure in figures:
+        beside = facts[figure.name], of_rest[figure.name]
+        differences[figure.name] = independent_difference(*beside)
+        ratios[figure.name] = independent_ratio(*beside)
+    return facts.replace(to_the_rest=differences, ratio_to_the_rest=ratios)
 
 
 def _figures_of_level(

@@ -32,9 +32,9 @@ from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ExplainedCase, RunDocument
 
-MODEL_STYLES = ("report.css", "model.css")
-MODEL_SCRIPTS = ("report.js",)
-NIGHT_STYLES = ("report.css", "list.css")
+MODEL_STYLES = ("report.css", "stacked.css", "model.css")
+MODEL_SCRIPTS = ("report.js", "subgroups.js")
+NIGHT_STYLES = ("report.css", "stacked.css", "list.css")
 NIGHT_SCRIPTS = ("report.js", "list.js", "review.js")
 
 

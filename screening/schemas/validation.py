@@ -124,7 +124,8 @@ class Subgroup(PopulationFigures):
     """A subgroup; figures of too few patients are undefined and named in `few`.
 
     So are its number of rows `n` and of cases `events`. `to_the_rest` has by figure the
-    subgroup's minus that of all other rows, where both have an interval.
+    subgroup's minus that of all other rows, and `ratio_to_the_rest` its ratio to it,
+    where both have an interval.
     """
 
     level: str | None
@@ -132,6 +133,7 @@ class Subgroup(PopulationFigures):
     events: int | None
     few: Sequence[str]
     to_the_rest: Mapping[str, Estimate] = {}
+    ratio_to_the_rest: Mapping[str, Estimate] = {}
 
 
 class SubgroupFacts(OfRule):
