@@ -25,9 +25,8 @@ from screening.cli.options import (
 DOCS = Path(__file__).parent
 HEAD = """# Commands
 
-This page lists commands and options; `screen COMMAND --help` explains them, and so does
-the site that `make docs` builds. Options of several commands are explained [at the
-end](#options-of-several-commands). `screen --log json COMMAND` writes log lines as JSON.
+`screen COMMAND --help` explains every option, and so does the site that `make docs`
+builds. `screen --log json COMMAND` writes log lines as JSON.
 `screen --install-completion` lets your shell complete commands, recipes, models and
 series. `python docs/commands.py` writes this page.
 
@@ -86,14 +85,25 @@ def taken() -> dict[str, dict[str, str]]:
 def commands() -> str:
     """Return the page of all commands, with their options by name."""
     lines = taken()
-    shared = _shared(lines)
     parts = [HEAD]
     for title, command in COMMANDS.items():
-        own, also = _own_and_also(lines[title], shared)
-        forms = [re.sub(r"^- (`[^`]*`).*", r"\1", line) for line in own]
         summary, *_ = str(command.__doc__).split("\n\n")
-        parts += _section(title, summary, [f"Options: {', '.join([*forms, *also])}"])
-    return "\n".join([*parts, *_explained(shared)])
+        listed = f"Options: {', '.join(_forms(lines[title]))}"
+        parts += _section(title, summary, [listed])
+    groups = _explained(_shared(lines))
+    return "\n".join([*parts, "## Options of several commands", "", *groups])
+
+
+def _forms(lines: Mapping[str, str]) -> list[str]:
+    """Return the options of a command, a group that it has whole by its name."""
+    groups = {title: names for title, names in GROUPS.items() if set(names) <= {*lines}}
+    grouped = {name for names in groups.values() for name in names}
+    forms = [
+        re.sub(r"^- (`[^`]*`).*", r"\1", line)
+        for name, line in lines.items()
+        if name not in grouped
+    ]
+    return [*forms, *(f"[{title}](#{title.lower()})" for title in groups)]
 
 
 def reference() -> str:
@@ -105,7 +115,11 @@ def reference() -> str:
         own, also = _own_and_also(lines[title], shared)
         listed = [*own, f"- also: {', '.join(also)}"] if also else own
         parts += _section(title, str(command.__doc__), listed)
-    return "\n".join([*parts, *_explained(shared)])
+    groups = _explained(shared)
+    grouped = {name for names in GROUPS.values() for name in names}
+    others = [shared[name] for name in sorted(shared) if name not in grouped]
+    title = "## Options of several commands"
+    return "\n".join([*parts, title, "", *groups, "### Others", "", *others, ""])
 
 
 def _shared(lines: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -148,12 +162,12 @@ def _section(title: str, words: str, listed: Sequence[str]) -> list[str]:
 
 
 def _explained(shared: Mapping[str, str]) -> list[str]:
-    """Return the lines of the options of several commands, by their groups."""
-    left = dict(shared)
-    parts = ["## Options of several commands", ""]
-    for title, names in GROUPS.items():
-        parts += [f"### {title}", "", *(left.pop(name) for name in names), ""]
-    return [*parts, "### Others", "", *(left[name] for name in sorted(left)), ""]
+    """Return the lines of the options that commands share together."""
+    return [
+        line
+        for title, names in GROUPS.items()
+        for line in (f"### {title}", "", *(shared[name] for name in names), "")
+    ]
 
 
 def _also(defaults: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Write the reference of the documents and of the Python names, read off the types and
 the registries.
 
-Run by `make docs`; the pages are kept in no repository. `docs/commands.py` writes
-another one beside them.
+Run by `make docs`; the pages are kept in no repository. `docs/commands.py` and
+`docs/templates.py` write others beside them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write the values that each template of a page is given, and the columns of the
 worklist.
 
-Run `python docs/templates.py` after changing a template or a column; tests compare.
+Run `python docs/templates.py` after changing a template or a column; tests compare. The
+values of templates are a page of the site, which is kept in no repository.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from screening.report.columns import help_table
 from screening.report.drawing import environment_of
 
 ROOT = Path(__file__).parents[1]
+HEAD = """# Values of each template
+
+What a template is given besides `model`, `run` and what every page has ([templates of
+your own](../templates.md)).
+"""
 # What pages of models and runs are given, whatever they show.
 PAGE = {"policy", "style", "script", "footer", "model", "run"}
 
@@ -38,21 +44,17 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def page(text: str) -> str:
-    """Return docs/templates.md with its table brought up to date."""
-    return _with_table(text, table())
+def reference() -> str:
+    """Return the page of the values of each template."""
+    return f"{HEAD}\n{table()}\n"
 
 
 def worklist(text: str) -> str:
     """Return docs/page.md with its table of columns brought up to date."""
-    return _with_table(text, help_table())
-
-
-def _with_table(text: str, lines: str) -> str:
     begin, end = "<!-- table: begin -->", "<!-- table: end -->"
     return re.sub(
         f"{begin}.*?{end}",
-        lambda _: f"{begin}\n{lines}\n{end}",
+        lambda _: f"{begin}\n{help_table()}\n{end}",
         text,
         count=1,
         flags=re.DOTALL,
@@ -61,9 +63,11 @@ def _with_table(text: str, lines: str) -> str:
 
 def main() -> None:
     """Write both documents."""
-    for name, updated in (("templates.md", page), ("page.md", worklist)):
-        path = ROOT / "docs" / name
-        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
+    path = ROOT / "docs" / "page.md"
+    path.write_text(worklist(path.read_text(encoding="utf-8")), encoding="utf-8")
+    folder = ROOT / "docs" / "reference"
+    folder.mkdir(exist_ok=True)
+    (folder / "templates.md").write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,10 +20,14 @@ DOCS = ROOT / "docs"
 METHODS = runpy.run_path(str(DOCS / "methods.py"))
 REFERENCE = runpy.run_path(str(DOCS / "reference.py"))
 COMMANDS = runpy.run_path(str(DOCS / "commands.py"))
-EVERY_OPTION = {"commands.md": COMMANDS["reference"]()}
+TEMPLATES = runpy.run_path(str(DOCS / "templates.py"))
+FROM_CODE = {
+    "commands.md": COMMANDS["reference"](),
+    "templates.md": TEMPLATES["reference"](),
+}
 MADE = {
     "methods": METHODS["pages"](),
-    "reference": REFERENCE["pages"]() | EVERY_OPTION,
+    "reference": REFERENCE["pages"]() | FROM_CODE,
 }
 SHOWN = (
     "README.md",
