@@ -30,6 +30,14 @@ class RecipeError(UsageError):
     """A recipe, or an override of one, cannot be built (exit code 2)."""
 
 
+class PromiseError(RecipeError):
+    """A model would not do what it promises, so it is refused (exit code 2)."""
+
+
+class PromiseWarning(UserWarning):
+    """`Screen` holds a model that `train` refuses by a `PromiseError`."""
+
+
 class ClusterError(UsageError):
     """Workers are not there, went away, or cannot do their part (exit code 2)."""
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -28,7 +31,13 @@ from sklearn.utils.validation import (
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import read_cohort
-from screening.errors import CohortError, UsageError
+from screening.errors import (
+    CohortError,
+    ModelError,
+    PromiseError,
+    PromiseWarning,
+    UsageError,
+)
 from screening.estimators.base import check_weights
 from screening.io.frames import is_table, to_arrow
 from screening.io.opening import Readable
@@ -56,6 +65,11 @@ if TYPE_CHECKING:
 
 Table = Readable | ArrayLike
 
+# Folds where `cv` is None.
+_FOLDS = 5
+# Rows beyond which weights are hardly numbers of rows.
+_MOST_ROWS = 10_000_000
+
 
 class Page(str):
     """A page of HTML, which a notebook shows in a frame of its own."""
@@ -73,8 +87,16 @@ class PageHead(Page):
     height = 420
 
 
-def _earned(screen: Screen) -> bool:
-    """Return True if a model has chances or is not fitted; else raise ModelError."""
+def _offers_chances(screen: Screen) -> bool:
+    """Return True if chances were asked for, and a fitted model has them.
+
+    Raise ModelError with the reason if not.
+    """
+    if not screen.chances:
+        raise ModelError(
+            "predict flags by the threshold of the rule, and not from a chance of 0.5 "
+            "on; ask for both by Screen(chances=True). score_frame has chances too"
+        )
     if hasattr(screen, "model_"):
         screen.model_.refuse_unearned()
     return True
@@ -90,22 +112,57 @@ def _checked_labels(y: Any, is_one_class: bool) -> np.ndarray:
     return np.asarray(labels)
 
 
-def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
-    """Return the rows of a weight > 0, with weights whose mean is 1.
+def _in_memory(table: Any, parameter: str) -> pa.Table:
+    """Return a table in memory; raise UsageError for a file or database."""
+    if not isinstance(table, pa.Table):
+        raise UsageError(
+            f"{parameter} belongs to the rows of a table in memory: read the file or "
+            "query into a frame"
+        )
+    return table
+
+
+def _with_groups(past: Cohort, table: Any, groups: ArrayLike) -> Cohort:
+    """Return a cohort with the groups of the rows of its table, (n_table_rows,)."""
+    values = column_or_1d(groups)
+    check_consistent_length(_in_memory(table, "groups"), values)
+    return replace(past, group=values.astype(str)[past.rows - 1])
+
+
+def _weights(past: Cohort, table: Any, sample_weight: ArrayLike) -> np.ndarray:
+    """Return the weight of each row of a cohort, (n_rows,).
 
     Raise UsageError for weights of a file or database, ValueError for invalid ones.
     """
-    if not isinstance(table, pa.Table):
-        raise UsageError(
-            "sample_weight belongs to the rows of a table in memory: read the file "
-            "or query into a frame"
+    check_consistent_length(_in_memory(table, "sample_weight"), sample_weight)
+    codes, _ = pd.factorize(labels_of(with_states_of_labels(past)))
+    return check_weights(past.rows, codes, np.asarray(sample_weight)[past.rows - 1])
+
+
+def _repeated(past: Cohort, weights: np.ndarray) -> Cohort:
+    """Return each row as often as its weight says; one fold holds all its copies."""
+    if np.any(weights != np.rint(weights)):
+        raise ValueError(
+            "sample_weight has fractions, but it is the number of rows that a row "
+            'stands for; Screen(weights="importance") takes any weight'
         )
-    check_consistent_length(table, sample_weight)
-    of_row = np.asarray(sample_weight)[past.rows - 1]
-    labels = labels_of(with_states_of_labels(past))
-    codes, _ = pd.factorize(labels)
-    weights = check_weights(past.rows, codes, of_row)
+    if weights.sum() > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight stands for more than {_MOST_ROWS:,} rows; "
+            'Screen(weights="importance") takes weights of any size'
+        )
+    rows = np.repeat(np.arange(past.n_rows), weights.astype(int))
+    repeated = past.take(rows)
+    if weights.max() <= 1:
+        return repeated
+    note = "each row stands for as many equal rows as sample_weight says"
+    return replace(repeated, copy_of=rows, notes=[*past.notes, note])
+
+
+def _weighted(past: Cohort, weights: np.ndarray) -> Cohort:
+    """Return the rows of a weight > 0, with weights whose mean is 1."""
     # A weight may vanish beside others; the classes are then asked for once more.
+    codes, _ = pd.factorize(labels_of(with_states_of_labels(past)))
     weights = check_weights(past.rows, codes, weights / weights.max())
     counted = np.flatnonzero(weights > 0)
     weights = weights[counted]
@@ -138,7 +195,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     """A model of a past cohort with its threshold, as a scikit-learn classifier.
 
     Encoding, folds, search, the threshold and what it is worth on rows nobody trained
-    on are `fit`; it does what `screen train` does, and holds the same model.
+    on are `fit`; it does what `screen train` does, and holds the same model. What
+    `screen train` refuses because its promise would not hold is a `PromiseWarning`
+    here, and the model is held but not saved.
 
     Parameters
     ----------
@@ -153,10 +212,12 @@ class Screen(ClassifierMixin, BaseEstimator):
     search : int, optional
         Settings that compete on the held-out rows; the recipe's own number by default,
         1 for none.
-    folds : int
-        Fewer where there are fewer groups, or fewer rows of the rarer class.
+    cv : int, splitter, or iterable of (train, test), optional
+        Number of folds, 5 by default: fewer where there are fewer groups, or fewer rows
+        of the rarer class. Or folds of your own, which hold every row out once.
     repeats : int, optional
-        How often the folds are dealt; by default three times where fits are cheap.
+        How often the folds are dealt; by default three times where fits are cheap, and
+        once if they are your own.
     beside : sequence of str, optional
         Recipes to compare the method with on the same folds; by default the usual ones,
         () for none.
@@ -168,6 +229,12 @@ class Screen(ClassifierMixin, BaseEstimator):
         One of scikit-learn's or yours, instead of a recipe: it is cloned and fitted on
         every fold, and learns from rows as `recipe` would (imputed, one-hot encoded,
         centred and scaled). Its model is judged like any other, and is not stored.
+    weights : {"frequency", "importance"}
+        What `sample_weight` says: the number of equal rows that a row stands for, in
+        whole numbers, or how much a row counts while machines are fitted.
+    chances : bool
+        Offer `predict_proba`. It need not agree with `predict`, which flags by the
+        rule's threshold and not from a chance of 0.5 on.
     random_state : int
         Deals the folds and the candidates.
     n_jobs : int
@@ -187,6 +254,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         Scores from here on are flagged; of several classes, one each.
     notes_ : list of str
         How the table was read, and what was guessed and dropped.
+    refused_ : str or None
+        Why `screen train` refuses this model.
     n_features_in_ : int
         Columns that the model uses.
     feature_names_in_ : ndarray of str
@@ -214,12 +283,14 @@ class Screen(ClassifierMixin, BaseEstimator):
         rule: Rule | None = None,
         params: dict[str, object] | None = None,
         search: int | None = None,
-        folds: int = 5,
+        cv: Any = None,
         repeats: int | None = None,
         beside: Sequence[str] | None = None,
         independent: bool = False,
         contamination: float | None = None,
         estimator: Any = None,
+        weights: Literal["frequency", "importance"] = "frequency",
+        chances: bool = False,
         random_state: int = 0,
         n_jobs: int = -1,
     ) -> None:
@@ -228,11 +299,13 @@ class Screen(ClassifierMixin, BaseEstimator):
         self.rule = rule
         self.params = params
         self.search = search
-        self.folds = folds
+        self.cv = cv
         self.repeats = repeats
         self.beside = beside
         self.independent = independent
         self.contamination = contamination
+        self.weights = weights
+        self.chances = chances
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -245,6 +318,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         positive: str | Sequence[str] | None = None,
         id: str | None = None,
         group: str | None = None,
+        groups: ArrayLike | None = None,
         drop: str | Sequence[str] = (),
         contract: Contract | str | Path | None = None,
     ) -> Self:
@@ -262,15 +336,18 @@ class Screen(ClassifierMixin, BaseEstimator):
             The column of X that says who was a case, or the labels. A one-class recipe
             with `MaxFlagRate` needs none: every row is then of unknown state.
         sample_weight : array-like, shape (n_rows,), optional
-            How much each row of a table in memory counts while machines are fitted;
-            rows of weight 0 are left out. Thresholds and figures count every other row
-            once.
+            Of each row of a table in memory, see `weights`; rows of weight 0 are left
+            out. By default a row of weight 3 is three equal rows, everywhere, and one
+            fold holds all three. Of importance only the machines know: thresholds and
+            figures count every row once.
         positive : str or sequence of str, optional
             Label of a case; otherwise the one that reads like "yes", or the rarer of
             two.
         id, group : str, optional
             Columns of X that name a row, and what must not be split over folds, such as
             the patient.
+        groups : array-like, shape (n_rows,), optional
+            What `group` names, for each row of a table in memory.
         drop : str or sequence of str
             Columns to leave out.
         contract : Contract or path, optional
@@ -284,6 +361,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         recipe = self._recipe()
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)
+        if groups is not None and group is not None:
+            raise UsageError("give the groups by `group` or by `groups`, not both")
         past = read_cohort(
             table,
             contract,
@@ -296,10 +375,13 @@ class Screen(ClassifierMixin, BaseEstimator):
             label_optional=is_one_class,
             keep=columns_of_points(recipe),
             propose=True,
-            independent=self.independent,
+            independent=self.independent or groups is not None,
         )
+        if groups is not None:
+            past = _with_groups(past, table, groups)
+        past = self._held_out_by_cv(past, table, labels, groups)
         if sample_weight is not None:
-            past = _weighted(past, table, sample_weight)
+            past = self._counted(past, _weights(past, table, sample_weight))
         # Of labels in an array, as everywhere in scikit-learn, 1 is the case.
         is_array = labels is not None and not isinstance(y, str)
         for guess in past.guesses:
@@ -307,20 +389,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         for doubt in past.doubts:
             if not is_array or doubt.column != column:
                 warnings.warn(doubt.words, UserWarning, stacklevel=2)
-        model = train(
-            past,
-            recipe,
-            rule=self.rule or DEFAULT_RULE,
-            params=self.params,
-            search=self.search,
-            folds=self.folds,
-            repeats=self.repeats,
-            beside=self.beside,
-            independent=self.independent,
-            contamination=self.contamination,
-            seed=self.random_state,
-            jobs=self.n_jobs,
-        )
+        model = self._train(past, recipe)
         values = {}
         if labels is not None:
             values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
@@ -330,6 +399,81 @@ class Screen(ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         return self
+
+    def _train(self, past: Cohort, recipe: Recipe) -> Model:
+        """Return a model; warn if `train` refuses it."""
+        train_on = partial(
+            train,
+            recipe=recipe,
+            rule=self.rule or DEFAULT_RULE,
+            params=self.params,
+            search=self.search,
+            folds=int(self.cv) if isinstance(self.cv, Integral) else _FOLDS,
+            repeats=self.repeats,
+            beside=self.beside,
+            independent=self.independent,
+            contamination=self.contamination,
+            seed=self.random_state,
+            jobs=self.n_jobs,
+        )
+        self.refused_ = None
+        try:
+            return train_on(past)
+        except PromiseError as refusal:
+            self.refused_ = str(refusal)
+        warnings.warn(self.refused_, PromiseWarning, stacklevel=3)
+        note = f"`screen train` refuses this model: {self.refused_}"
+        return train_on(replace(past, notes=[*past.notes, note]), refuse=False)
+
+    def _counted(self, past: Cohort, weights: np.ndarray) -> Cohort:
+        """Return a cohort whose rows count by their weights, (n_rows,)."""
+        match self.weights:
+            case "frequency":
+                return _repeated(past, weights)
+            case "importance":
+                return _weighted(past, weights)
+        raise UsageError(
+            f'weights must be "frequency" or "importance", got {self.weights!r}'
+        )
+
+    def _held_out_by_cv(
+        self,
+        past: Cohort,
+        table: Any,
+        labels: np.ndarray | None,
+        groups: ArrayLike | None,
+    ) -> Cohort:
+        """Return a cohort with the folds of `cv`, if they are the caller's.
+
+        Parameters
+        ----------
+        past : Cohort
+        table : Table or other source
+            It was read from.
+        labels : ndarray of shape (n_table_rows,), optional
+        groups : array-like, shape (n_table_rows,), optional
+            By default those of the cohort's own column.
+        """
+        if self.cv is None or isinstance(self.cv, Integral):
+            return past
+        n_rows = len(_in_memory(table, "cv"))
+        target = np.zeros(n_rows, int)
+        if labels is not None:
+            target, _ = pd.factorize(labels, sort=True)
+        if groups is None and past.contract.group is not None:
+            groups = table[past.contract.group].to_pandas()
+        if groups is not None:
+            groups, _ = pd.factorize(np.asarray(groups), sort=True)
+        splitter = check_cv(self.cv, target, classifier=True)
+        splits = splitter.split(np.zeros((n_rows, 1)), target, groups)
+        times_out = np.zeros(n_rows, int)
+        fold = np.zeros(n_rows, int)
+        for number, (_, test) in enumerate(splits):
+            times_out[test] += 1
+            fold[test] = number
+        if np.any(times_out != 1):
+            raise ValueError("cv must hold every row out once, as KFold does")
+        return replace(past, fold=fold[past.rows - 1])
 
     def _recipe(self) -> Recipe:
         """Return the recipe to train, which is the estimator's if there is one."""
@@ -483,7 +627,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         above = rows["score"].to_numpy() - self.model_.thresholds[0]
         return above if self._case else -above
 
-    @available_if(_earned)
+    @available_if(_offers_chances)
     def predict_proba(self, X: Table) -> np.ndarray:
         """Return calibrated chances, (n_rows, 2), in the order of `classes_`.
 
@@ -597,9 +741,12 @@ class Screen(ClassifierMixin, BaseEstimator):
 
         It holds rows of patients.
 
-        The directory is absent, empty, or an earlier model's, which is replaced.
+        The directory is absent, empty, or an earlier model's, which is replaced. Raise
+        PromiseError for a model that `screen train` refuses.
         """
         check_is_fitted(self)
+        if self.refused_ is not None:
+            raise PromiseError(self.refused_)
         return save_model(self.model_, directory, render_model)
 
     @classmethod
@@ -610,9 +757,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         screen = cls(
             model.recipe,
             rule=facts.operating_points[0].rule,
-            folds=facts.validation.folds,
+            cv=facts.validation.folds,
             random_state=facts.training.seed,
         )
+        screen.refused_ = None
         screen._take(model, {})
         return screen
 
@@ -620,14 +768,6 @@ class Screen(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "model_"):
-            raise TypeError(
-                "a fitted Screen contains rows of patients, and is never unpickled; "
-                "write it with save(directory), read it with Screen.load(directory)"
-            )
-        return super().__getstate__()
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -150,7 +150,9 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
 
 def table(group, coordinates=None):
     contract = SimpleNamespace(group="patient")
-    return SimpleNamespace(group=group, coordinates=coordinates, contract=contract)
+    return SimpleNamespace(
+        group=group, coordinates=coordinates, contract=contract, copy_of=None
+    )
 
 
 def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():

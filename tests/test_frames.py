@@ -28,6 +28,7 @@ from screening.io.frames import open_table
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 QUICK = {"search": 1, "beside": (), "folds": 2}
+OF_SCREEN = {"search": 1, "beside": (), "cv": 2, "chances": True}
 
 
 class OtherLibrary:
@@ -126,7 +127,7 @@ def night_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def screen_of_file(past_file):
-    return Screen("logistic", **QUICK).fit(past_file, "ill", id="patient")
+    return Screen("logistic", **OF_SCREEN).fit(past_file, "ill", id="patient")
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +166,7 @@ def test_screen_any_frame(form, screen_of_file, night_file):
     night = patients(n_rows=60, seed=1)
 
     past = form(patients())
-    screen = Screen("logistic", **QUICK).fit(past, "ill", id="patient")
+    screen = Screen("logistic", **OF_SCREEN).fit(past, "ill", id="patient")
 
     scored = screen.score_frame(form(night))
 
@@ -186,7 +187,7 @@ def test_screen_labels_apart(form, screen_of_file, night_file):
     table = patients()
     labels = table["ill"].eq("yes").astype(int).to_numpy()
 
-    screen = Screen("logistic", **QUICK)
+    screen = Screen("logistic", **OF_SCREEN)
     screen.fit(form(table), labels, id="patient", drop="ill")
 
     assert screen.classes_.tolist() == [0, 1]
@@ -601,7 +602,7 @@ def test_screen_guesses_as_train_does(past_file):
     night.index = [f"line {row}" for row in range(60)]
 
     with pytest.warns(UserWarning, match="guessed role id: stay_id"):
-        screen = Screen("logistic", **QUICK).fit(past, "ill")
+        screen = Screen("logistic", **OF_SCREEN).fit(past, "ill")
     scored = screen.score_frame(night)
     fourth = night["stay_id"].iloc[3]
     reasons = screen.explain(night, fourth)
@@ -623,7 +624,7 @@ def test_screen_warns_of_doubts():
     past["ill"] = past["ill"].map({"yes": "2", "no": "1"})
 
     with pytest.warns(UserWarning, match="the cases are the rows with"):
-        Screen("logistic", **QUICK).fit(past, "ill", id="patient")
+        Screen("logistic", **OF_SCREEN).fit(past, "ill", id="patient")
 
 
 def test_score_frame_truths_for_numbers():
@@ -648,7 +649,7 @@ def test_score_frame_index_without_refused_rows():
     night["crp"] = night["crp"].map(str, na_action="ignore")
     night.loc[7, "crp"] = "not done"
 
-    screen = Screen("logistic", **QUICK)
+    screen = Screen("logistic", **OF_SCREEN)
     screen.fit(patients(), "ill", contract=lenient)
     scored = screen.score_frame(night)
 

@@ -113,6 +113,8 @@ def test_decisions_of_pairs_of_classes_are_refused():
 
 def test_weights_are_refused_with_a_remedy():
     with pytest.raises(RecipeError, match="name a recipe that does"):
-        fitted_with_weights = Screen(estimator=GaussianNB(), n_jobs=1)
+        fitted_with_weights = Screen(
+            estimator=GaussianNB(), weights="importance", n_jobs=1
+        )
         ones = np.ones(300)
         fitted_with_weights.fit(past(), "ill", sample_weight=ones)

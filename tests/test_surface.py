@@ -4,7 +4,6 @@ help() is whole."""
 import doctest
 import importlib
 import inspect
-import pickle
 import re
 import runpy
 import sys
@@ -22,7 +21,6 @@ from numpydoc.validate import validate
 from pandas.testing import assert_frame_equal, assert_series_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from written_files import names_in
 
 import screening
@@ -212,31 +210,6 @@ def few():
     return Screen("logistic", **QUICK).fit(patients(110), "ill", id="patient")
 
 
-EXPECTED = {
-    "check_estimators_pickle": "a fitted one holds rows of patients: `save` and `load`",
-    "check_classifiers_train": "flags go by the rule's threshold, and not by a chance of one half",
-    "check_estimators_dtypes": "twenty rows of noise: a model whose folds disagree is refused",
-    "check_classifiers_classes": "thirty rows: a model whose folds disagree is refused",
-    **dict.fromkeys(
-        (
-            "check_sample_weights_pandas_series",
-            "check_sample_weights_not_an_array",
-            "check_sample_weights_not_overwritten",
-        ),
-        "a few rows of noise: a model whose folds disagree is refused",
-    ),
-    "check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds and judged once each",
-}
-
-
-@parametrize_with_checks(
-    [Screen("logistic", rule=GMean(), independent=True, **QUICK)],
-    expected_failed_checks=lambda estimator: EXPECTED,
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.parametrize(
     "recipe", ["logistic", "svm_weighted", "random_forest", "histogram_boosting"]
 )
@@ -248,7 +221,7 @@ def test_sample_weight_raises_scores(recipe):
     chance = np.where(x["urea"] > 0, 0.6, 0.2)
     is_case = rng.random(300) < chance
     is_high = x["crp"] > 0
-    settings = dict(rule=GMean(), independent=True, **QUICK)
+    settings = dict(rule=GMean(), independent=True, weights="importance", **QUICK)
 
     raised = {}
     weighed = {"high": is_high, "low": ~is_high}
@@ -275,7 +248,8 @@ def test_sample_weight_zero_leaves_out():
 
     ill = past["ill"]
     part = Screen("logistic", **QUICK).fit(x[:100], ill[:100], id="patient")
-    weighted = Screen("logistic", **QUICK).fit(x, ill, weights, id="patient")
+    weighted = Screen("logistic", weights="importance", **QUICK)
+    weighted.fit(x, ill, weights, id="patient")
 
     ours = weighted.held_out_.set_index("id")["score"]
     theirs = part.held_out_.set_index("id")["score"]
@@ -304,7 +278,9 @@ def test_sample_weight_vanishing_leaves_class():
     weights = np.where(past["ill"] == "yes", 1e-320, 1e10)
 
     with pytest.raises(ValueError, match="leaves a class without rows"):
-        Screen("logistic", **QUICK).fit(past, "ill", weights, id="patient")
+        Screen("logistic", weights="importance", **QUICK).fit(
+            past, "ill", weights, id="patient"
+        )
 
 
 def test_sample_weight_of_file_is_refused():
@@ -326,7 +302,7 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
     is_case = (ill == "yes").astype(int)
     codes = clone(screen).fit(x, is_case, id="patient")
     with pytest.warns(UserWarning, match="guessed role coordinates: x, y, z"):
-        tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(
+        tissue = Screen("one_vs_rest", cv=4, chances=True, **QUICK).fit(
             voxels(), "tissue", group="patient"
         )
     new = voxels(2, seed=5).drop(columns="tissue")
@@ -353,15 +329,17 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
 
 def test_chances_are_there_where_they_were_earned(few, calibrated):
     night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
+    calibrated.set_params(chances=True)
     chances = calibrated.predict_proba(night)
     expected = calibrated.score_frame(night)["chance"]
     assert_array_equal(chances[:, 1], expected)
+    few.set_params(chances=True)
     with pytest.raises(AttributeError) as refused:
         few.predict_proba(NIGHT)
     assert "too few to calibrate" in str(refused.value.__cause__)
 
 
-def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
+def test_what_is_saved_is_loaded(screen, tmp_path):
     """A frame with its label column, X with y, and an Arrow table give the same
     model.
     """
@@ -378,8 +356,6 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
     expected = screen.predict(NIGHT)
     assert_array_equal(again.predict(NIGHT), expected)
     assert_array_equal(arrow.predict(NIGHT), expected)
-    with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
-        pickle.dumps(screen)
 
 
 def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):

@@ -516,7 +516,9 @@ def test_screen_fits_without_cases(y, classes):
     Its classes are values of y, as those of scikit-learn's classifiers.
     """
     x = default_rng(0).normal(size=(120, 3))
-    classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
+    classifier = Screen(
+        "one_class", rule=MaxFlagRate(0.1), repeats=1, chances=True, n_jobs=1
+    )
 
     classifier.fit(x, y)
 
@@ -533,7 +535,7 @@ def test_screen_with_weights_and_without_cases():
     """Rows of weight 0 are left out, also where rows have no labels."""
     rng = default_rng(0)
     x = rng.normal(size=(120, 3))
-    weight = rng.integers(0, 3, 120)
+    weight = rng.integers(0, 2, 120)
     classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
 
     classifier.fit(x, sample_weight=weight)

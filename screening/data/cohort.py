@@ -37,6 +37,8 @@ ROW_FIELDS = (
     "out_of_bounds",
     "taken",
     "weight",
+    "copy_of",
+    "fold",
 )
 
 
@@ -79,6 +81,11 @@ class Cohort:
         read for scoring only.
     weight : ndarray of float, shape (n_rows,), or None
         How much each row counts while machines are fitted; all alike where None.
+    copy_of : ndarray of int, shape (n_rows,), or None
+        A number that all copies of a row share: one fold holds them all. None where
+        each row stands for itself.
+    fold : ndarray of int, shape (n_rows,), or None
+        Fold from 0 in which the caller holds each row out; None to deal the rows.
     guesses : list of str
         Notes on the columns that were guessed to have a role.
     doubts : list of Reason
@@ -102,6 +109,8 @@ class Cohort:
     out_of_bounds: np.ndarray | None = None
     taken: np.ndarray | None = None
     weight: np.ndarray | None = None
+    copy_of: np.ndarray | None = None
+    fold: np.ndarray | None = None
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
 

@@ -315,8 +315,9 @@ class ByLesion:
                 parameters=["lesions", "repeats"],
             )
 
-    def check_cases(self, study: Study) -> None:
+    def rule(self, study: Study) -> Rule:
         """Require no number of positive rows: lesions are counted instead."""
+        return study.rule
 
     def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.

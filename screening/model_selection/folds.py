@@ -77,6 +77,8 @@ class Study:
     notes : sequence of str
     without_cases : WithoutCases, optional
         How it is trained if there are no cases, or too few for every fold.
+    refuse : bool
+        Refuse settings none of which can be used.
     """
 
     cohort: Cohort
@@ -96,6 +98,7 @@ class Study:
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
     without_cases: WithoutCases | None = None
+    refuse: bool = True
 
     @property
     def folds(self) -> int:
@@ -167,7 +170,7 @@ def plan_groups(
     UsageError
         If one group, or one row, holds all of a class.
     """
-    numbers = None
+    numbers = cohort.copy_of
     n_groups = 0
     if cohort.group is not None:
         numbers = codes_of(cohort.group)
@@ -200,6 +203,8 @@ def _holder_of_class(cohort: Cohort) -> str:
     """Return what holds all rows of a class."""
     if cohort.group is None:
         return "row"
+    if cohort.contract.group is None:
+        return "group"
     return f"group of column {cohort.contract.group}"
 
 
@@ -252,15 +257,41 @@ def split_folds(
         fold[dealt] = np.arange(len(target)) % folds
     else:
         fold = _deal_groups(strata, groups, order, folds)
-    for number in range(folds):
+    _refuse_without_class(target, fold)
+    return fold
+
+
+def _refuse_without_class(target: np.ndarray, fold: np.ndarray) -> None:
+    """Raise UsageError if a fold holds all rows of one of two classes."""
+    n_classes = len(np.unique(target))
+    n_folds = int(fold.max()) + 1
+    for number in range(n_folds):
         trained_on = np.unique(target[fold != number])
-        if len(present) == 2 and len(trained_on) < 2:
+        if n_classes == 2 and len(trained_on) < 2:
             raise UsageError(
-                f"with {folds} folds, one contains all rows of a class; use fewer "
+                f"with {n_folds} folds, one contains all rows of a class; use fewer "
                 "`folds`",
                 parameters=["folds"],
             )
-    return fold
+
+
+def _folds_of_caller(cohort: Cohort, target: np.ndarray) -> np.ndarray:
+    """Return the folds that a cohort brings, (1, n_rows).
+
+    Raise UsageError if one splits a group, or leaves a class out of training.
+    """
+    fold = cohort.fold
+    assert fold is not None
+    if cohort.group is not None:
+        n_folds_of_group = pd.Series(fold).groupby(codes_of(cohort.group)).nunique()
+        if (n_folds_of_group > 1).any():
+            raise UsageError(
+                "the folds of `cv` split rows of one group; use a splitter that keeps "
+                "groups whole, such as StratifiedGroupKFold",
+                parameters=["cv"],
+            )
+    _refuse_without_class(target, fold)
+    return fold[None]
 
 
 def _deal_groups(
@@ -307,20 +338,27 @@ def plan_study(
     target = task.target(labels_of(sample))
     if without_cases is not None:
         target = np.zeros_like(target)
-    groups, n_folds, fold_notes = plan_groups(sample, target, folds)
+    fold_notes: tuple[str, ...] = ()
+    if sample.fold is not None:
+        groups = sample.group
+        fold = _folds_of_caller(sample, target)
+        folds = int(fold.max()) + 1
+    else:
+        groups, n_folds, fold_notes = plan_groups(sample, target, folds)
+        n_repeats = repeats
+        if not n_repeats:
+            n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
+        dealt = [
+            split_cohort(sample, target, groups, n_folds, seed + repeat)
+            for repeat in range(n_repeats)
+        ]
+        fold = np.array(dealt)
     task, task_notes = watchable(task, target, groups, folds)
-    n_repeats = repeats
-    if not n_repeats:
-        n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
-    fold = [
-        split_cohort(sample, target, groups, n_folds, seed + repeat)
-        for repeat in range(n_repeats)
-    ]
     return Study(
         cohort=sample,
         sample=sample,
         task=task,
-        fold=np.array(fold),
+        fold=fold,
         groups=groups,
         repeats_asked=repeats is not None or without_cases is not None,
         search=search,
@@ -333,9 +371,12 @@ def plan_study(
 def split_cohort(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
-    """Return ``split_folds`` by the ids of rows, or of their groups."""
+    """Return ``split_folds`` by the ids of rows, or of their groups.
+
+    Without groups one fold holds all copies of a row.
+    """
     if groups is None:
-        return split_folds(target, None, _hash_rows(cohort, seed), folds)
+        return split_folds(target, cohort.copy_of, _hash_rows(cohort, seed), folds)
     # Numbers are counted and sorted in less time than names.
     numbers = codes_of(groups)
     return split_folds(target, numbers, hash_names(groups, seed), folds)

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from screening.errors import RecipeError
+from screening.errors import PromiseError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.estimators.landmarks import RARE_SHARE
@@ -301,6 +301,7 @@ class _Competition:
             self.rows.target,
             self.fold,
             rule,
+            refuse=study.refuse,
         )
         return facts.replace(asked=study.search or 0, grid=study.grid)
 
@@ -533,7 +534,7 @@ def _plan_blend(
         else:
             notes.append(f"member {member.name} left out: {outcome}")
     if not parts:
-        raise RecipeError(
+        raise PromiseError(
             f"recipe {recipe.name}: no member can be used; " + "; ".join(notes)
         )
     return blended(recipe, encoded, parts, tuple(notes))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.errors import RecipeError, UsageError
+from screening.errors import PromiseError, UsageError
 from screening.metrics.calibration import (
     calibrate,
     calibration_elsewhere,
@@ -457,9 +457,10 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     Raises
     ------
     UsageError
-        If only flagging every row could keep the rule.
-    RecipeError
-        If the machines do not do on their own training rows what they promise.
+        If a model without cases cannot keep the rule.
+    PromiseError
+        If only flagging every row could keep the rule, or the machines do not do on
+        their own training rows what they promise.
     """
     name = held.task.watched[m]
     n_cases = int(held.watched[:, m].sum())
@@ -471,7 +472,7 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
         if rule.confidence is not None:
             raise _too_few(name, point.n_positive, rule)
-        raise UsageError(
+        raise PromiseError(
             f"sensitivity {rule.value:g} of {name} would flag every row: many cases "
             "have the same values as most others, so no threshold separates them. "
             "Add a column that does, request less with `min_sensitivity`, or use "
@@ -534,7 +535,7 @@ def _validate_forward(judgement: Judgement) -> Forward | None:
     try:
         before_cut = later.take(later.fold != AFTER)
         earlier = judge(before_cut, rules, seed)
-    except (UsageError, RecipeError) as error:
+    except UsageError as error:
         return facts.replace(reason=f"training on the past alone failed: {error}")
     frozen = FrozenOperatingPoints(earlier.thresholds, earlier.figures.calibration)
     after_cut = replace(later.take(later.fold == AFTER), frozen=frozen)
@@ -678,7 +679,7 @@ _REMEDY_PARAMETERS = ("search", "drop")
 
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
-    """Raise UsageError if no method could promise a sensitivity from so few cases.
+    """Raise PromiseError if no method could promise a sensitivity from so few cases.
 
     `name` is that of the class.
     """
@@ -686,23 +687,38 @@ def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
         raise _too_few(name, n_cases, rule)
 
 
-def _too_few(name: str, m: int, rule: MinSensitivity) -> UsageError:
+def _too_few(name: str, m: int, rule: MinSensitivity) -> PromiseError:
     """Return the error for too few cases, with what can be promised."""
     confidence = ""
-    # The promise of a threshold at the lowest of m cases.
-    most = 1 - 1 / (m + 1)
     if rule.confidence is not None:
         confidence = f" with confidence {rule.confidence:g}"
-        most = (1 - rule.confidence) ** (1 / m)
     needed = _n_cases_needed(rule)
     more = "More" if np.isinf(needed) else f"At least {needed:.0f}"
-    return UsageError(
+    return PromiseError(
         f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}"
         f"{confidence}: every row would be flagged. {more} cases are needed, or ask "
-        f"for less: `min_sensitivity` {np.floor(100 * most) / 100:g}, or another rule "
+        f"for less: `min_sensitivity` {_most_sensitivity(m, rule):g}, or another rule "
         "such as `max_flag_rate` 0.1",
         parameters=["min_sensitivity", "max_flag_rate"],
     )
+
+
+def _most_sensitivity(m: int, rule: MinSensitivity) -> float:
+    """Return the largest sensitivity of two decimals that m cases can promise.
+
+    The threshold is then at the lowest case.
+    """
+    most = 1 - 1 / (m + 1)
+    if rule.confidence is not None:
+        most = (1 - rule.confidence) ** (1 / m)
+    return float(np.floor(100 * most) / 100)
+
+
+def attainable(n_cases: int, rule: Rule) -> Rule:
+    """Return a rule, with the largest sensitivity that so few cases can promise."""
+    if isinstance(rule, MinSensitivity) and n_cases < _n_cases_needed(rule):
+        return replace(rule, value=_most_sensitivity(n_cases, rule))
+    return rule
 
 
 def _n_cases_needed(rule: MinSensitivity) -> float:
@@ -718,7 +734,7 @@ def _n_cases_needed(rule: MinSensitivity) -> float:
 
 
 def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
-    """Raise RecipeError if a model does not do on its own rows what it promises.
+    """Raise PromiseError if a model does not do on its own rows what it promises.
 
     That is if no threshold can be set on its scores (`unusable`), or training cases are
     not flagged. No sensitivity is promised where a model was trained without cases.
@@ -742,7 +758,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     ):
         reason = unusable(values, positive.astype(int), fold)
         if reason:
-            raise RecipeError(
+            raise PromiseError(
                 f"recipe {recipe}: {reason}{of_class}{where}; {_REMEDY}",
                 parameters=_REMEDY_PARAMETERS,
             )
@@ -753,7 +769,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     most_below = max(_MAX_STANDARD_ERRORS * error, _MAX_SHORTFALL)
     if flagged < promised - most_below:
-        raise RecipeError(
+        raise PromiseError(
             f"recipe {recipe}: it promises to find {promised:.0%} of new cases"
             f"{of_class} and flags {flagged:.0%} of its own training cases; {_REMEDY}",
             parameters=_REMEDY_PARAMETERS,

@@ -142,6 +142,9 @@ def _signs_of_dependence(cohort: Cohort) -> list[Sign]:
     # The table has several rows of a unit, and the cohort one.
     if cohort.contract.per_unit is not None:
         return []
+    # The caller gave groups that no column holds.
+    if cohort.group is not None and cohort.contract.group is None:
+        return []
     signs = dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
     return signs

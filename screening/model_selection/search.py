@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import recall_score, roc_curve
 
-from screening.errors import RecipeError
+from screening.errors import PromiseError
 from screening.estimators.multi_class import MultiClassSVM
 from screening.metrics.ranking import auroc, average_precision
 from screening.model_selection.folds import Study
@@ -263,6 +263,8 @@ def choose_setting(
     target: np.ndarray,
     fold: np.ndarray,
     rule: Rule | None = None,
+    *,
+    refuse: bool = True,
 ) -> SearchFacts:
     """Choose the setting with the best criterion, among those whose folds agree.
 
@@ -284,15 +286,19 @@ def choose_setting(
         Of the threshold. A setting with many equal scores there is dropped if another
         one has none: the criterion counts a tie as half a row, but the threshold flags
         all of these rows or none.
+    refuse : bool
+        False chooses among all settings if none can be used.
 
     Raises
     ------
-    RecipeError
+    PromiseError
         If no setting can be used.
     """
     dropped = _reasons_to_drop(decisions, target, fold, rule)
     if None not in dropped:
-        raise _no_setting_usable(recipe, dropped, has_cases=bool(target.any()))
+        if refuse:
+            raise _no_setting_usable(recipe, dropped, has_cases=bool(target.any()))
+        dropped = [None] * len(dropped)
     scores: list[float | None] = [None] * len(dropped)
     usable = [index for index, reason in enumerate(dropped) if reason is None]
     if target.any():
@@ -331,12 +337,12 @@ def _reasons_to_drop(
 
 def _no_setting_usable(
     recipe: str, dropped: Sequence[str | None], has_cases: bool
-) -> RecipeError:
+) -> PromiseError:
     """Return the error of a recipe none of whose settings can be used."""
     reasons = "; ".join(sorted({str(reason) for reason in dropped}))
     # Without cases no settings compete.
     more = "more settings with `search`, " if has_cases else ""
-    return RecipeError(
+    return PromiseError(
         f"recipe {recipe}: no setting of {len(dropped)} can be used on this table "
         f"({reasons}); try {more}another recipe, or drop columns that are nearly"
         " unique",

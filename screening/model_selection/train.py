@@ -39,7 +39,12 @@ from screening.model_selection.held_out import (
     progress_of_parts,
 )
 from screening.model_selection.importance import importance_of
-from screening.model_selection.judge import Judgement, judge, refuse_too_few
+from screening.model_selection.judge import (
+    Judgement,
+    attainable,
+    judge,
+    refuse_too_few,
+)
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
 from screening.model_selection.planning import prepare_study
@@ -95,6 +100,7 @@ def train(
     kept: Path | None = None,
     independent: bool = False,
     contamination: float | None = None,
+    refuse: bool = True,
     **reading: Unpack[ReadOptions],
 ) -> Model:
     """Train a model: hold every row out, choose setting and threshold on these scores.
@@ -161,6 +167,9 @@ def train(
         For a one-class recipe without cases: share of unknown cases among the rows, 0
         to 0.5. The share of flags that `rule` promises stays that of all rows; a note
         states that of those without the condition.
+    refuse : bool
+        False returns a model that would be refused by a `PromiseError`. If too few
+        cases are there for `rule`, it promises the sensitivity that they allow.
     **reading
         `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
@@ -173,11 +182,12 @@ def train(
     ------
     UsageError
         Rows are surely of the same patients and no group says which; no labels, one
-        class only, too few cases for the rule's promise or for two folds, or too many
-        rows.
+        class only, too few cases for two folds, or too many rows.
     RecipeError
-        The recipe or a parameter cannot be built, or its model does not do what it
-        would promise.
+        The recipe or a parameter cannot be built.
+    PromiseError
+        There are too few cases for the rule's promise, or the model does not do what
+        it would promise.
 
     Examples
     --------
@@ -217,7 +227,8 @@ def train(
         independent=independent,
         contamination=contamination,
     )
-    unit.check_cases(study)
+    study = replace(study, refuse=refuse)
+    study = replace(study, rule=unit.rule(study))
     others = _recipes_to_compare(beside, recipe, study, unit)
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
@@ -235,7 +246,8 @@ def train(
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = scores_to_judge(held, fits, others, prevalence)
     judging(1, 2)
-    judgement = judge(scores, [held.rule] * len(study.task.watched), seed)
+    rules = [held.rule] * len(study.task.watched)
+    judgement = judge(scores, rules, seed, refuse=refuse)
     judgement.compute(jobs)
     judging(1, 1)
     card = model_document(
@@ -303,7 +315,7 @@ def _as_read_by(recipe: Recipe, study: Study) -> Study:
 
 def _noted_as_independent(cohort: Cohort) -> Cohort:
     """Return a cohort with the note that no column says which patient a row is of."""
-    if cohort.contract.group is not None:
+    if cohort.group is not None:
         return cohort
     note = "every row is taken for a patient of its own (`independent`)"
     return replace(cohort, notes=[*cohort.notes, note])
@@ -371,8 +383,11 @@ class CountedUnit(Protocol):
     def check(self, cohort: Cohort, rule: Rule, repeats: int | None) -> None:
         """Raise UsageError if the cohort, the rule or the repeats do not allow it."""
 
-    def check_cases(self, study: Study) -> None:
-        """Raise UsageError if there are too few cases for the rule's promise."""
+    def rule(self, study: Study) -> Rule:
+        """Return a study's rule; raise PromiseError if its cases are too few for it.
+
+        If the study refuses nothing, it is the rule that so few cases allow.
+        """
 
     def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return the scores that the threshold is chosen on."""
@@ -390,11 +405,14 @@ class ByRow:
     def check(self, cohort: Cohort, rule: Rule, repeats: int | None) -> None:
         """Allow every cohort."""
 
-    def check_cases(self, study: Study) -> None:
-        """Raise UsageError if there are too few cases for the rule's promise."""
-        cases = study.task.is_watched(labels_of(study.sample))
-        for m, name in enumerate(study.task.watched):
-            refuse_too_few(name, int(cases[:, m].sum()), study.rule)
+    def rule(self, study: Study) -> Rule:
+        """Return a study's rule; raise PromiseError if its cases are too few for it."""
+        n_cases = study.task.is_watched(labels_of(study.sample)).sum(axis=0)
+        if not study.refuse:
+            return attainable(int(n_cases.min()), study.rule)
+        for name, n_of_class in zip(study.task.watched, n_cases, strict=True):
+            refuse_too_few(name, int(n_of_class), study.rule)
+        return study.rule
 
     def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return held-out scores, and what their ranking rests on."""
