@@ -60,6 +60,8 @@ GROUPS = {
         ("Validation", ValidationOptions),
     )
 }
+# Of a form what its name does not need: `-o, ` and the type of an argument.
+SHORT = re.compile(r"(?<=`)-\w, | <(?:str|path|list\[str\])>")
 # What click adds to a help: a default, an environment variable, "required".
 ADDED = re.compile(r" \[([^][]*)\]$")
 
@@ -99,7 +101,7 @@ def _forms(lines: Mapping[str, str]) -> list[str]:
     groups = {title: names for title, names in GROUPS.items() if set(names) <= {*lines}}
     grouped = {name for names in groups.values() for name in names}
     forms = [
-        re.sub(r"^- (`[^`]*`).*", r"\1", line)
+        SHORT.sub("", re.sub(r"^- (`[^`]*`).*", r"\1", line))
         for name, line in lines.items()
         if name not in grouped
     ]

@@ -319,7 +319,7 @@ class ContractKeys:
 
     capacity: Annotated[
         int | None,
-        in_data(help="Possible reviews per night.", min=1),
+        in_data(metavar="NUMBER", help="Possible reviews per night.", min=1),
     ] = None
     set: Annotated[
         list[str] | None,

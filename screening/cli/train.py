@@ -386,6 +386,7 @@ class TruthOptions:
         typer.Option(
             min=0,
             max=1,
+            metavar="SHARE",
             help="Share of cases in the other place, if it differs from COHORT.",
         ),
     ] = None
