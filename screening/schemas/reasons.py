@@ -243,7 +243,7 @@ GUESSED = ReasonKind(
     words="Guessed, without a contract: {guess}.",
     remedy="{remedy}",
     when="training without a contract guessed something that changes the result: "
-    "numbers that stand for missing, or an outcome or case where another is as likely",
+    "numbers that stand for missing, or one of several likely outcomes or cases",
     arises_in=MODEL,
 )
 ROWS_OF_ONE_PATIENT = ReasonKind(
@@ -288,8 +288,8 @@ MISSING_MORE = ReasonKind(
     code="missing_more",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="5 points more are missing than in training, or than in the series' own "
-    "nights",
+    when="missing values are 5 points more frequent than in training, or than in the "
+    "series' own nights",
     arises_in=NIGHT,
 )
 UNSEEN_CATEGORY = ReasonKind(
@@ -303,7 +303,7 @@ OUTSIDE_RANGE = ReasonKind(
     code="outside_range",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="2% of values or more are outside the training range",
+    when="at least 2% of the values are outside the training range",
     arises_in=NIGHT,
 )
 VALUES_DIFFER = ReasonKind(
@@ -375,10 +375,10 @@ NOT_WHOLE = ReasonKind(
     code="not_whole",
     words="{description}.",
     remedy=CHECK_TABLE,
-    when="too few rows, or too many patients gone, given rows, weekdays and stays of "
-    "the last 28 nights (from five nights on); on nights two to five, far more "
-    "patients gone than came; from the third night on, hardly anybody of the last "
-    "night",
+    when="there are too few rows, or too many patients have left, given the rows, "
+    "weekdays and stays of the last 28 nights (from five nights on); on nights "
+    "two to five, far more patients have left than arrived; from the third "
+    "night on, hardly any patient of the last night is present",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
@@ -456,8 +456,8 @@ PAST_REVIEW_DATE = ReasonKind(
     words="{description}",
     remedy="Train the model again, or review it and set review_by in the contract it "
     "is trained with.",
-    when="after `review_by`; by default two years after the last training row, or "
-    "after training",
+    when="the night is after `review_by`, by default two years after the last "
+    "training row or after training",
     arises_in=NIGHT,
     settled_by_table=False,
 )
@@ -714,7 +714,7 @@ OUTCOMES_BELOW = ReasonKind(
     remedy="Check the missed cases (`screen outcomes --missed FILE`), drift and "
     "delivery. Then train again.",
     when="sensitivity or PPV of rows with a known outcome is below the validation "
-    "estimate by more than chance, however often it is checked",
+    "estimate by more than chance explains, however often it is checked",
     arises_in="`screen status`",
 )
 
