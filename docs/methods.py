@@ -17,7 +17,7 @@ from screening.recipes.recipe import Recipe
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "methods"
 KINDS = {
-    "blend": "What is taken where no recipe is named",
+    "blend": "The default",
     "two_class": "Two classes",
     "one_class": "One class",
     "multi_class": "Several classes",
@@ -28,13 +28,13 @@ KINDS = {
 CAPTION = {
     True: (
         "Left: c(x) on a logarithmic scale, and the first machine's boundary. Middle: how much longer a "
-        "small step becomes in the rescaled kernel's feature space, against the step at the median row. "
-        "Right: the boundary before and after. Both machines have the same parameters; "
-        "thresholds are the machines' own."
+        "small step becomes in the rescaled kernel's feature space, relative to the step at the median row. "
+        "Right: the boundary before and after. Both machines have the same parameters, and their own "
+        "thresholds."
     ),
     False: (
-        "The boundary of the plain kernel machine and the method's own, on the same made rows; thresholds "
-        "are the methods' own."
+        "The boundaries of the plain kernel machine and of the method, on the same synthetic rows, at their "
+        "own thresholds."
     ),
 }
 
@@ -64,13 +64,13 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
         "",
         f"**{recipe.title}.** {recipe.about}",
         "",
-        f"After: {recipe.paper}.",
+        f"Paper: {recipe.paper}.",
         "",
     ]
     lines += [words["recipe"].get(recipe.name, "").strip(), ""]
     if pictured(recipe):
         lines += [
-            f"![What {recipe.name} does to a plane of made rows]({recipe.name}.png)",
+            f"![Effect of {recipe.name} on a plane of synthetic rows]({recipe.name}.png)",
             "",
         ]
         lines += [CAPTION[bool(recipe.factor)], ""]
@@ -88,7 +88,7 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
         if part is words["factor"].get(recipe.factor.get("type")):
             again = f"The machine is trained again with the rescaled kernel ${words['rescaled']['formula']}$."
             lines += [
-                f"{again} At a new row everything is computed anew: $f$, then $c$, then $\\tilde K$.",
+                f"{again} For a new row $f$, $c$ and $\\tilde K$ are computed, in this order.",
                 "",
             ]
     if recipe.members:
@@ -130,7 +130,7 @@ def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
     return [
         *lines,
         "",
-        f"{recipe.search.candidates} settings are tried unless `--search` says otherwise.",
+        f"Without `--search`, {recipe.search.candidates} settings are tried.",
     ]
 
 
@@ -150,9 +150,9 @@ def index(recipes: list[Recipe]) -> str:
     lines = [
         "# Methods",
         "",
-        "A method is a recipe: a kernel, a factor c(x), a machine and a remedy for imbalance. Made from the",
+        "A method is a recipe: a kernel, a factor c(x), a machine and a remedy for imbalance. These pages",
     ]
-    lines += ["files of `models/`; [which one to take](../choosing.md).", ""]
+    lines += ["show the files of `models/`. [Which one to choose](../choosing.md).", ""]
     for kind, title in KINDS.items():
         lines += [f"## {title}", "", "| recipe | method |", "|---|---|"]
         lines += [

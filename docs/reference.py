@@ -26,7 +26,7 @@ FILES = {
     "comparison": "`comparison.json`, written by `compare`.",
     "validation": "`validation.json`, written by `validate`.",
     "history": "What `screen history --json` prints.",
-    "overview": "What `screen run --json` prints and hooks are told.",
+    "overview": "What `screen run --json` prints and hooks receive.",
 }
 METHODS = "fit predict decision_function predict_proba score_frame explain report plot save load factor_at"
 
@@ -42,10 +42,10 @@ def documents() -> str:
     lines = [
         "# Documents",
         "",
-        "JSON that the commands write, from the types that make it. `screen schema NAME` prints the same as",
+        "The commands write these JSON documents. `screen schema NAME` prints the same as",
     ]
     lines += [
-        "JSON Schema. A key that is missing or unknown is refused on reading.",
+        "JSON Schema. Missing and unknown keys are refused when a document is read.",
         "",
     ]
     for name, schema in schemas.items():
@@ -83,7 +83,7 @@ def fields(part: dict[str, Any]) -> list[str]:
         return [kind(part)]
     needed = part.get("required", [])
     rows = [
-        f"| `{name}` | {kind(field)} | {'' if name in needed else 'may be left out'} |"
+        f"| `{name}` | {kind(field)} | {'' if name in needed else 'optional'} |"
         for name, field in part["properties"].items()
     ]
     return ["| key | value | presence |", "|---|---|---|", *rows]
@@ -141,7 +141,7 @@ def python() -> str:
     lines = [
         "# Python names",
         "",
-        "From the docstrings, whose examples run in a test. [How they go together](../python.md).",
+        "This page shows the docstrings. [How to use them together](../python.md).",
         "",
     ]
     for title, members in groups.items():
