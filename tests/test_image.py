@@ -4,6 +4,7 @@ network. It takes minutes: `make image` runs it.
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_cohorts"
 # The wheel of the package, and those of requirements.lock.
 BUILT = ROOT / "build" / "image_test"
+STAND_IN = ROOT / "build" / "image_base.tar"
 BASE = "docker.io/library/python:3.11.13-slim-bookworm"
 NIGHT = "2026-01-13"
 SERIES = ("ward-7.sepsis", "ward-9.sepsis")
@@ -53,7 +55,8 @@ class Builder:
         self._account: tuple[str, ...] = ()
         if os.geteuid() == 0:
             self._account = ("runuser", "-u", account_of_builds(), "--")
-            shutil.chown(folder, self._account[2])
+            owner = pwd.getpwnam(self._account[2])
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
         # crun refuses hosts with both versions of cgroups.
         runtimes = [name for name in ("runc", "crun") if shutil.which(name)]
         self._options = (
@@ -64,8 +67,10 @@ class Builder:
 
     def run(self, *words: object, code: int | None = 0) -> str:
         """Run a command as the account, insist on its exit code; return its output."""
-        home = f"HOME={self.folder}"
-        line = ["env", home, f"XDG_RUNTIME_DIR={self.folder}", *map(str, words)]
+        # The account may not write where the tests do.
+        places = (f"{name}={self.folder}" for name in ("HOME", "TMPDIR"))
+        runtime = f"XDG_RUNTIME_DIR={self.folder}"
+        line = ["env", *places, runtime, *map(str, words)]
         done = subprocess.run(
             [*self._account, *line],
             cwd=self.folder,
@@ -106,17 +111,19 @@ def import_base(builder: Builder) -> None:
         return
     if shutil.which("mmdebstrap") is None:
         pytest.skip("needs the base image, or mmdebstrap to make one: apt install it")
-    archive = builder.folder / "base.tar"
-    subprocess.run(
-        [
-            *("mmdebstrap", "--quiet", "--variant=minbase"),
-            "--include=python3,python3-pip,ca-certificates",
-            # Debian reserves its Python for packages of Debian.
-            '--customize-hook=rm "$1"/usr/lib/python3.11/EXTERNALLY-MANAGED',
-            *("bookworm", str(archive)),
-        ],
-        check=True,
-    )
+    if not STAND_IN.exists():
+        subprocess.run(
+            [
+                *("mmdebstrap", "--quiet", "--variant=minbase"),
+                "--include=python3,python3-pip,ca-certificates",
+                # Debian reserves its Python for packages of Debian.
+                '--customize-hook=rm "$1"/usr/lib/python3.11/EXTERNALLY-MANAGED',
+                *("bookworm", str(STAND_IN)),
+            ],
+            check=True,
+        )
+    archive = builder.folder / STAND_IN.name
+    shutil.copyfile(STAND_IN, archive)
     archive.chmod(0o644)
     builder.podman("import", "--quiet", archive, BASE)
     archive.unlink()
@@ -135,7 +142,12 @@ def builder():
             pytest.skip(f"podman cannot make user namespaces here: {works[-300:]}")
         import_base(made)
         yield made
-        made.inside("rm", "-rf", folder / "images", folder / "site")
+        # podman mounts its storage; `migrate` ends what keeps the user namespace.
+        remove = (
+            f"umount -l {folder}/images/overlay; rm -rf {folder}/images {folder}/site"
+        )
+        made.podman("unshare", "sh", "-c", remove, code=None)
+        made.podman("system", "migrate", code=None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
