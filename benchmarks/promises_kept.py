@@ -67,6 +67,7 @@ METHODS = (
     "held_out_third",
     "crepes_conformal",
     "mapie_risk_control",
+    "mapie_fixed_sequence",
 )
 COLUMNS = (
     "table",
@@ -341,7 +342,7 @@ def write_page(runs: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> 
         names=names,
         tables=measured,
         sizes=sizes.join(new_sizes).to_dict("index"),
-        splits=runs["split"].nunique(),
+        splits=len(one_method),
         new_rows=int(new_sizes["new_rows"].sum()),
         new_cases=int(new_sizes["new_cases"].sum()),
         versions=versions | methods_of_others,

@@ -248,5 +248,5 @@ def test_night_in_container(contained, builder, site):
     document = json.loads(builder.inside("cat", run))
     assert {f"{NIGHT}.html", "latest.html"} <= written
     assert {f"{series}/latest.html" for series in SERIES} <= written
-    assert document["rows"]["read"] == 240
+    assert document["counts"]["scored"] == 240
     assert all(series in status for series in SERIES)

@@ -9,10 +9,17 @@ from screening.errors import UsageError
 from screening.metrics.calibration import resolution_warning
 from screening.metrics.control import control_charts
 from screening.metrics.figures import FIGURES
+from screening.metrics.intervals import percentiles
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
-from screening.metrics.performance import performance, rates
-from screening.metrics.ranking import auroc_of_levels
+from screening.metrics.performance import (
+    per_class,
+    performance,
+    ranking_summary,
+    rates,
+)
+from screening.metrics.ranking import auroc_of_levels, placements
+from screening.metrics.subgroups import band_edges, levels_of
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import MinSensitivity
 
@@ -138,3 +145,68 @@ def test_resolution_sufficient():
     """With enough known negatives there is no warning of their number."""
     assert resolution_warning(999, 100) is None
     assert "needs at least 10 of them" in resolution_warning(99, 100)
+
+
+def test_expected_without_chances():
+    """Observed over expected needs a chance of every row; without a case it is 0."""
+    compute = FIGURES["observed_expected"].compute
+    positive = np.array([True, False, False])
+    chance = np.array([0.5, 0.3, 0.2])
+
+    assert compute(JudgedRows(SCORES, positive, 0.5)) == UNDEFINED
+    with_gap = np.array([0.5, np.nan, 0.2])
+    assert compute(JudgedRows(SCORES, positive, 0.5, chance=with_gap)) == UNDEFINED
+    assert compute(JudgedRows(SCORES, positive, 0.5, chance=chance)).value == 1
+    nobody = ONE_CLASS["others only"]
+    assert compute(JudgedRows(SCORES, nobody, 0.5, chance=chance)) == Estimate(0.0)
+
+
+def test_ranking_one_class():
+    """AUROC and its rows' contributions are undefined without both classes."""
+    for positive in ONE_CLASS.values():
+        area, contributions = placements(SCORES, positive)
+        summary = ranking_summary(SCORES, positive)
+
+        assert np.isnan(area)
+        assert np.isnan(contributions).all()
+        assert summary.auroc == summary.average_precision == UNDEFINED
+
+
+def test_percentiles_no_draw():
+    """An interval of draws that all lack a class is refused."""
+    with pytest.raises(ValueError, match="no bootstrap draw contains both classes"):
+        percentiles(np.full(10, np.nan), 5)
+
+
+def test_class_without_rows():
+    """A class that has no row has no recall; one that is never predicted, no PPV."""
+    target = np.array([0, 0, 1])
+    predicted = np.array([0, 2, 0])
+
+    _, (first, second, third) = per_class(target, predicted, ["a", "b", "c"])
+
+    assert first.recall.value == 0.5
+    assert second.precision is None
+    assert third.recall == UNDEFINED
+    assert third.precision == 0
+
+
+def test_bands_of_close_edges():
+    """Bands have as many digits as tell their edges apart."""
+    close = levels_of(np.array(["1", "1000001"], object), [1000000.1, 1000000.2])
+    least = [0.1, np.nextafter(0.1, 1)]
+    closest = levels_of(np.array(["0"], object), least)
+
+    assert close.tolist() == ["under 1000000.1", "1000000.2 and over"]
+    assert closest.tolist() == [f"under {0.1:.17g}"]
+
+
+def test_texts_among_bands():
+    """A text that is not a number is "other" among bands; many texts have no bands."""
+    values = np.array(["x", None, "inf", "1.5"], object)
+    names = np.array([f"name {i}" for i in range(20)], object)
+
+    found = levels_of(values, [1.0, 2.0])
+
+    assert found.tolist() == ["other", None, "other", "1 to 2"]
+    assert band_edges(names) is None

@@ -1,4 +1,4 @@
-"""Risk control of recall (Learn then Test), as MAPIE offers it."""
+"""Risk control of recall (Learn then Test), as MAPIE offers it by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from screening.schemas.base import Estimate
 TITLE = "MAPIE, risk control of recall"
 
 
-def flag(past: Past, new: pd.DataFrame) -> Answer:
+def flag(past: Past, new: pd.DataFrame, fwer_method: str = "bonferroni_holm") -> Answer:
     """Promise at least the recall that was asked, with a confidence of 0.95.
 
     Raises
@@ -27,8 +27,9 @@ def flag(past: Past, new: pd.DataFrame) -> Answer:
         risk="recall",
         target_level=ASKED,
         confidence_level=0.95,
+        fwer_method=fwer_method,
     )
-    controller.calibrate(calibrating.rows.reset_index(drop=True), calibrating.case)
+    controller.calibrate(calibrating.rows, calibrating.case)
     if controller.best_predict_param is None:
         raise NoAnswer("no threshold controls the recall with so few cases")
     return Answer(np.asarray(controller.predict(new)) == 1, Estimate(ASKED, ASKED, 1.0))
