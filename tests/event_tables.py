@@ -7,6 +7,11 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
+from screening.features.events import EVENT_COLUMNS, open_engine
+from screening.features.faults import Faults
+from screening.features.reading import read_source
+from screening.features.spec import Source
+
 COLUMNS = ["subject", "stay", "time", "known_since", "code", "value", "unit", "text"]
 FIRST, LAST = "2024-03-20", "2024-04-10"
 SPEC = """
@@ -147,3 +152,17 @@ def altered_after(events: pd.DataFrame, hour: str, seed: int) -> pd.DataFrame:
     altered = later.assign(value=values.round(2), code=codes)
     whole = pd.concat([events[~is_later], altered])
     return whole.iloc[rng.permutation(np.arange(len(whole)))]
+
+
+def events_of(source: Source) -> tuple[list[tuple], list[tuple]]:
+    """Return the events of a source as rows, and its faults as (kind, file, lines)."""
+    connection = open_engine(1)
+    faults = Faults()
+    read_source(source, "source_1", connection, faults)
+    columns = ", ".join(EVENT_COLUMNS)
+    answer = connection.execute(
+        f"SELECT {columns} FROM source_1(NULL, NULL) ORDER BY ALL"
+    )
+    found = [(kind, file, lines) for (kind, file), lines in faults.lines.items()]
+    found.sort(key=lambda fault: (fault[1], fault[0].name))
+    return answer.fetchall(), found

@@ -212,7 +212,7 @@ p7,s7,2024-03-01T05:00:00,,DISCHARGE,,,
 """
     made = Features(small_spec(tmp_path, STAY + lines, 'age = "age"'))
 
-    faults = made.make_night("2024-03-03").faults
+    faults = made.make_night("2024-10-28").faults
 
     told = "\n".join(faults)
     places = [

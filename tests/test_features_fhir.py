@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
+from event_tables import events_of
 
 pytest.importorskip("duckdb")
 
 from screening.errors import EventsError, UsageError
-from screening.features.events import EVENT_COLUMNS, WITHDRAWN, open_engine
-from screening.features.faults import FaultKind, Faults
-from screening.features.sources.fhir import select_events
+from screening.features.events import WITHDRAWN
+from screening.features.faults import FaultKind
 from screening.features.spec import Source
 
 PATIENT = {"resourceType": "Patient", "id": "p1", "gender": "female"}
@@ -59,14 +59,7 @@ def read(tmp_path):
 
 
 def read_folder(folder, zone="Europe/Berlin"):
-    connection = open_engine(1)
-    faults = Faults()
-    source = Source(format="fhir", path=str(folder), zone=zone)
-    query = select_events(source, "source_1", connection, faults)
-    answer = connection.execute(f"SELECT * FROM ({query}) ORDER BY ALL")
-    assert [column[0] for column in answer.description] == list(EVENT_COLUMNS)
-    found = [(kind, file, lines) for (kind, file), lines in faults.lines.items()]
-    return answer.fetchall(), found
+    return events_of(Source(format="fhir", path=str(folder), zone=zone))
 
 
 def time(text):
@@ -511,14 +504,6 @@ def test_finished_without_end(read):
 
     assert [row[4] for row in events] == ["ADMISSION"] * 2
     assert faults == [(FaultKind.NO_END, "all.ndjson", [1])]
-
-
-def test_repeated_result(read):
-    """A result that is there twice is named by the second line."""
-    events, faults = read(OBSERVATION, {**OBSERVATION, "id": "o2"})
-
-    assert len(events) == 2
-    assert faults == [(FaultKind.REPEATED, "all.ndjson", [2])]
 
 
 @pytest.mark.parametrize(

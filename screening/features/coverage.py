@@ -12,7 +12,7 @@ import tomlkit
 
 from screening.features.events import RESERVED_CODES, open_engine, sql_text
 from screening.features.faults import Faults
-from screening.features.sources import SOURCES
+from screening.features.reading import read_source
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
 
@@ -134,12 +134,13 @@ def suggest(source: Source) -> list[Suggested]:
     """
     connection = open_engine()
     with connection:
-        select = SOURCES[source.format](source, "source_1", connection, Faults())
+        read_source(source, "source_1", connection, Faults())
         reserved = ", ".join(map(sql_text, RESERVED_CODES))
         query = f"""SELECT code, count(DISTINCT coalesce('s' || stay, 'p' || subject)),
   count(*), count(value) / count(*),
   arg_max(unit, (n_of_unit, unit)) FILTER (unit IS NOT NULL)
-FROM (SELECT *, count(*) OVER (PARTITION BY code, unit) AS n_of_unit FROM ({select}))
+FROM (SELECT *, count(*) OVER (PARTITION BY code, unit) AS n_of_unit
+      FROM source_1(NULL, NULL))
 WHERE code NOT IN ({reserved}) GROUP BY code ORDER BY 2 DESC, code"""
         rows = connection.execute(query).fetchall()
     return [Suggested(*row) for row in rows]

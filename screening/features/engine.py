@@ -14,10 +14,10 @@ import pyarrow as pa
 from screening.clock.conversion import next_instants_of
 from screening.errors import EventsError
 from screening.features import queries
-from screening.features.events import open_engine, sql_text
+from screening.features.events import ALWAYS, FOREVER, Span, open_engine, sql_text
 from screening.features.faults import FaultKind, Faults
 from screening.features.merges import resolved_merges
-from screening.features.sources import SOURCES
+from screening.features.reading import read_source
 from screening.features.sources.long import read_error
 from screening.features.spec import Coded, Spec
 from screening.features.units import conversion
@@ -26,7 +26,8 @@ from screening.io.database import ARROW_READERS
 if TYPE_CHECKING:
     import duckdb
 
-FOREVER = datetime.datetime(9999, 1, 1)
+# Hours that are longer than any stay.
+A_LIFE = 1e6
 # Name of the outcome among the features.
 OUTCOME = ""
 # Rows whose events are looked at together; a bound on memory.
@@ -48,8 +49,8 @@ class Engine:
     statements : list of str
         What was run, to be printed.
     faults : Faults
-    notes : list of str
-        What else was counted.
+    repeated : list of str
+        Queries of the places of lines that repeat another one.
     """
 
     spec: Spec
@@ -58,12 +59,37 @@ class Engine:
     is_past: bool
     statements: list[str] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
-    notes: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
 
     @property
     def last(self) -> datetime.datetime:
         """Return the instant behind which nothing is read for a feature."""
         return self.hour(self.nights[-1])
+
+    @property
+    def end(self) -> datetime.datetime:
+        """Return the instant behind which nothing is read.
+
+        Stays end, and patients are merged, after the last night of the past.
+        """
+        return FOREVER if self.is_past else self.last
+
+    def since(self, hours: float | None) -> datetime.datetime:
+        """Return the start of the first window; None is that of a stay."""
+        if hours is not None:
+            window = datetime.timedelta(hours=hours)
+            return self.hour(self.nights[0] - ONE_DAY) - window
+        ((admission,),) = self.run("SELECT min(admission) FROM rows").fetchall()
+        return admission or self.last
+
+    @property
+    def span(self) -> Span:
+        """Return the times of events that can be needed."""
+        longest = self.spec.stays.longest
+        if longest is None:
+            return Span(ALWAYS, self.end)
+        windows = [one.window or 0.0 for one in self.spec.of_events.values()]
+        return Span(self.since(max([longest, *windows])), self.end)
 
     def hour(self, night: datetime.date) -> datetime.datetime:
         """Return the instant of a night's hour, in UTC, without a zone."""
@@ -79,13 +105,17 @@ class Engine:
 
     def _written(self, sql: str, values: Mapping[str, object]) -> str:
         """Return a statement with its values written out, and keep it."""
-        for name, value in values.items():
-            sql = sql.replace(f"${name}", _literal(value))
-        self.statements.append(sql)
-        return sql
+        self.statements.append(_with_values(sql, values))
+        return self.statements[-1]
 
-    def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Make a small table of rows that Python knows."""
+    def insert(
+        self,
+        table: str,
+        columns: str,
+        rows: Sequence[Sequence[Any]],
+        has_ids: bool = False,
+    ) -> None:
+        """Make a small table of rows that Python knows; patients' ids are not kept."""
         self.run(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
         for start in range(0, len(rows), 1000):
             part = rows[start : start + 1000]
@@ -93,17 +123,61 @@ class Engine:
                 "(" + ", ".join(map(_literal, row)) + ")" for row in part
             )
             self.run(f"INSERT INTO {table} VALUES\n  {values}")
+            if has_ids:
+                self.statements[-1] = f"-- {len(part):,} rows of ids into {table}"
 
     def read_sources(self) -> None:
-        """Make the view of the lines of all sources."""
-        selects = []
+        """Make the macro of the lines of all sources."""
+        names = []
         for number, source in enumerate(self.spec.source, 1):
-            select = SOURCES[source.format](
-                source, f"source_{number}", self.connection, self.faults
+            names.append(f"source_{number}")
+            statement = read_source(
+                source, names[-1], self.connection, self.faults, self.span
             )
-            selects.append(select)
-        union = "\nUNION ALL\n".join(selects)
-        self.run(f"CREATE OR REPLACE TEMP VIEW lines AS\n{union}")
+            self.statements.append(statement)
+        union = "\nUNION ALL\n".join(
+            f"SELECT * FROM {name}(span_start, span_end)" for name in names
+        )
+        self.run(
+            "CREATE OR REPLACE TEMP MACRO lines(span_start, span_end) AS TABLE\n"
+            f"{union}"
+        )
+
+    def read_lines(
+        self,
+        table: str,
+        condition: str,
+        since: datetime.datetime | None,
+        last: datetime.datetime,
+    ) -> None:
+        """Make a table of the lines with a condition that are known at an instant.
+
+        Parameters
+        ----------
+        table, condition : str
+        since : datetime or None
+            None for all times, and lines without one.
+        last : datetime
+        """
+        times = {
+            "since": since,
+            "until": None if since is None else last,
+            "last": last,
+        }
+        self.run(queries.lines_read(table, condition), **times)
+        if self.run(f"SELECT 1 FROM {table} WHERE n > 1 LIMIT 1").fetchall():
+            query = queries.lines_repeated(condition)
+            self.repeated.append(_with_values(query, times))
+
+    def count_repeated(self) -> None:
+        """Count the lines that were read and repeat another one."""
+        if self.repeated:
+            union = "\nUNION ALL\n".join(f"({query})" for query in self.repeated)
+            self.faults.add_lines(
+                FaultKind.REPEATED,
+                self.connection,
+                f"SELECT DISTINCT file, line FROM ({union})",
+            )
 
     def find_rows(self) -> None:
         """Make `rows`: the stays that are in, at their nights."""
@@ -112,19 +186,24 @@ class Engine:
             for night in self.nights
         ]
         self.insert("nights", "night DATE, hour TIMESTAMP, before TIMESTAMP", hours)
-        # Stays end, and patients are merged, after the last night of the past.
-        self.run(queries.MOVES, last=FOREVER if self.is_past else self.last)
+        self.read_lines("moves", queries.MOVES, None, self.end)
         self._resolve_merges()
-        for statement in (queries.STAYS, queries.CANDIDATES):
-            self.run(statement)
+        self.run(queries.STAYS)
+        longest = self.spec.stays.longest
+        self.run(queries.CANDIDATES, longest=_Hours(longest or A_LIFE))
         self.run(queries.PEOPLE)
         self.run(queries.PERSONS)
         outcome = self.spec.outcome
         at_risk = outcome is not None and outcome.at_risk
         if outcome is not None:
-            self.run(
-                queries.outcome_lines(outcome),
-                last=FOREVER if self.is_past else self.last,
+            ((admission,),) = self.run(
+                "SELECT min(admission) FROM candidates"
+            ).fetchall()
+            self.read_lines(
+                "outcome_lines",
+                queries.is_of_outcome(outcome),
+                admission or self.last,
+                self.end,
             )
             self._convert(
                 {OUTCOME: outcome}, "SELECT '' AS feature, unit FROM outcome_lines"
@@ -138,11 +217,17 @@ class Engine:
     def _resolve_merges(self) -> None:
         lines = self.run(queries.MERGED).fetchall()
         merges, circles = resolved_merges(lines)
-        for _ in circles:
-            self.faults.add(FaultKind.MERGE_CIRCLE, "patients merged", 0)
+        if circles:
+            subjects = ", ".join(map(sql_text, circles))
+            self.faults.add_lines(
+                FaultKind.MERGE_CIRCLE,
+                self.connection,
+                "SELECT DISTINCT file, line FROM lines(NULL, NULL) "
+                f"WHERE code = 'MERGED' AND subject IN ({subjects})",
+            )
         rows = [(*merge[:3], merge.until or FOREVER) for merge in merges]
         columns = "alias VARCHAR, survivor VARCHAR, since TIMESTAMP, until TIMESTAMP"
-        self.insert("merges", columns, rows)
+        self.insert("merges", columns, rows, has_ids=True)
 
     def _refuse_repeated(self) -> None:
         """Raise EventsError where two rows have one id."""
@@ -163,10 +248,11 @@ class Engine:
         if not features:
             self.run("CREATE OR REPLACE TEMP TABLE made (row BIGINT)")
             return
-        patterns = sorted({code for one in features.values() for code in one.patterns})
-        windows = [one.window for one in features.values()]
-        hours = max((window for window in windows if window), default=0.0)
-        self.run(queries.events_read(patterns, hours, None in windows), last=self.last)
+        codes: dict[datetime.datetime, list[str]] = {}
+        for one in features.values():
+            codes.setdefault(self.since(one.window), []).extend(one.patterns)
+        condition = queries.is_of_features(codes)
+        self.read_lines("events", condition, min(codes), self.last)
         self.run(
             queries.codes_of_features(
                 {name: feature.patterns for name, feature in features.items()}
@@ -278,6 +364,13 @@ def engine_opened(
 
 class _Hours(float):
     """Hours that are written as an interval."""
+
+
+def _with_values(sql: str, values: Mapping[str, object]) -> str:
+    """Return a statement with its values written out."""
+    for name, value in values.items():
+        sql = sql.replace(f"${name}", _literal(value))
+    return sql
 
 
 def _literal(value: object) -> str:

@@ -6,6 +6,8 @@ with different `known_since` are its versions.
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from screening.errors import UsageError
@@ -70,14 +72,9 @@ CREATE OR REPLACE TEMP MACRO event_time(written, zone) AS
            utc_of_text(written, zone));
 CREATE OR REPLACE TEMP MACRO day_over(written, zone) AS
   utc_of_local(day_of(written) + INTERVAL 24 HOUR, zone);
-CREATE OR REPLACE TEMP MACRO is_lost(written, zone) AS
-  NOT has_zone(written)
-  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)))
-    <> try_cast(written AS TIMESTAMP);
-CREATE OR REPLACE TEMP MACRO is_twice(written, zone) AS
-  NOT has_zone(written)
-  AND timezone(zone, timezone(zone, try_cast(written AS TIMESTAMP)) - INTERVAL 1 HOUR)
-    = try_cast(written AS TIMESTAMP);
+CREATE OR REPLACE TEMP MACRO local_of(written) AS
+  CASE WHEN day_of(written) IS NULL AND NOT has_zone(written)
+       THEN try_cast(written AS TIMESTAMP) END;
 CREATE OR REPLACE TEMP MACRO has_comparator(written) AS
   regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+\\s*$');
 """
@@ -89,6 +86,8 @@ beginning of its day. A text that is not a time gives NULL.
 `event_time` is the same for events: one known by its date alone is at 12:00 of that
 day, of a month or year at that of its last day. It is known once the day is over, at
 `day_over(written, zone)`, which is NULL for a text with a time.
+
+`local_of(written)` is a time of day that a text says without its zone, else NULL.
 """
 
 
@@ -114,6 +113,23 @@ def open_engine(threads: int | None = None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+class Span(NamedTuple):
+    """Instants in UTC, without a zone, between which events are read."""
+
+    since: datetime.datetime
+    until: datetime.datetime
+
+    @property
+    def sql(self) -> str:
+        """Return both as literals of SQL, with a comma."""
+        return ", ".join(f"TIMESTAMP '{instant.isoformat(' ')}'" for instant in self)
+
+
+ALWAYS = datetime.datetime(1, 1, 1)
+FOREVER = datetime.datetime(9999, 1, 1)
+ALL_TIMES = Span(ALWAYS, FOREVER)
+
+
 def sql_text(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
@@ -122,6 +138,18 @@ def sql_text(text: str) -> str:
 def sql_list(texts: list[str]) -> str:
     """Return texts as a list of DuckDB's SQL, such as the files of `read_parquet`."""
     return "[" + ", ".join(map(sql_text, texts)) + "]"
+
+
+def has_code(patterns: Iterable[str]) -> str:
+    """Return the condition that `code` is one of some codes, or begins as `X*` does."""
+    whole = sorted({code for code in patterns if not code.endswith("*")})
+    conditions = [
+        f"starts_with(code, {sql_text(code[:-1])})"
+        for code in sorted(set(patterns) - set(whole))
+    ]
+    if whole:
+        conditions.append(f"code IN ({', '.join(map(sql_text, whole))})")
+    return f"({' OR '.join(conditions)})" if conditions else "false"
 
 
 def is_zoned(kind: str) -> bool:
@@ -176,9 +204,7 @@ def instants_of(cell: str, kind: str, zone: str) -> Instants | None:
 def local_time_of(cell: str, kind: str) -> str:
     """Return the SQL of a cell's local time, NULL where it is an instant by itself."""
     if kind == "VARCHAR":
-        written = f"trim({cell})"
-        local = f"try_cast({written} AS TIMESTAMP)"
-        return f"CASE WHEN NOT has_zone({written}) THEN {local} END"
+        return f"local_of(trim({cell}))"
     if is_zoned(kind):
         return "CAST(NULL AS TIMESTAMP)"
     return f"CAST({cell} AS TIMESTAMP)"

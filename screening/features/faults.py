@@ -46,7 +46,6 @@ class FaultKind(Enum):
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
     MERGE_CIRCLE = ("patients are merged in a circle", "the line is left out")
-    NOT_KNOWN = ("the status or type is not known", "the line is left out")
 
     def __init__(self, sentence: str, treatment: str):
         self.sentence = sentence
@@ -68,14 +67,6 @@ class Faults:
     counts: dict[tuple[FaultKind, str], int] = field(default_factory=dict)
     lines: dict[tuple[FaultKind, str], list[int]] = field(default_factory=dict)
 
-    def add(self, kind: FaultKind, file: str, line: int, count: int = 1) -> None:
-        """Count `count` faults of a kind in a file, the first of them at a line."""
-        key = (kind, file)
-        self.counts[key] = self.counts.get(key, 0) + count
-        first = self.lines.setdefault(key, [])
-        if len(first) < MAX_PLACES:
-            first.append(line)
-
     def add_lines(
         self, kind: FaultKind, connection: duckdb.DuckDBPyConnection, query: str
     ) -> None:
@@ -94,8 +85,8 @@ class Faults:
         )
         for file, count, lines in answer.fetchall():
             key = (kind, file)
-            self.counts[key] = self.counts.get(key, 0) + count
             known = self.lines.get(key, [])
+            self.counts[key] = self.counts.get(key, 0) + count
             self.lines[key] = sorted([*known, *lines])[:MAX_PLACES]
 
     def sentences(self) -> Iterator[str]:

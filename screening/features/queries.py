@@ -15,7 +15,10 @@ No aggregate depends on the order of lines: sums are ordered, `last` has a total
 
 from __future__ import annotations
 
-from screening.features.events import WITHDRAWN, sql_text
+import datetime
+from collections.abc import Mapping, Sequence
+
+from screening.features.events import WITHDRAWN, has_code, sql_text
 from screening.features.spec import Feature, Outcome, Spec, Static, Stays
 from screening.io.connections import duckdb_quoted
 
@@ -25,12 +28,37 @@ ALWAYS = "TIMESTAMP '0001-01-01'"
 FOREVER = "TIMESTAMP '9999-01-01'"
 IS_VALID = f"text IS DISTINCT FROM '{WITHDRAWN}'"
 
-MOVES = f"""CREATE OR REPLACE TEMP TABLE moves AS
-SELECT DISTINCT subject, stay, code, text, coalesce(time, {ALWAYS}) AS time,
-  coalesce(known_since, time, {ALWAYS}) AS known, known_since IS NOT NULL AS is_dated
-FROM lines
-WHERE code IN ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')
-  AND coalesce(time, {ALWAYS}) <= $last AND coalesce(known_since, {ALWAYS}) <= $last"""
+MOVES = """code IN
+  ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
+
+
+def lines_read(table: str, condition: str) -> str:
+    """Return the statement that reads the lines with a condition, the same line once.
+
+    `n` is how many lines say the same.
+    """
+    return f"""CREATE OR REPLACE TEMP TABLE {table} AS
+SELECT subject, stay, code, coalesce(time, {ALWAYS}) AS time,
+  coalesce(known_since, time, {ALWAYS}) AS known, value, unit, text,
+  bool_and(known_since IS NOT NULL) AS is_dated, count(*) AS n
+FROM lines($since, $until)
+WHERE {_is_known(condition)}
+GROUP BY ALL"""
+
+
+def lines_repeated(condition: str) -> str:
+    """Return the SELECT of the places of lines that repeat another one."""
+    return f"""SELECT file, line FROM lines($since, $until)
+WHERE file IS NOT NULL AND {_is_known(condition)}
+QUALIFY row_number() OVER (PARTITION BY subject, stay, code, time,
+  coalesce(known_since, time), value, unit, text ORDER BY file, line) > 1"""
+
+
+def _is_known(condition: str) -> str:
+    """Return the condition of lines that are known at $last, and another one."""
+    return f"""coalesce(time, {ALWAYS}) <= $last
+  AND coalesce(known_since, time, {ALWAYS}) <= $last AND {condition}"""
+
 
 MERGED = f"""SELECT DISTINCT subject,
   CASE WHEN {IS_VALID} THEN text ELSE subject END AS survivor,
@@ -57,7 +85,8 @@ CANDIDATES = f"""CREATE OR REPLACE TEMP TABLE candidates AS
 WITH nights_of_stay AS (
   SELECT s.subject, s.stay, s.own, s.id, n.night, n.hour, n.before
   FROM stays s JOIN nights n
-    ON n.hour >= s.begins AND (s.over IS NULL OR n.hour < s.over)
+    ON n.hour >= s.begins AND s.begins >= n.hour - $longest
+    AND (s.over IS NULL OR n.hour < s.over)
 ), known AS (
   SELECT c.*, m.code, m.time, m.known, m.text
   FROM nights_of_stay c JOIN moves m
@@ -173,26 +202,16 @@ SELECT * RENAME (id AS stay_id), {name} AS id
 FROM judged WHERE reason IS NULL{chosen}"""
 
 
-def outcome_lines(outcome: Outcome) -> str:
-    """Return the statement that reads the lines that may be an outcome.
+def is_of_outcome(outcome: Outcome) -> str:
+    """Return the condition of lines that may be an outcome.
 
     A corrected value that no longer counts is among them: it takes the place of one
     that did.
     """
-    conditions = []
-    if outcome.patterns:
-        conditions.append(any_code(list(outcome.patterns)))
-    if outcome.death:
-        conditions.append("code = 'DEATH'")
-    if outcome.ward:
-        conditions.append("code IN ('ADMISSION', 'TRANSFER')")
-    return f"""CREATE OR REPLACE TEMP TABLE outcome_lines AS
-SELECT DISTINCT subject, stay, time, coalesce(known_since, time) AS known, code,
-  value, unit, text
-FROM lines
-WHERE time <= $last AND coalesce(known_since, time) <= $last
-  AND time >= (SELECT min(admission) FROM candidates)
-  AND ({" OR ".join(conditions)})"""
+    codes = list(outcome.patterns)
+    codes += ["DEATH"] * outcome.death
+    codes += ["ADMISSION", "TRANSFER"] * bool(outcome.ward)
+    return has_code(codes)
 
 
 def outcomes_judged(outcome: Outcome) -> str:
@@ -293,46 +312,27 @@ def interval(hours: float) -> str:
     return f"to_microseconds({round(hours * 3_600_000_000)})"
 
 
-def any_code(patterns: list[str], column: str = "code") -> str:
-    """Return the condition that a column has one of the codes, or a prefix `X*`."""
-    whole = sorted({code for code in patterns if not code.endswith("*")})
-    conditions = [
-        f"starts_with({column}, {sql_text(code[:-1])})"
-        for code in sorted(set(patterns) - set(whole))
-    ]
-    if whole:
-        conditions.append(f"{column} IN ({', '.join(map(sql_text, whole))})")
-    return f"({' OR '.join(conditions)})" if conditions else "false"
-
-
-def events_read(patterns: list[str], hours: float, has_stay: bool) -> str:
-    """Return the statement that reads the lines of some codes.
+def is_of_features(codes: Mapping[datetime.datetime, Sequence[str]]) -> str:
+    """Return the condition of lines that a feature can need, of the patients of rows.
 
     Parameters
     ----------
-    patterns : list of str
-    hours : float
-        The longest window before the first hour.
-    has_stay : bool
-        A window may begin with an admission, however long ago.
+    codes : mapping
+        Codes that are read, by the instant from which on they are.
     """
-    first = f"(SELECT min(before) FROM nights) - {interval(hours)}"
-    if has_stay:
-        first = f"least({first}, (SELECT min(admission) FROM rows))"
-    return f"""CREATE OR REPLACE TEMP TABLE events AS
-SELECT DISTINCT subject, stay, time, coalesce(known_since, time) AS known,
-  known_since IS NOT NULL AS is_dated, code, value, unit, text
-FROM lines
-WHERE time <= $last AND coalesce(known_since, time) <= $last
-  AND time >= {first}
-  AND {any_code(patterns)}"""
+    reached = " OR ".join(
+        f"(time >= TIMESTAMP '{since.isoformat(' ')}' AND {has_code(patterns)})"
+        for since, patterns in codes.items()
+    )
+    return f"""subject IN (SELECT subject FROM people SEMI JOIN rows USING (row))
+  AND ({reached})"""
 
 
 def codes_of_features(features: dict[str, tuple[str, ...]]) -> str:
     """Return the statement of the codes that occur, by the features that take them."""
     selects = [
         f"SELECT {sql_text(name)} AS feature, code FROM codes "
-        f"WHERE {any_code(list(patterns))}"
+        f"WHERE {has_code(patterns)}"
         for name, patterns in features.items()
     ]
     union = "\nUNION ALL ".join(selects)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from glob import glob
@@ -26,6 +28,7 @@ from screening.clock.names import check_zone, is_hour
 from screening.clock.zone import Clock
 from screening.contract.contract import Hours
 from screening.errors import UsageError
+from screening.features.events import Span
 from screening.files import read_toml
 from screening.spelling import did_you_mean
 
@@ -47,6 +50,8 @@ Take = Literal[
     "change",
 ]
 WHOLE_STAY = "stay"
+DATE_OF_FILE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
+ONE_DAY = datetime.timedelta(days=1)
 # Columns of every table that are not features.
 ROLES = ("id", "group", "time", "label")
 
@@ -113,6 +118,9 @@ class Source(_Table):
         Time zone of times that state none; that of the spec if absent.
     queries : dict
         Of OMOP in a database: a file of SQL by the name of the table that it gives.
+    by_day : bool
+        A file with a date in its path has the events of that day, or those that became
+        known on it: it is opened only if they can be needed.
     """
 
     format: Literal["long", "meds", "omop", "fhir"]
@@ -121,14 +129,17 @@ class Source(_Table):
     codes: dict[str, Texts] = {}
     zone: Zone = "UTC"
     queries: dict[str, Place] = {}
+    by_day: bool = False
 
-    def files(self, endings: Sequence[str]) -> list[str]:
-        """Return the files of the source, sorted by name.
+    def files(self, endings: Sequence[str], span: Span) -> list[str]:
+        """Return the files of the source that may be needed, sorted by name.
 
         Parameters
         ----------
         endings : sequence of str
             Endings of the files that count in a directory, such as ".parquet".
+        span : Span
+            With `by_day`, times of the events that are needed.
 
         Raises
         ------
@@ -141,6 +152,8 @@ class Source(_Table):
         else:
             found = glob(self.path, recursive=True)
         names = sorted(name for name in found if name.endswith(tuple(endings)))
+        if self.by_day:
+            names = [name for name in names if _is_near(name, span)]
         if not names:
             raise UsageError(
                 f"source {self.path}: no file has a name that ends in "
@@ -226,6 +239,8 @@ class Stays(_Table):
         Range of years, both ends in, such as "18..".
     hours_in : str
         At least so long since admission.
+    longest : str, optional
+        No stay is longer, such as "180d": earlier admissions are not looked for.
     row : {"first", "every", "drawn"}
         Which nights of a stay are rows of the past.
     seed : int
@@ -235,6 +250,7 @@ class Stays(_Table):
     wards: Texts | None = None
     age: Annotated[str, AfterValidator(_check_ages)] | None = None
     hours_in: Hours = 0.0
+    longest: Hours | None = None
     row: Literal["first", "every", "drawn"] = "first"
     seed: int = 0
 
@@ -318,6 +334,15 @@ class Spec(_Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_by_day(self) -> Spec:
+        if self.stays.longest is None and any(one.by_day for one in self.source):
+            raise ValueError(
+                "source.by_day: give [stays] longest too, such as "
+                '"180d", so that files of earlier days need not be opened'
+            )
+        return self
+
     @property
     def clock(self) -> Clock:
         """Return the clock of the hour."""
@@ -375,6 +400,19 @@ def _fault(error: Mapping[str, Any]) -> str:
         known |= {**Stays.model_fields, **Spec.model_fields}
         sentence = f"unknown key{did_you_mean(str(parts[-1]), known)}"
     return f"{key}: {sentence}" if key else sentence
+
+
+def _is_near(path: str, span: Span) -> bool:
+    """Return True unless the last date in a path is more than a day outside a span."""
+    dates = DATE_OF_FILE.findall(path)
+    if not dates:
+        return True
+    try:
+        day = datetime.date.fromisoformat(dates[-1])
+    except ValueError:
+        return True
+    first, last = span.since.date(), span.until.date()
+    return first <= day + ONE_DAY and day - ONE_DAY <= last
 
 
 def _codes_of_file(path: str) -> list[str]:

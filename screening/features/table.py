@@ -179,6 +179,7 @@ def _made(
     coverage: Coverage | None = None,
 ) -> Made:
     """Return a table with its counts."""
+    engine.count_repeated()
     return Made(
         table=table,
         rows=engine.counts_of_rows() | truths,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from screening.features.faults import Faults
+from screening.features.events import Span
 from screening.features.sources import fhir, long, meds, omop
 from screening.features.spec import Source
 
@@ -13,14 +13,24 @@ if TYPE_CHECKING:
     import duckdb
 
 SelectEvents: TypeAlias = Callable[
-    [Source, str, "duckdb.DuckDBPyConnection", Faults], str
+    [Source, str, "duckdb.DuckDBPyConnection", Span], str
 ]
-"""Function `select_events(source, name, connection, faults)` of a module here.
+"""Function `select_events(source, name, connection, span)` of a module here.
 
-It returns a SELECT of exactly the columns of `EVENT_COLUMNS`. It may create views and
-temporary tables whose names begin with `name`, such as `source_1`. What is wrong in
-lines it adds to `faults`; what ends the run it raises, as `UsageError` or
-`CohortError`. Times without a zone are in `source.zone`, which is always set here.
+It returns a SELECT of the columns of `EVENT_COLUMNS` and of
+
+- `file`, `line`: where the event stands;
+- `has_time`: `time` is not missing;
+- `local_time`: the time of day that a line says without its zone, else NULL;
+- `is_compared`: the value is a number with a comparator;
+- `wrong`: the name of a `FaultKind` that the source finds, else NULL.
+
+Lines without a subject, time or code are among them. The SELECT is the body of a table
+macro: of the times from `span_start` to `span_end`, or of all where these are NULL.
+No event outside of `span` is needed, so that files without any may be left closed. It
+may create views and temporary tables whose names begin with `name`, such as `source_1`.
+What ends the run it raises, as `UsageError` or `EventsError`. Times without a zone are
+in `source.zone`.
 """
 
 SOURCES: Mapping[str, SelectEvents] = {

@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from screening.errors import EventsError
-from screening.features.events import WITHDRAWN, sql_text
-from screening.features.faults import MAX_PLACES, FaultKind, Faults
+from screening.features.events import WITHDRAWN, Span, sql_text
+from screening.features.faults import MAX_PLACES
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -221,7 +221,11 @@ FROM timed;
 EVENTS = """
 CREATE OR REPLACE TEMP TABLE {name}_coded AS
 WITH each AS (
-  SELECT file, line, type, id, subject, stay, time, is_withdrawn, item,
+  SELECT file, line, type, id, subject, stay, time, local_of(written) AS local_time,
+    is_withdrawn, item,
+    event_time(coalesce(r.effectivePeriod."end", r.performedPeriod."end"), {zone})
+      < event_time(coalesce(r.effectivePeriod.start, r.performedPeriod.start), {zone})
+      AS is_negative,
     greatest(day_over(written, {zone}), CASE
       WHEN entered_at IS NULL AND type = 'Condition' AND encounter IS NOT NULL
       THEN coalesce(encounter_stop, TIMESTAMP '9999-01-01')
@@ -232,62 +236,58 @@ WITH each AS (
       ELSE [item.concept.text] END) AS code
   FROM (SELECT *, unnest(items) AS item FROM {name}_result WHERE NOT is_left_out)
 )
-SELECT file, line, type, id, subject, stay, time, known_since, code,
-  CASE WHEN NOT is_withdrawn AND NOT item.is_compared THEN item.value END AS value,
-  CASE WHEN NOT is_withdrawn AND NOT item.is_compared THEN item.unit END AS unit,
-  CASE WHEN is_withdrawn OR item.is_compared THEN {withdrawn} ELSE item.text END
-    AS text,
+SELECT file, line, type, id, subject, stay, time, local_time, known_since, code,
+  CASE WHEN NOT is_withdrawn THEN item.value END AS value,
+  CASE WHEN NOT is_withdrawn THEN item.unit END AS unit,
+  CASE WHEN is_withdrawn THEN {withdrawn} ELSE item.text END AS text,
   item.is_compared AS is_compared,
-  len(item.concept.coding) > 1
-    AND len(list_distinct(list_transform(item.concept.coding, lambda c: c.system))) > 1
-    AS is_twofold
+  CASE WHEN len(list_distinct(list_transform(item.concept.coding, lambda c: c.system)))
+         > 1 THEN 'TWO_SYSTEMS'
+       WHEN is_negative THEN 'NEGATIVE_DURATION' END AS wrong
 FROM each;
-
-CREATE OR REPLACE TEMP VIEW {name}_written AS
-SELECT file, line, written FROM {name}_result
-UNION ALL
-SELECT file, line, unnest([r.period.start, r.period."end"]) FROM {name}_encounter;
 """
 
 # A later version with another code or time takes the place of the result before it.
 SELECT = """
+CREATE OR REPLACE TEMP TABLE {name}_events AS
 WITH patient AS (
   SELECT * FROM {name}_resource WHERE type = 'Patient'
   QUALIFY row_number() OVER (
     PARTITION BY id ORDER BY updated DESC NULLS LAST, r::VARCHAR) = 1
 ), born AS (
-  SELECT id, r.gender AS sex, r.deceasedDateTime AS died,
+  SELECT file, line, id, r.gender AS sex, r.deceasedDateTime AS died,
     utc_of_local(try_cast(CASE length(r.birthDate) WHEN 4 THEN r.birthDate || '-07-01'
       WHEN 7 THEN r.birthDate || '-15' ELSE r.birthDate END AS TIMESTAMP), {zone})
       AS time
   FROM patient
 ), link AS (
-  SELECT id, updated, unnest(r.link) AS link FROM {name}_resource WHERE type = 'Patient'
+  SELECT file, line, id, updated, unnest(r.link) AS link
+  FROM {name}_resource WHERE type = 'Patient'
 ), stay AS (
   SELECT e.*, s.stay AS root, coalesce(r.class.code IN {not_stays}, false) AS is_visit,
     s.stay <> e.id AS is_part
   FROM {name}_encounter e JOIN {name}_stay s USING (id)
-  WHERE start IS NOT NULL AND subject IS NOT NULL
-    AND coalesce(r.status, '') NOT IN ('planned', 'cancelled', 'entered-in-error')
+  WHERE coalesce(r.status, '') NOT IN ('planned', 'cancelled', 'entered-in-error')
 ), place AS (
-  SELECT subject, root, start, r.period.start AS written, unnest(r.location) AS l
+  SELECT file, line, subject, root, start, r.period.start AS written,
+    unnest(r.location) AS l
   FROM stay WHERE NOT is_visit
-), result AS (
-  SELECT * FROM {name}_coded
-  WHERE subject IS NOT NULL AND time IS NOT NULL AND code IS NOT NULL
 ), version AS (
   SELECT DISTINCT type, id, subject, stay, code, time, known_since,
     max(known_since) OVER (PARTITION BY type, id) AS newest
-  FROM result WHERE known_since IS NOT NULL
+  FROM {name}_coded
+  WHERE known_since IS NOT NULL AND time IS NOT NULL AND code IS NOT NULL
 )
 SELECT id AS subject, NULL AS stay, time, NULL::TIMESTAMP AS known_since,
-  'BIRTH' AS code, NULL::DOUBLE AS value, NULL AS unit, NULL AS text
+  'BIRTH' AS code, NULL::DOUBLE AS value, NULL AS unit, NULL AS text, file, line,
+  NULL::TIMESTAMP AS local_time, false AS is_compared, NULL AS wrong
 FROM born WHERE time IS NOT NULL
 UNION ALL
-SELECT id, NULL, time, NULL, 'SEX', NULL, NULL, sex FROM born WHERE sex IS NOT NULL
+SELECT id, NULL, time, NULL, 'SEX', NULL, NULL, sex, file, line, NULL, false, NULL
+FROM born WHERE sex IS NOT NULL
 UNION ALL
 SELECT id, NULL, event_time(died, {zone}), day_over(died, {zone}),
-  'DEATH', NULL, NULL, NULL
+  'DEATH', NULL, NULL, NULL, file, line, local_of(died), false, NULL
 FROM born WHERE event_time(died, {zone}) IS NOT NULL
 UNION ALL
 SELECT
@@ -295,17 +295,21 @@ SELECT
     AS old,
   NULL, min(updated), NULL, 'MERGED', NULL, NULL,
   CASE WHEN link.type = 'replaced-by' THEN fhir_id(link.other.reference) ELSE id END
-    AS survivor
+    AS survivor,
+  arg_min(file, (updated, file, line)), arg_min(line, (updated, file, line)),
+  NULL, false, NULL
 FROM link WHERE link.type IN ('replaced-by', 'replaces') GROUP BY old, survivor
 UNION ALL
 SELECT subject, root, start, day_over(r.period.start, {zone}),
   CASE WHEN is_visit THEN 'ActCode/' || r.class.code ELSE 'ADMISSION' END,
-  NULL, NULL, NULL
+  NULL, NULL, NULL, file, line, local_of(r.period.start), false,
+  CASE WHEN stop IS NULL AND r.status = 'finished' THEN 'NO_END' END
 FROM stay WHERE NOT is_part
 UNION ALL
 SELECT subject, root, coalesce(event_time(l.period.start, {zone}), start),
   day_over(coalesce(l.period.start, written), {zone}), 'TRANSFER', NULL, NULL,
-  coalesce(l.location.display, named.r.name, fhir_id(l.location.reference))
+  coalesce(l.location.display, named.r.name, fhir_id(l.location.reference)),
+  file, line, local_of(coalesce(l.period.start, written)), false, NULL
 FROM place LEFT JOIN (
   SELECT id, any_value(r ORDER BY updated DESC NULLS LAST, r::VARCHAR) AS r
   FROM {name}_resource WHERE type = 'Location' GROUP BY id) named
@@ -313,19 +317,23 @@ FROM place LEFT JOIN (
 WHERE coalesce(l.status, '') NOT IN ('planned', 'reserved')
 UNION ALL
 SELECT subject, root, start, day_over(r.period.start, {zone}), 'TRANSFER', NULL, NULL,
-  coalesce(r.serviceProvider.display, fhir_id(r.serviceProvider.reference))
+  coalesce(r.serviceProvider.display, fhir_id(r.serviceProvider.reference)),
+  file, line, local_of(r.period.start), false, NULL
 FROM stay WHERE is_part AND NOT is_visit AND coalesce(len(r.location), 0) = 0
   AND r.serviceProvider IS NOT NULL
 UNION ALL
 SELECT subject, root, stop, day_over(r.period."end", {zone}), 'DISCHARGE', NULL, NULL,
   coalesce(r.hospitalization.dischargeDisposition.coding[1].code,
-           r.hospitalization.dischargeDisposition.text)
+           r.hospitalization.dischargeDisposition.text),
+  file, line, local_of(r.period."end"), false, NULL
 FROM stay WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL
 UNION ALL
-SELECT subject, stay, time, known_since, code, value, unit, text FROM result
+SELECT subject, stay, time, known_since, code, value, unit, text, file, line,
+  local_time, is_compared, wrong
+FROM {name}_coded
 UNION ALL
 SELECT DISTINCT old.subject, old.stay, old.time, new.known_since, old.code, NULL, NULL,
-  {withdrawn}
+  {withdrawn}, NULL, NULL::BIGINT, NULL, false, NULL
 FROM version old JOIN (SELECT DISTINCT type, id, known_since FROM version) new
   ON new.type = old.type AND new.id = old.id AND new.known_since > old.known_since
 WHERE NOT EXISTS (
@@ -337,49 +345,11 @@ WHERE NOT EXISTS (
 """
 
 
-# What is wrong, and the lines that have it.
-FAULTS = {
-    FaultKind.NO_SUBJECT: """
-SELECT file, line FROM {name}_resource
-WHERE subject IS NULL AND type NOT IN ('Patient', 'Medication', 'Location')""",
-    FaultKind.NO_TIME: """
-SELECT file, line FROM {name}_result WHERE time IS NULL AND NOT is_left_out
-UNION ALL
-SELECT file, line FROM {name}_encounter
-WHERE start IS NULL AND coalesce(r.status, '') NOT IN ('planned', 'cancelled')""",
-    FaultKind.NO_CODE: """
-SELECT DISTINCT file, line FROM {name}_coded WHERE code IS NULL""",
-    FaultKind.TWO_SYSTEMS: """
-SELECT DISTINCT file, line FROM {name}_coded WHERE is_twofold""",
-    FaultKind.COMPARATOR: """
-SELECT DISTINCT file, line FROM {name}_coded WHERE is_compared""",
-    FaultKind.NEGATIVE_DURATION: """
-SELECT file, line FROM {name}_encounter WHERE stop < start
-UNION ALL
-SELECT file, line FROM {name}_result
-WHERE event_time(coalesce(r.effectivePeriod."end", r.performedPeriod."end"), {zone})
-  < event_time(coalesce(r.effectivePeriod.start, r.performedPeriod.start), {zone})""",
-    FaultKind.NO_END: """
-SELECT file, line FROM {name}_encounter
-WHERE stop IS NULL AND start IS NOT NULL AND r.status = 'finished'""",
-    FaultKind.LOST_TIME: """
-SELECT DISTINCT file, line FROM {name}_written WHERE is_lost(written, {zone})""",
-    FaultKind.TWICE_TIME: """
-SELECT DISTINCT file, line FROM {name}_written WHERE is_twice(written, {zone})""",
-    FaultKind.REPEATED: """
-SELECT file, line FROM {name}_coded
-WHERE time IS NOT NULL AND code IS NOT NULL AND NOT is_compared
-QUALIFY row_number() OVER (
-  PARTITION BY subject, stay, time, known_since, code, value, unit, text
-  ORDER BY file, line) > 1""",
-}
-
-
 def select_events(
     source: Source,
     name: str,
     connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
+    span: Span,
 ) -> str:
     """Read the resources once; return the SELECT of their events.
 
@@ -390,7 +360,7 @@ def select_events(
     EventsError
         A line is not JSON.
     """
-    files = source.files(ENDINGS)
+    files = source.files(ENDINGS, span)
     blanks = {
         "name": name,
         "zone": sql_text(source.zone),
@@ -402,10 +372,10 @@ def select_events(
     }
     connection.execute(MACROS)
     _read_resources(files, name, blanks, connection)
-    for step in (ENCOUNTERS, RESULTS, EVENTS):
+    for step in (ENCOUNTERS, RESULTS, EVENTS, SELECT):
         connection.execute(step.format(**blanks))
-    _count_faults(name, blanks, connection, faults)
-    return SELECT.format(**blanks)
+    return f"""SELECT *, time IS NOT NULL AS has_time FROM {name}_events
+WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
 
 
 def _sql_map(texts: dict[str, str]) -> str:
@@ -487,14 +457,3 @@ def _read_resources(
                 "write the export again: one resource a line, in UTF-8",
             ]
         )
-
-
-def _count_faults(
-    name: str,
-    blanks: dict[str, Any],
-    connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
-) -> None:
-    """Count the lines that are wrong, by file and line."""
-    for kind, query in FAULTS.items():
-        faults.add_lines(kind, connection, query.format(**blanks))

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 from screening.errors import EventsError, UsageError
 from screening.features.events import (
     EVENT_COLUMNS,
-    RESERVED_CODES,
-    WITHDRAWN,
+    Span,
     instants_of,
     local_time_of,
     sql_list,
     sql_text,
 )
-from screening.features.faults import FaultKind, Faults
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
 from screening.spelling import did_you_mean
@@ -31,18 +29,13 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
-# A line with such a text has no value that can be counted.
-# A number with a comparator is no value, and takes the place of the version before.
-IS_COMPARED = "(value IS NULL AND coalesce(has_comparator(text), false))"
-# Codes whose time may be missing.
-WITHOUT_TIME = "('SEX', 'MERGED')"
 
 
 def select_events(
     source: Source,
     name: str,
     connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
+    span: Span,
 ) -> str:
     """Return the SELECT of the events of a long table.
 
@@ -56,14 +49,14 @@ def select_events(
         A file cannot be read.
     """
     columns = {column: column for column in EVENT_COLUMNS} | source.columns
-    return select_lines(source, name, connection, faults, columns=columns)
+    return select_lines(source, name, connection, span, columns=columns)
 
 
 def select_lines(
     source: Source,
     name: str,
     connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
+    span: Span,
     *,
     columns: Mapping[str, str],
 ) -> str:
@@ -71,7 +64,7 @@ def select_lines(
 
     Parameters
     ----------
-    source, name, connection, faults
+    source, name, connection, span
         See `SelectEvents`.
     columns : mapping from str to str
         The table's columns by those of `EVENT_COLUMNS`. Of these all but subject, time
@@ -83,8 +76,8 @@ def select_lines(
             f"source {source.path}: columns.{unknown[0]} is not a column of events"
             f"{did_you_mean(unknown[0], EVENT_COLUMNS)}"
         )
-    files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS))
-    types = _open_files(files, name, connection)
+    files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span)
+    types = open_files(files, f"{name}_files", connection)
     cells = {}
     for column, named in columns.items():
         if named in types:
@@ -108,36 +101,64 @@ def select_lines(
     # Of what is known by its day alone one knows once the day is over.
     known = f"coalesce({times['known_since'].over}, {times['known_since'].at})"
     over = times["time"].over
-    columns_of_lines = f"""SELECT file, line,
+    time_cell, time_kind = cells["time"]
+    has_time = "time IS NOT NULL"
+    is_near = "true"
+    if time_kind != "VARCHAR":
+        # In the file's own type, so that its statistics tell what is not to be read.
+        has_time = "raw_time IS NOT NULL"
+        is_near = (
+            f"raw_time >= CAST({_limit('span_start', '-', time_kind)} AS {time_kind}) "
+            f"AND raw_time <= CAST({_limit('span_end', '+', time_kind)} AS {time_kind})"
+        )
+    connection.execute(
+        f"""CREATE OR REPLACE TEMP VIEW {name}_lines AS
+SELECT file, line, {time_cell} AS raw_time,
   nullif(trim({texts["subject"]}), '') AS subject,
   {_blank(texts, "stay")} AS stay,
   {times["time"].at} AS time,
   CASE WHEN {over} IS NULL THEN {known}
        ELSE greatest({over}, {known}) END AS known_since,
-  nullif(trim({texts["code"]}), '') AS written,
-  {_blank(texts, "value")} AS written_value,
+  nullif(trim({texts["code"]}), '') AS code,
   {_number(cells)} AS value,
   {_blank(texts, "unit")} AS unit,
   {_words(cells, texts)} AS text,
-  {local_time_of(*cells["time"])} AS local_time
+  {local_time_of(time_cell, time_kind)} AS local_time,
+  false AS is_compared,
+  CASE WHEN {_number(cells)} IS NULL AND {_blank(texts, "value")} IS NOT NULL
+    AND NOT coalesce(has_comparator({_words(cells, texts)}), false)
+    THEN 'NOT_A_NUMBER' END AS wrong
 FROM {name}_files"""
-    connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW {name}_lines AS\n{columns_of_lines}"
     )
-    code, behind = reserved_code(source.codes)
-    _count_faults(f"{name}_lines", connection, faults, code, sql_text(source.zone))
-    return f"""SELECT subject, stay, time, known_since, {code} AS code, value, unit,
-  CASE WHEN {IS_COMPARED} THEN '{WITHDRAWN}'
-       ELSE coalesce(text, {behind}) END AS text
-FROM {name}_lines
-WHERE subject IS NOT NULL AND written IS NOT NULL
-  AND (time IS NOT NULL OR {code} IN {WITHOUT_TIME})"""
+    return f"""SELECT *, {has_time} AS has_time FROM {name}_lines
+WHERE span_start IS NULL OR ({is_near} AND time BETWEEN span_start AND span_end)"""
 
 
-def _open_files(
-    files: Sequence[str], name: str, connection: duckdb.DuckDBPyConnection
+def _limit(end: str, sign: str, kind: str) -> str:
+    """Return the SQL of a day before or after an end of a span, in the type's range.
+
+    Times may be in another zone than the span.
+    """
+    limit = f"{end}::TIMESTAMP {sign} INTERVAL 1 DAY"
+    if kind.endswith("_NS"):
+        return (
+            f"least(greatest({limit}, TIMESTAMP '1678-01-01'), TIMESTAMP '2262-01-01')"
+        )
+    return limit
+
+
+def open_files(
+    files: Sequence[str], view: str, connection: duckdb.DuckDBPyConnection
 ) -> dict[str, str]:
-    """Make the view of the lines of all files; return the types of their columns."""
+    """Make the view of the lines of all files; return the types of its columns.
+
+    Its columns `file` and `line` say where a line stands.
+
+    Raises
+    ------
+    EventsError
+        A file cannot be read.
+    """
     import duckdb
 
     parts: list[str] = []
@@ -159,8 +180,8 @@ def _open_files(
             )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_files AS {union}")
-        described = connection.execute(f"DESCRIBE {name}_files").fetchall()
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {union}")
+        described = connection.execute(f"DESCRIBE {view}").fetchall()
     except duckdb.Error as error:
         raise read_error(error, files) from None
     return {str(column): str(kind) for column, kind, *_ in described}
@@ -229,67 +250,3 @@ def _words(cells: Mapping[str, tuple[str, str]], texts: Mapping[str, str]) -> st
         return text
     value = _blank(texts, "value")
     return f"coalesce({text}, CASE WHEN {_number(cells)} IS NULL THEN {value} END)"
-
-
-def reserved_code(codes: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """Return the expressions of a line's code, and of the text behind its prefix."""
-    unknown = [code for code in codes if code not in RESERVED_CODES]
-    if unknown:
-        raise UsageError(
-            f"source.codes.{unknown[0]}: write one of {', '.join(RESERVED_CODES)}"
-        )
-    code = []
-    behind = []
-    for reserved, patterns in codes.items():
-        for pattern in patterns:
-            matches = matched("written", pattern)
-            code.append(f"WHEN {matches} THEN '{reserved}'")
-            if pattern.endswith("*"):
-                rest = f"written[{len(pattern)}:]"
-                behind.append(
-                    f"WHEN {matches} THEN nullif(ltrim({rest}, '/'), '')",
-                )
-    mapped = f"CASE {' '.join(code)} ELSE written END" if code else "written"
-    return mapped, f"CASE {' '.join(behind)} END" if behind else "NULL"
-
-
-def matched(column: str, pattern: str) -> str:
-    """Return the condition that a column has a code, or begins as `X*` does."""
-    if pattern.endswith("*"):
-        return f"starts_with({column}, {sql_text(pattern[:-1])})"
-    return f"{column} = {sql_text(pattern)}"
-
-
-def _count_faults(
-    lines: str,
-    connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
-    code: str,
-    zone: str,
-) -> None:
-    """Count the lines that are wrong; find the places of those kinds that occur."""
-    is_wrong = "value IS NULL AND written_value IS NOT NULL"
-    first = f"timezone({zone}, local_time)"
-    conditions = {
-        FaultKind.NO_SUBJECT: "subject IS NULL",
-        FaultKind.NO_CODE: "written IS NULL",
-        FaultKind.NO_TIME: f"time IS NULL AND {code} NOT IN {WITHOUT_TIME}",
-        FaultKind.LOST_TIME: f"timezone({zone}, {first}) <> local_time",
-        FaultKind.TWICE_TIME: (
-            f"timezone({zone}, {first} - INTERVAL 1 HOUR) = local_time"
-        ),
-        FaultKind.COMPARATOR: IS_COMPARED,
-        FaultKind.NOT_A_NUMBER: f"{is_wrong} AND NOT {IS_COMPARED}",
-    }
-    counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
-    (counted,) = connection.execute(f"SELECT {counts} FROM {lines}").fetchall()
-    for (kind, condition), count in zip(conditions.items(), counted, strict=True):
-        if count:
-            query = f"SELECT file, line FROM {lines} WHERE {condition}"
-            faults.add_lines(kind, connection, query)
-    early = f"""SELECT d.file, d.line FROM {lines} d JOIN (
-  SELECT subject, stay, min(time) AS time FROM {lines}
-  WHERE {code} = 'ADMISSION' GROUP BY subject, stay
-) a ON d.subject = a.subject AND d.stay = a.stay
-WHERE {code} = 'DISCHARGE' AND d.time < a.time"""
-    faults.add_lines(FaultKind.NEGATIVE_DURATION, connection, early)

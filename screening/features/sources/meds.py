@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from screening.features.events import BIRTH, DEATH, SEX
-from screening.features.faults import Faults
+from screening.features.events import BIRTH, DEATH, SEX, Span
 from screening.features.sources.long import select_lines
 from screening.features.spec import Source
 
@@ -23,6 +22,7 @@ COLUMNS = {
     "unit": "unit",
     "text": "text_value",
 }
+# Codes of MEDS for reserved ones.
 CODES = {BIRTH: ("MEDS_BIRTH",), DEATH: ("MEDS_DEATH",), SEX: ("GENDER//*",)}
 # Folder of the events of a data set; its neighbour `metadata` has none.
 DATA_FOLDER = "data"
@@ -32,7 +32,7 @@ def select_events(
     source: Source,
     name: str,
     connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
+    span: Span,
 ) -> str:
     """Return the SELECT of the events of a MEDS data set.
 
@@ -46,7 +46,6 @@ def select_events(
     path = Path(source.path)
     if (path / DATA_FOLDER).is_dir():
         path = path / DATA_FOLDER
-    codes = CODES | source.codes
-    of_data = source.model_copy(update={"path": str(path), "codes": codes})
+    of_data = source.model_copy(update={"path": str(path)})
     columns = COLUMNS | source.columns
-    return select_lines(of_data, name, connection, faults, columns=columns)
+    return select_lines(of_data, name, connection, span, columns=columns)

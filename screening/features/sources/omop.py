@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from screening.errors import EventsError, UsageError
-from screening.features.events import WITHDRAWN, sql_text
-from screening.features.faults import FaultKind, Faults
-from screening.features.sources.long import reserved_code
+from screening.errors import UsageError
+from screening.features.events import Span, sql_text
+from screening.features.sources.long import CSV_ENDINGS, PARQUET_ENDINGS, open_files
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
 from screening.io.database import ask_database
@@ -27,7 +26,6 @@ from screening.io.queries import Database
 if TYPE_CHECKING:
     import duckdb
 
-ENDINGS = (".parquet", ".csv", ".csv.gz", ".tsv")
 # Rows that a database is read in.
 BLOCK_ROWS = 1 << 14
 
@@ -153,7 +151,7 @@ def select_events(
     source: Source,
     name: str,
     connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
+    span: Span,
 ) -> str:
     """Return the SELECT of the events of the tables.
 
@@ -164,7 +162,7 @@ def select_events(
     EventsError
         A file cannot be read.
     """
-    tables = _open_tables(source, name, connection)
+    tables = _open_tables(source, name, connection, span)
     known = source.columns.get("known_since", "")
     _refuse_columns(source, tables, known)
     zone = sql_text(source.zone)
@@ -179,28 +177,20 @@ def select_events(
         for table in CLINICAL
         if table in tables
     ]
-    union = "\nUNION ALL\n".join(coded)
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_coded AS {union}")
-    code, _ = reserved_code(source.codes)
-    parts.append(
-        f"SELECT subject, stay, time, known_since, {code} AS code, "
-        "CASE WHEN NOT is_compared THEN value END AS value, unit, "
-        f"CASE WHEN is_compared THEN '{WITHDRAWN}' ELSE text END AS text "
-        f"FROM (SELECT * EXCLUDE (written, code), code AS written FROM {name}_coded) "
-        "WHERE subject IS NOT NULL AND time IS NOT NULL AND written IS NOT NULL"
-    )
-    _count_faults(name, zone, connection, faults)
-    return "\nUNION ALL\n".join(parts)
+    union = "\nUNION ALL\n".join([*parts, *coded])
+    return f"""SELECT *, time IS NOT NULL AS has_time FROM (
+{union}
+) WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
 
 
 def _open_tables(
-    source: Source, name: str, connection: duckdb.DuckDBPyConnection
+    source: Source, name: str, connection: duckdb.DuckDBPyConnection, span: Span
 ) -> dict[str, Table]:
     """Make a view of each table that the source has, with `file` and `line`."""
     if "://" in source.path:
         found = _tables_of_database(source, name, connection)
     else:
-        found = _tables_of_files(source, name, connection)
+        found = _tables_of_files(source, name, connection, span)
     missing = [table for table in REQUIRED if table not in found]
     if missing or not any(table in found for table in CLINICAL):
         raise UsageError(
@@ -218,37 +208,18 @@ def _open_tables(
 
 
 def _tables_of_files(
-    source: Source, name: str, connection: duckdb.DuckDBPyConnection
+    source: Source, name: str, connection: duckdb.DuckDBPyConnection, span: Span
 ) -> list[str]:
     """Make views of files that have the name of a table, or lie in such a folder."""
-    import duckdb
-
     files: dict[str, list[str]] = {}
-    for file in source.files(ENDINGS):
+    for file in source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span):
         path = Path(file)
         stem = path.name.partition(".")[0].lower()
         table = stem if stem in (*REQUIRED, *OPTIONAL) else path.parent.name.lower()
         if table in (*REQUIRED, *OPTIONAL):
             files.setdefault(table, []).append(file)
     for table, paths in files.items():
-        # Of a file read alone the order of lines is kept.
-        parts = []
-        for file in paths:
-            reader = "read_csv({}, all_varchar=true, header=true)"
-            if file.endswith(".parquet"):
-                reader = "read_parquet({})"
-            parts.append(
-                f"SELECT *, {sql_text(Path(file).name)} AS file, "
-                f"row_number() OVER () AS line FROM {reader.format(sql_text(file))}"
-            )
-        union = "\nUNION ALL BY NAME\n".join(parts)
-        try:
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_{table} AS {union}")
-        except duckdb.Error as error:
-            raise EventsError(
-                f"{table}: a file cannot be read as a table ({type(error).__name__}); "
-                "write it again"
-            ) from None
+        open_files(paths, f"{name}_{table}", connection)
     return list(files)
 
 
@@ -373,10 +344,13 @@ def _people(person: Table, zone: str) -> str:
     who = person.text("person_id")
     return f"""SELECT {who} AS subject, NULL AS stay, {birth} AS time,
   NULL::TIMESTAMP AS known_since, 'BIRTH' AS code, NULL::DOUBLE AS value, NULL AS unit,
-  NULL AS text
+  NULL AS text, file, line, NULL::TIMESTAMP AS local_time, false AS is_compared,
+  NULL AS wrong
 FROM {person.view} WHERE {birth} IS NOT NULL
 UNION ALL
-SELECT {who}, NULL, {birth}, NULL, 'SEX', NULL, NULL, {sex} FROM {person.view}"""
+SELECT {who}, NULL, {birth}, NULL, 'SEX', NULL, NULL, {sex}, file, line, NULL, false,
+  NULL
+FROM {person.view}"""
 
 
 def _stays(tables: Mapping[str, Table], name: str) -> str:
@@ -385,14 +359,14 @@ def _stays(tables: Mapping[str, Table], name: str) -> str:
     return f"""SELECT subject, stay, start, day_over(start_written, {zone}),
   CASE WHEN concept IN {STAYS} THEN 'ADMISSION'
        ELSE coalesce(c.vocabulary || '/' || c.code, 'OMOP/' || concept) END,
-  NULL, NULL, NULL
+  NULL, NULL, NULL, file, line, local_of(start_written), false,
+  CASE WHEN stop IS NULL AND concept IN {STAYS} THEN 'NO_END' END
 FROM {name}_visit LEFT JOIN {name}_named c ON c.id = concept
-WHERE subject IS NOT NULL AND start IS NOT NULL
 UNION ALL
 SELECT subject, stay, stop, day_over(end_written, {zone}), 'DISCHARGE', NULL, NULL,
-  disposition
+  disposition, file, line, local_of(end_written), false, NULL
 FROM {name}_visit
-WHERE subject IS NOT NULL AND stop IS NOT NULL AND concept IN {STAYS}"""
+WHERE stop IS NOT NULL AND concept IN {STAYS}"""
 
 
 def _wards(tables: Mapping[str, Table], name: str, zone: str) -> str:
@@ -404,25 +378,30 @@ def _wards(tables: Mapping[str, Table], name: str, zone: str) -> str:
     join = ""
     if "care_site" in tables:
         view = tables["care_site"].view
-        join = f" LEFT JOIN {view} site ON CAST(site.care_site_id AS VARCHAR) = ward"
+        join = (
+            f" LEFT JOIN (SELECT * EXCLUDE (file, line) FROM {view}) site "
+            "ON CAST(site.care_site_id AS VARCHAR) = ward"
+        )
         ward_name = "coalesce(CAST(care_site_name AS VARCHAR), ward)"
     else:
         ward_name = "ward"
     return f"""SELECT subject, stay, time, known_since, 'TRANSFER', NULL, NULL,
-  {ward_name}
-FROM (SELECT {detail.text("person_id")} AS subject,
+  {ward_name}, file, line, local_time, false, NULL
+FROM (SELECT file, line, {detail.text("person_id")} AS subject,
   {detail.text("visit_occurrence_id")} AS stay, event_time({written}, {zone}) AS time,
-  day_over({written}, {zone}) AS known_since, {ward} AS ward
+  day_over({written}, {zone}) AS known_since, local_of({written}) AS local_time,
+  {ward} AS ward
 FROM {detail.view}){join}
-WHERE subject IS NOT NULL AND time IS NOT NULL AND ward IS NOT NULL"""
+WHERE ward IS NOT NULL"""
 
 
 def _deaths(death: Table, zone: str) -> str:
     """Return the SELECT of deaths."""
     written = death.written("death")
     return f"""SELECT {death.text("person_id")}, NULL, event_time({written}, {zone}),
-  day_over({written}, {zone}), 'DEATH', NULL, NULL, NULL
-FROM {death.view} WHERE event_time({written}, {zone}) IS NOT NULL"""
+  day_over({written}, {zone}), 'DEATH', NULL, NULL, NULL, file, line,
+  local_of({written}), false, NULL
+FROM {death.view}"""
 
 
 def _coded(table: Table, name: str, of_source: str, zone: str, known: str) -> str:
@@ -440,8 +419,7 @@ def _coded(table: Table, name: str, of_source: str, zone: str, known: str) -> st
             f"AND coalesce({kind}, 0) <> {PROBLEM_LIST}"
         )
     end = table.written(columns.end) if columns.end else "NULL"
-    return f"""SELECT l.file, l.line, l.subject, l.stay,
-  event_time(l.written, {zone}) AS time,
+    return f"""SELECT l.subject, l.stay, event_time(l.written, {zone}) AS time,
   greatest(day_over(l.written, {zone}), l.entered,
     CASE WHEN l.is_coded_at_end AND visit.stay IS NOT NULL
       THEN coalesce(visit.stop, TIMESTAMP '9999-01-01') END) AS known_since,
@@ -451,9 +429,10 @@ def _coded(table: Table, name: str, of_source: str, zone: str, known: str) -> st
   coalesce(named_unit.code, l.unit) AS unit,
   CASE WHEN l.number IS NULL
        THEN coalesce(answer.name, 'OMOP/' || l.answer, l.text) END AS text,
-  l.is_compared OR (l.number IS NULL AND coalesce(has_comparator(l.text), false))
-    AS is_compared,
-  l.written, l.end_written
+  l.file, l.line, local_of(l.written), l.is_compared
+    OR (l.number IS NULL AND coalesce(has_comparator(l.text), false)),
+  CASE WHEN coalesce(day_over(l.end_written, {zone}), event_time(l.end_written, {zone}))
+    < event_time(l.written, {zone}) THEN 'NEGATIVE_DURATION' END
 FROM (SELECT file, line, {table.text("person_id")} AS subject,
     {table.text("visit_occurrence_id")} AS stay,
     {table.written(columns.start)} AS written, {end} AS end_written,
@@ -472,55 +451,3 @@ LEFT JOIN {of_source}_named code ON code.id = l.concept
 LEFT JOIN {of_source}_named named_unit ON named_unit.id = l.unit_concept
 LEFT JOIN {of_source}_named answer ON answer.id = l.answer
 LEFT JOIN {of_source}_visit visit ON visit.stay = l.stay"""
-
-
-def _count_faults(
-    name: str,
-    zone: str,
-    connection: duckdb.DuckDBPyConnection,
-    faults: Faults,
-) -> None:
-    """Count the rows that are wrong, by file and line."""
-    timed = f"""SELECT file, line, subject, code, time, is_compared, written,
-  event_time(written, {zone}) AS start, end_written,
-  coalesce(day_over(end_written, {zone}), event_time(end_written, {zone})) AS latest
-FROM {name}_coded
-UNION ALL
-SELECT file, line, subject, '', start, false, start_written, start, end_written,
-  coalesce(day_over(end_written, {zone}), stop)
-FROM {name}_visit"""
-    queries = {
-        FaultKind.NO_SUBJECT: "subject IS NULL",
-        FaultKind.NO_TIME: "time IS NULL",
-        FaultKind.NO_CODE: "code IS NULL",
-        FaultKind.COMPARATOR: "is_compared",
-        FaultKind.NEGATIVE_DURATION: "latest < start",
-        FaultKind.LOST_TIME: (
-            f"is_lost(written, {zone}) OR is_lost(end_written, {zone})"
-        ),
-        FaultKind.TWICE_TIME: (
-            f"is_twice(written, {zone}) OR is_twice(end_written, {zone})"
-        ),
-    }
-    # One scan finds which kinds there are at all.
-    counts = ", ".join(f"count_if({condition})" for condition in queries.values())
-    found = connection.execute(f"SELECT {counts} FROM ({timed})").fetchall()[0]
-    for (kind, condition), count in zip(queries.items(), found, strict=True):
-        if count:
-            faults.add_lines(
-                kind, connection, f"SELECT file, line FROM ({timed}) WHERE {condition}"
-            )
-    faults.add_lines(
-        FaultKind.NO_END,
-        connection,
-        f"SELECT file, line FROM {name}_visit "
-        f"WHERE stop IS NULL AND start IS NOT NULL AND concept IN {STAYS}",
-    )
-    faults.add_lines(
-        FaultKind.REPEATED,
-        connection,
-        f"""SELECT file, line FROM {name}_coded
-WHERE time IS NOT NULL AND NOT is_compared
-QUALIFY row_number() OVER (PARTITION BY subject, stay, time, known_since, code, value,
-  unit, text ORDER BY file, line) > 1""",
-    )
