@@ -156,13 +156,12 @@ def altered_after(events: pd.DataFrame, hour: str, seed: int) -> pd.DataFrame:
 
 def events_of(source: Source) -> tuple[list[tuple], list[tuple]]:
     """Return the events of a source as rows, and its faults as (kind, file, lines)."""
-    connection = open_engine(1)
     faults = Faults()
-    read_source(source, "source_1", connection, faults)
     columns = ", ".join(EVENT_COLUMNS)
-    answer = connection.execute(
-        f"SELECT {columns} FROM source_1(NULL, NULL) ORDER BY ALL"
-    )
+    with open_engine(1) as connection:
+        read_source(source, "source_1", connection, faults)
+        query = f"SELECT {columns} FROM source_1(NULL, NULL) ORDER BY ALL"
+        rows = connection.execute(query).fetchall()
     found = [(kind, file, lines) for (kind, file), lines in faults.lines.items()]
     found.sort(key=lambda fault: (fault[1], fault[0].name))
-    return answer.fetchall(), found
+    return rows, found

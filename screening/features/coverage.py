@@ -132,8 +132,7 @@ def suggest(source: Source) -> list[Suggested]:
     Lines without a stay count by their subject. `values` is the share of lines with a
     number, `unit` the commonest unit.
     """
-    connection = open_engine()
-    with connection:
+    with open_engine() as connection:
         read_source(source, "source_1", connection, Faults())
         reserved = ", ".join(map(sql_text, RESERVED_CODES))
         query = f"""SELECT code, count(DISTINCT coalesce('s' || stay, 'p' || subject)),

@@ -248,11 +248,13 @@ class Engine:
         if not features:
             self.run("CREATE OR REPLACE TEMP TABLE made (row BIGINT)")
             return
-        codes: dict[datetime.datetime, list[str]] = {}
+        codes: dict[float | None, list[str]] = {}
         for one in features.values():
-            codes.setdefault(self.since(one.window), []).extend(one.patterns)
-        condition = queries.is_of_features(codes)
-        self.read_lines("events", condition, min(codes), self.last)
+            codes.setdefault(one.window, []).extend(one.patterns)
+        self.run(queries.stays_reached([*codes]))
+        condition = queries.is_of_features([*codes.values()])
+        since = min(map(self.since, codes))
+        self.read_lines("events", condition, since, self.last)
         self.run(
             queries.codes_of_features(
                 {name: feature.patterns for name, feature in features.items()}
@@ -344,22 +346,21 @@ def engine_opened(
     EventsError
         By whatever reads: a file cannot be read, without words of its content.
     """
-    connection = open_engine(threads)
-    import duckdb
+    with open_engine(threads) as connection:
+        import duckdb
 
-    try:
-        with connection:
+        try:
             engine = Engine(spec, connection, nights, is_past)
             engine.read_sources()
             yield engine
-    except duckdb.OutOfMemoryException as error:
-        raise MemoryError(error) from None
-    except (
-        duckdb.DataError,
-        duckdb.InvalidInputException,
-        duckdb.IOException,
-    ) as error:
-        raise read_error(error, [source.path for source in spec.source]) from None
+        except duckdb.OutOfMemoryException as error:
+            raise MemoryError(error) from None
+        except (
+            duckdb.DataError,
+            duckdb.InvalidInputException,
+            duckdb.IOException,
+        ) as error:
+            raise read_error(error, [source.path for source in spec.source]) from None
 
 
 class _Hours(float):

@@ -7,13 +7,19 @@ with different `known_since` are its versions.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
+
+# Of DuckDB; Python and the table itself take up to 1 GB more.
+MEMORY_BYTES = 3 * 10**9
 
 # Times are instants in UTC, to the microsecond.
 EVENT_COLUMNS = {
@@ -51,7 +57,8 @@ WITHDRAWN = "entered-in-error"
 # A time of day that exists twice is the first of both, as `clock.conversion` takes it.
 MACROS = """
 CREATE OR REPLACE TEMP MACRO utc_of_local(t, zone) AS
-  CASE WHEN timezone(zone, timezone(zone, t) - INTERVAL 1 HOUR) = t
+  CASE WHEN zone = 'UTC' THEN t
+       WHEN timezone(zone, timezone(zone, t) - INTERVAL 1 HOUR) = t
        THEN timezone('UTC', timezone(zone, t) - INTERVAL 1 HOUR)
        ELSE timezone('UTC', timezone(zone, t)) END;
 CREATE OR REPLACE TEMP MACRO has_zone(written) AS
@@ -91,8 +98,11 @@ day, of a month or year at that of its last day. It is known once the day is ove
 """
 
 
-def open_engine(threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """Return a connection of its own, in memory, with the macros of the sources.
+@contextmanager
+def open_engine(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection of its own, in memory, with the macros of the sources.
+
+    What does not fit into memory goes to a temporary folder, which is deleted.
 
     Raises
     ------
@@ -105,12 +115,24 @@ def open_engine(threads: int | None = None) -> duckdb.DuckDBPyConnection:
         raise UsageError(
             'features need DuckDB: pip install "screening[duckdb]"'
         ) from None
-    connection = duckdb.connect(":memory:")
-    connection.execute("SET TimeZone = 'UTC'")
-    if threads is not None:
-        connection.execute(f"SET threads = {threads:d}")
-    connection.execute(MACROS)
-    return connection
+    with (
+        TemporaryDirectory(prefix="screening-features-") as folder,
+        duckdb.connect(":memory:") as connection,
+    ):
+        connection.execute(f"SET temp_directory = {sql_text(folder)}")
+        connection.execute(f"SET memory_limit = '{_memory()}B'")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET TimeZone = 'UTC'")
+        if threads is not None:
+            connection.execute(f"SET threads = {threads:d}")
+        connection.execute(MACROS)
+        yield connection
+
+
+def _memory() -> int:
+    """Return the bytes that an engine may take: half of the machine's, 3 GB at most."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MEMORY_BYTES, pages // 2)
 
 
 class Span(NamedTuple):

@@ -15,8 +15,7 @@ No aggregate depends on the order of lines: sums are ordered, `last` has a total
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from screening.features.events import WITHDRAWN, has_code, sql_text
 from screening.features.spec import Feature, Outcome, Spec, Static, Stays
@@ -38,26 +37,26 @@ def lines_read(table: str, condition: str) -> str:
     `n` is how many lines say the same.
     """
     return f"""CREATE OR REPLACE TEMP TABLE {table} AS
-SELECT subject, stay, code, coalesce(time, {ALWAYS}) AS time,
-  coalesce(known_since, time, {ALWAYS}) AS known, value, unit, text,
+SELECT subject, stay, code, {_TIME} AS time, {_KNOWN} AS known, value, unit, text,
   bool_and(known_since IS NOT NULL) AS is_dated, count(*) AS n
-FROM lines($since, $until)
-WHERE {_is_known(condition)}
+FROM lines($since, $until) l
+WHERE {condition}
 GROUP BY ALL"""
 
 
 def lines_repeated(condition: str) -> str:
     """Return the SELECT of the places of lines that repeat another one."""
-    return f"""SELECT file, line FROM lines($since, $until)
-WHERE file IS NOT NULL AND {_is_known(condition)}
-QUALIFY row_number() OVER (PARTITION BY subject, stay, code, time,
-  coalesce(known_since, time), value, unit, text ORDER BY file, line) > 1"""
+    return f"""SELECT file, line FROM lines($since, $until) l
+WHERE file IS NOT NULL AND {condition}
+QUALIFY row_number() OVER (PARTITION BY subject, stay, code, {_TIME}, {_KNOWN}, value,
+  unit, text ORDER BY file, line) > 1"""
 
 
-def _is_known(condition: str) -> str:
-    """Return the condition of lines that are known at $last, and another one."""
-    return f"""coalesce(time, {ALWAYS}) <= $last
-  AND coalesce(known_since, time, {ALWAYS}) <= $last AND {condition}"""
+_TIME = f"coalesce(time, {ALWAYS})"
+_KNOWN = f"coalesce(known_since, time, {ALWAYS})"
+_IS_KNOWN = f"{_TIME} <= $last AND {_KNOWN} <= $last"
+MOVES = f"""{_IS_KNOWN} AND code IN
+  ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
 
 
 MERGED = f"""SELECT DISTINCT subject,
@@ -74,7 +73,7 @@ WITH admitted AS (
 )
 SELECT a.subject, a.stay, a.own, a.begins,
   coalesce(a.stay, a.subject || strftime(a.own, '@%Y-%m-%dT%H:%M:%S')) AS id,
-  CASE WHEN count_if(d.text = '{WITHDRAWN}') = 0
+  CASE WHEN bool_or(d.text = '{WITHDRAWN}') IS NOT TRUE
        THEN min(greatest(d.time, d.known)) END AS over
 FROM admitted a LEFT JOIN moves d
   ON d.code = 'DISCHARGE' AND d.subject = a.subject
@@ -211,7 +210,7 @@ def is_of_outcome(outcome: Outcome) -> str:
     codes = list(outcome.patterns)
     codes += ["DEATH"] * outcome.death
     codes += ["ADMISSION", "TRANSFER"] * bool(outcome.ward)
-    return has_code(codes)
+    return f"{_IS_KNOWN} AND time >= $since AND {has_code(codes)}"
 
 
 def outcomes_judged(outcome: Outcome) -> str:
@@ -312,20 +311,42 @@ def interval(hours: float) -> str:
     return f"to_microseconds({round(hours * 3_600_000_000)})"
 
 
-def is_of_features(codes: Mapping[datetime.datetime, Sequence[str]]) -> str:
-    """Return the condition of lines that a feature can need, of the patients of rows.
+def stays_reached(windows: Sequence[float | None]) -> str:
+    """Return the statement of the times from which on a stay's rows need events.
 
     Parameters
     ----------
-    codes : mapping
-        Codes that are read, by the instant from which on they are.
+    windows : sequence of float or None
+        Hours; None is the whole stay. The one at place n gives `since_n`.
+    """
+    starts = [
+        f"min(r.before - {interval(hours)})"
+        if hours is not None
+        else "min(r.admission)"
+        for hours in windows
+    ]
+    columns = ", ".join(f"{start} AS since_{n}" for n, start in enumerate(starts))
+    return f"""CREATE OR REPLACE TEMP TABLE reached AS
+SELECT p.subject, r.stay_id, max(r.hour) AS until, {columns}
+FROM rows r JOIN people p USING (row) GROUP BY ALL"""
+
+
+def is_of_features(codes: Sequence[Sequence[str]]) -> str:
+    """Return the condition of lines that a feature can need.
+
+    Parameters
+    ----------
+    codes : sequence of sequence of str
+        Codes by the window in which they are read, as in `stays_reached`.
     """
     reached = " OR ".join(
-        f"(time >= TIMESTAMP '{since.isoformat(' ')}' AND {has_code(patterns)})"
-        for since, patterns in codes.items()
+        f"(l.time >= r.since_{n} AND {has_code(patterns)})"
+        for n, patterns in enumerate(codes)
     )
-    return f"""subject IN (SELECT subject FROM people SEMI JOIN rows USING (row))
-  AND ({reached})"""
+    every = [code for patterns in codes for code in patterns]
+    return f"""{has_code(every)} AND EXISTS (
+  SELECT 1 FROM reached r WHERE r.subject = l.subject AND l.time <= r.until
+    AND coalesce(l.known_since, l.time) <= r.until AND ({reached}))"""
 
 
 def codes_of_features(features: dict[str, tuple[str, ...]]) -> str:

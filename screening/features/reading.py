@@ -56,8 +56,8 @@ def read_source(
     """Make the table macro of a source's events; return its statement.
 
     The macro `name(span_start, span_end)` has the columns of `EVENT_COLUMNS`, `file`
-    and `line`, of the events between two times; with NULL, of all and of those without
-    a time.
+    and `line`, of at least the events between two times; with NULL, of all and of those
+    without a time.
 
     Parameters
     ----------

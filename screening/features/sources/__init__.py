@@ -26,7 +26,8 @@ It returns a SELECT of the columns of `EVENT_COLUMNS` and of
 - `wrong`: the name of a `FaultKind` that the source finds, else NULL.
 
 Lines without a subject, time or code are among them. The SELECT is the body of a table
-macro: of the times from `span_start` to `span_end`, or of all where these are NULL.
+macro: of at least the times from `span_start` to `span_end`, of all where these are
+NULL.
 No event outside of `span` is needed, so that files without any may be left closed. It
 may create views and temporary tables whose names begin with `name`, such as `source_1`.
 What ends the run it raises, as `UsageError` or `EventsError`. Times without a zone are

@@ -131,7 +131,7 @@ SELECT file, line, {time_cell} AS raw_time,
 FROM {name}_files"""
     )
     return f"""SELECT *, {has_time} AS has_time FROM {name}_lines
-WHERE span_start IS NULL OR ({is_near} AND time BETWEEN span_start AND span_end)"""
+WHERE span_start IS NULL OR ({is_near})"""
 
 
 def _limit(end: str, sign: str, kind: str) -> str:

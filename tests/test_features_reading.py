@@ -1,0 +1,175 @@
+"""How lines are read: doubled ones, circles of merges, and files of days."""
+
+import datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from event_tables import (
+    FIRST,
+    LAST,
+    hospital,
+    small_spec,
+    spec_of,
+    written_events,
+)
+
+pytest.importorskip("duckdb")
+
+from screening import Features
+from screening.errors import EventsError, UsageError
+from screening.features.events import Span, open_engine
+from screening.features.spec import Source
+
+NIGHT = "2024-03-31"
+STAY = "p1,s1,2024-03-01T10:00:00,,ADMISSION,,,3B\n"
+CREA = "p1,s1,2024-03-02T05:00:00,{known},crea,2.0,,\n"
+COUNT = 'n = { codes = "crea", window = "stay", take = "count" }'
+
+
+def test_doubled_line_is_named(tmp_path):
+    """A line that repeats another one counts once and is named by its number."""
+    lines = STAY + CREA.format(known="") * 2
+    made = Features(small_spec(tmp_path, lines, COUNT)).make_night("2024-03-03")
+
+    assert made.table["n"].to_pylist() == [1]
+    assert [fault for fault in made.faults if "repeats" in fault] == [
+        "events.csv: the line repeats another one (1 line: 4); counted once"
+    ]
+
+
+def test_doubled_line_by_stated_time(tmp_path):
+    """A line known at its time repeats one that does not say since when."""
+    lines = STAY + CREA.format(known="") + CREA.format(known="2024-03-02T05:00:00")
+    made = Features(small_spec(tmp_path, lines, COUNT)).make_night("2024-03-03")
+
+    assert made.table["n"].to_pylist() == [1]
+    assert made.undated == ["n"]
+    assert any("(1 line: 4)" in fault for fault in made.faults)
+
+
+def test_doubled_move_is_named(tmp_path):
+    """An admission that is there twice is named too."""
+    made = Features(small_spec(tmp_path, STAY * 2, COUNT)).make_night("2024-03-03")
+
+    assert made.table.num_rows == 1
+    assert any("repeats another one (1 line: 3)" in fault for fault in made.faults)
+
+
+def test_circle_of_merges_is_named(tmp_path):
+    """Patients merged in a circle are named by the lines that say so, not by ids."""
+    lines = "q1,,,,MERGED,,,q2\nq2,,,,MERGED,,,q1\np1,,,,MERGED,,,p2\n"
+    made = Features(small_spec(tmp_path, STAY + lines, COUNT)).make_night("2024-03-03")
+
+    (fault,) = [fault for fault in made.faults if "circle" in fault]
+    assert fault.startswith("events.csv: ")
+    assert "(2 lines: 3, 4)" in fault
+    assert not any("'q1'" in sql or "'p2'" in sql for sql in made.statements)
+
+
+@pytest.fixture(scope="module")
+def by_day(tmp_path_factory):
+    """Return a folder with events in one file, and the same in a file a day."""
+    folder = tmp_path_factory.mktemp("days")
+    events = hospital()
+    written_events(events, folder / "events.csv")
+    is_static = events["code"].isin(["BIRTH", "SEX"])
+    (folder / "days").mkdir()
+    written_events(events[is_static], folder / "days" / "patients.parquet")
+    for day, lines in events[~is_static].groupby(events["time"].dt.date):
+        written_events(lines, folder / "days" / f"events-{day}.parquet")
+    return folder
+
+
+def days_of(folder):
+    """Write the spec that reads the files of days; return it."""
+    spec = spec_of(folder, "days")
+    text = spec.read_text().replace('path = "days"', 'path = "days"\nby_day = true')
+    spec.write_text(text.replace("[stays]", '[stays]\nlongest = "9d"'))
+    return spec
+
+
+def test_days_give_the_same_rows(by_day):
+    """Files of days give the night and the past that one file gives."""
+    made = Features(days_of(by_day), threads=1)
+    whole = Features(spec_of(by_day), threads=1)
+    nights = made.night(NIGHT), whole.night(NIGHT)
+    pasts = [
+        features.make_past(FIRST, LAST).table.to_pandas()
+        for features in (Features(days_of(by_day), 1), Features(spec_of(by_day), 1))
+    ]
+
+    assert len(nights[0]) > 10
+    pd.testing.assert_frame_equal(*nights)
+    pd.testing.assert_frame_equal(*pasts)
+
+
+def test_days_outside_are_not_opened(by_day, tmp_path):
+    """A file of a day that no window reaches is not opened; another one is read."""
+    (tmp_path / "days").mkdir()
+    for file in (by_day / "days").iterdir():
+        (tmp_path / "days" / file.name).write_bytes(file.read_bytes())
+    before = Features(days_of(tmp_path)).night(NIGHT)
+
+    for day in ("2024-03-18", "2024-04-02"):
+        (tmp_path / "days" / f"events-{day}.parquet").write_bytes(b"not a table")
+    after = Features(days_of(tmp_path)).night(NIGHT)
+    (tmp_path / "days" / "events-2024-03-30.parquet").write_bytes(b"not a table")
+
+    pd.testing.assert_frame_equal(after, before)
+    with pytest.raises(EventsError, match=r"events-2024-03-30\.parquet"):
+        Features(days_of(tmp_path)).night(NIGHT)
+
+
+def test_days_need_the_longest_stay(by_day):
+    """Files of days without the longest stay are refused: all would be opened."""
+    spec = spec_of(by_day, "days")
+    spec.write_text(spec.read_text().replace("[stays]", "by_day = true\n[stays]"))
+
+    with pytest.raises(UsageError, match=r'give \[stays\] longest too, such as "180d"'):
+        Features(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [
+        ("2024-03-10/a.parquet", True),
+        ("day=2024-03-09/a.parquet", True),
+        ("a_2024-03-08.parquet", False),
+        ("2024-03-13.parquet", False),
+        ("patients.parquet", True),
+        ("2024-99-99.parquet", True),
+    ],
+)
+def test_day_in_path(tmp_path, name, is_read):
+    """The last date of a path is its day; the days beside it are read for zones."""
+    for file in (name, "always.parquet"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    source = Source(format="long", path=str(tmp_path), by_day=True)
+    since, until = datetime.datetime(2024, 3, 10, 6), datetime.datetime(2024, 3, 11, 6)
+
+    files = source.files((".parquet",), Span(since, until))
+
+    assert (str(tmp_path / name) in files) == is_read
+
+
+def test_stay_longer_than_the_longest(tmp_path):
+    """A stay that lasts longer than the spec says is not a row."""
+    more = '[stays]\nlongest = "{}"\n'
+    spec = small_spec(tmp_path, STAY, COUNT, more.format("3d"))
+    assert len(Features(spec).night("2024-03-04")) == 1
+    assert len(Features(spec).night("2024-03-05")) == 0
+
+
+def test_engine_has_limits():
+    """Memory is bounded, and what does not fit lies in a folder that is deleted."""
+    with open_engine(1) as connection:
+        query = "SELECT current_setting(?)"
+        folder, memory = (
+            connection.execute(query, [name]).fetchall()[0][0]
+            for name in ("temp_directory", "memory_limit")
+        )
+        assert "screening-features-" in folder
+        assert float(memory.split()[0]) <= 2.8
+    assert not Path(folder).exists()
