@@ -457,6 +457,32 @@ def test_past_without_known_since_says_so(tmp_path):
     assert list(made.undated) == ["crea"]
 
 
+def test_approval_asks_about_undated_features(tmp_path, events):
+    """Features without known_since that carry the ranking are asked for; others, of
+    which it is certain that they were known, are not.
+    """
+    is_crp = events["code"].eq("LAB/crp")
+    undated = events.assign(known_since=events["known_since"].mask(is_crp))
+    written_events(undated, tmp_path / "events.csv")
+    past = tmp_path / "past.parquet"
+    spec = spec_of(tmp_path, row="every")
+    screen("features", spec, "--past", f"{FIRST}..{LAST}", "--out", past)
+    screen("train", past, *LOGISTIC, "--out", tmp_path / "model")
+
+    refused = screen("approve", tmp_path / "model", "--by", "A. B.", code=2)
+
+    declared = Contract.load(tmp_path / "past.contract.toml").features
+    undated = {name for name, one in declared.items() if one.available is None}
+    assert undated == {
+        *(f"crp_{take}" for take in ("mean", "sum", "slope", "min", "max")),
+        "lab_count",
+    }
+    assert "state whether these columns are known at the hour" in refused.stderr
+    assert "crp_" in refused.stderr
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "may know more than the night did" in page
+
+
 def test_sql_is_printed(tmp_path):
     """--sql prints statements that name the features."""
     features = 'crea = { codes = "crea", window = "stay", take = "last" }'

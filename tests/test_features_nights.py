@@ -9,6 +9,7 @@ import pytest
 from commands import LOGISTIC, as_json, screen
 from event_tables import FIRST, LAST, hospital, spec_of, written_events
 
+from screening import Features
 from screening.errors import UsageError
 from screening.site.site import read_network
 
@@ -75,6 +76,24 @@ def test_as_of_same_rows(site):
     (line,) = answer["nights"]
     assert line["same"]
     assert (line["new"], line["gone"], line["columns"]) == (0, 0, [])
+
+
+def test_outcomes_by_features(site):
+    """The table of outcomes gives scored rows the labels that the past gives them."""
+    nights = f"{BEFORE}..{NIGHT}"
+    became = site / "became.parquet"
+    screen("features", site / "spec.toml", "--outcomes", nights, "--out", became)
+    truth = Features(site / "spec.toml").make_past(BEFORE, NIGHT).table.to_pandas()
+
+    place = ("--ledger", site / "l.db", "--rows", site / "rows.csv")
+    screen("outcomes", became, "--series", "sepsis", *place, "--as-of", "2024-04-20")
+
+    rows = pd.read_csv(site / "rows.csv")
+    labelled = rows[rows["truth"].isin(["case", "none"])].set_index("id")["truth"]
+    assert labelled.eq("case").sum() > 0
+    assert labelled.eq("case").astype(int).to_dict() == dict(
+        zip(truth["id"], truth["label"], strict=True)
+    )
 
 
 def test_as_of_names_what_changed(site):

@@ -1,9 +1,12 @@
 """Events of the OMOP CDM: tables in files or a database, and rows that are wrong."""
 
 import sqlite3
+from pathlib import Path
 
+import ledger_places
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from event_tables import events_of
 
 from screening.errors import EventsError, UsageError
@@ -366,29 +369,66 @@ def test_any_cut_of_files(read, tmp_path, suffix):
     assert parts == whole
 
 
+TABLES_OF_DATABASE = {
+    "person": PERSON,
+    "visit_occurrence": VISIT,
+    "measurement": MEASUREMENT,
+}
+
+
 def write_database(path):
     with sqlite3.connect(path) as connection:
-        for name, row in {
-            "person": PERSON,
-            "visit_occurrence": VISIT,
-            "measurement": MEASUREMENT,
-        }.items():
+        for name, row in TABLES_OF_DATABASE.items():
             pd.DataFrame([row]).to_sql(name, connection, index=False)
     return f"sqlite:///{path}"
+
+
+def write_queries(folder):
+    """Write a query a table; return their files by table."""
+    queries = {}
+    for table in ("person", "visit_occurrence", "measurement"):
+        file = folder / f"{table}.sql"
+        file.write_text(f"SELECT * FROM {table}", encoding="utf-8")
+        queries[table] = str(file)
+    return queries
 
 
 def test_database_equals_files(read, tmp_path):
     """Queries of a database give what the files give."""
     expected, _ = read(measurement=[MEASUREMENT])
     url = write_database(tmp_path / "cdm.db")
-    queries = {}
-    for table in ("person", "visit_occurrence", "measurement"):
-        file = tmp_path / f"{table}.sql"
-        file.write_text(f"SELECT * FROM {table}", encoding="utf-8")
-        queries[table] = str(file)
+
+    events, _ = read_source(url, {"queries": write_queries(tmp_path)})
+
+    assert events == expected
+
+
+def test_postgresql_equals_files(read, tmp_path, postgres):
+    """PostgreSQL's dates and times, with a zone or without, are those of files."""
+    expected, _ = read(measurement=[MEASUREMENT])
+    url = ledger_places.database(postgres, "cdm")
+    kinds = {"_date": "date", "_datetime": "timestamp"}
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for name, row in TABLES_OF_DATABASE.items():
+            pd.DataFrame([row]).to_sql(f"{name}_text", connection, index=False)
+            columns = ", ".join(
+                f"CAST({column} AS {kinds[ending]}) AS {column}"
+                if (ending := f"_{column.rpartition('_')[2]}") in kinds
+                else column
+                for column in row
+            )
+            connection.execute(
+                sa.text(f"CREATE VIEW {name} AS SELECT {columns} FROM {name}_text")
+            )
+    queries = write_queries(tmp_path)
+    zoned = "measurement_datetime AT TIME ZONE 'Europe/Berlin' AS measurement_datetime"
+    rest = ", ".join(set(MEASUREMENT) - {"measurement_datetime"})
+    Path(queries["measurement"]).write_text(f"SELECT {rest}, {zoned} FROM measurement")
 
     events, _ = read_source(url, {"queries": queries})
 
+    engine.dispose()
     assert events == expected
 
 

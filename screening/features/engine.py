@@ -386,6 +386,9 @@ def _literal(value: object) -> str:
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
-    if isinstance(value, int | float):
+    if isinstance(value, float):
+        # A literal of SQL is a decimal, which older versions convert inexactly.
+        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, int):
         return repr(value)
     return sql_text(str(value))

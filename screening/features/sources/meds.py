@@ -23,7 +23,11 @@ COLUMNS = {
     "text": "text_value",
 }
 # Codes of MEDS for reserved ones.
-CODES = {BIRTH: ("MEDS_BIRTH",), DEATH: ("MEDS_DEATH",), SEX: ("GENDER//*",)}
+CODES: dict[str, tuple[str, ...]] = {
+    BIRTH: ("MEDS_BIRTH",),
+    DEATH: ("MEDS_DEATH",),
+    SEX: ("GENDER//*",),
+}
 # Folder of the events of a data set; its neighbour `metadata` has none.
 DATA_FOLDER = "data"
 
