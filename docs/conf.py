@@ -20,10 +20,27 @@ from docutils.utils.math.latex2mathml import tex2mathml
 project = "screening"
 author = "The screening developers"
 version = release = installed("screening")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+# Each script is run, and shown with its figure; nothing is offered for download.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "notebook_extensions": {},
+    "show_signature": False,
+    "min_reported_time": 1e9,
+}
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["images", "paper", "plots", "schemas"]
+exclude_patterns = ["examples", "images", "paper", "plots", "schemas"]
 default_role = "code"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
