@@ -9,6 +9,7 @@ built: no script draws them in the reader's browser.
 
 from __future__ import annotations
 
+import logging
 import re
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -37,7 +38,10 @@ sphinx_gallery_conf = {
     "notebook_extensions": {},
     "show_signature": False,
     "min_reported_time": 1e9,
+    "write_computation_times": False,
 }
+# It says at each bar of a night that its label could be a date.
+logging.getLogger("matplotlib.category").setLevel(logging.WARNING)
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 exclude_patterns = ["examples", "images", "paper", "plots", "schemas"]
