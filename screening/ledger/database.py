@@ -436,7 +436,7 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
     # once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
     engine = sa.create_engine(url, connect_args=by_hand)
-    if sys.platform == "darwin":
+    if sys.platform == "darwin":  # pragma: no cover - macOS
         sa.event.listen(engine, "connect", _flush_fully)
     return engine
 
@@ -468,7 +468,9 @@ def _restrict_mode(path: Path) -> None:
         path.chmod(mode)
 
 
-def _flush_fully(connection: sqlite3.Connection, record: object) -> None:
+def _flush_fully(  # pragma: no cover - macOS
+    connection: sqlite3.Connection, record: object
+) -> None:
     """Let SQLite write through the drive's cache, which fsync on macOS does not."""
     connection.execute("PRAGMA fullfsync = ON")
 

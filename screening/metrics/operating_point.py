@@ -596,7 +596,7 @@ def notes_on_ties(atom: float) -> list[str]:
 
 def _note_on_everything(rule: Rule, rows: str) -> str:
     aim = ""
-    if isinstance(rule, MinSensitivity):  # pragma: no branch - no other rule does
+    if isinstance(rule, MinSensitivity):  # pragma: no branch - only it flags every row
         confidence = ""
         if rule.confidence is not None:
             confidence = f" with confidence {rule.confidence:g}"
