@@ -15,6 +15,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -162,9 +163,11 @@ def test_routed_sample_weight(screen, rows):
     x, y = rows
     weights = default_rng(0).integers(0, 3, len(x))
     routed = clone(screen).set_fit_request(sample_weight=True)
-    routed.set_score_request(sample_weight=True)
+    unweighted = get_scorer("roc_auc").set_score_request(sample_weight=False)
     pipeline = make_pipeline(SimpleImputer(), routed)
-    search = GridSearchCV(pipeline, {"screen__rule": [GMean()]}, cv=2)
+    search = GridSearchCV(
+        pipeline, {"screen__rule": [GMean()]}, scoring=unweighted, cv=2
+    )
 
     search.fit(x, y, sample_weight=weights)
 

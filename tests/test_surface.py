@@ -137,7 +137,8 @@ def test_python_notebook():
         for name in line.split(", ")
     }
     assert len(names) <= 10, "names that a first hour needs"
-    assert drawn.keys() == names_in(script["FOLDER"])
+    # That of the benchmark of promises is drawn by its own script.
+    assert drawn.keys() == names_in(script["FOLDER"]) - {"promises.png"}
     files = script["FOLDER"].iterdir()
     sizes = [path.stat().st_size for path in files]
     assert max(sizes) < 50_000
