@@ -72,6 +72,8 @@ def test_every_page_is_in_the_sites_table_of_contents():
                 for line in tree.splitlines()
                 if line and line[0] != ":"
             }
+    # sphinx-gallery writes this one while the site is built.
+    listed -= {DOCS / "auto_examples" / "index.md"}
     assert listed == {path for path in TEXTS if path.is_relative_to(DOCS)} - {
         DOCS / "index.md"
     }
