@@ -72,7 +72,7 @@ ACES = """1,1,1989-12-01T12:03:00Z,,A,,,
 def test_aces_windows(tmp_path, subject, date, hour, counts):
     """A window has the events that ACES counts in it.
 
-    ACES, `aces.aggregate.aggregate_temporal_window` (MIT): the example whose window
+    ACES, the examples of its temporal windows (MIT): the one whose window
     leaves its start out and has its end, a day long, a day after each event.
     """
     lines = ADMITTED.format("1") + ADMITTED.format("2") + ACES
