@@ -331,9 +331,12 @@ def write_page(runs: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> 
     sizes = one_method.groupby("table")[["past_rows", "past_cases"]].first()
     new_sizes = one_method.groupby("table")[["new_rows", "new_cases"]].sum()
     unanswered = runs[runs["found"].isna()]
-    # What follows a semicolon is advice.
-    reasons = unanswered["no_answer"].str.partition(";")[0]
-    without = unanswered["table"].groupby([unanswered["method"], reasons]).unique()
+    # What follows a semicolon, or the first sentence, is advice.
+    reasons = unanswered["no_answer"].str.partition(";")[0].str.partition(". ")[0]
+    grouped = unanswered["table"].groupby([unanswered["method"], reasons])
+    without: dict[tuple[str, str], list[str]] = {}
+    for (method, reason), tables in grouped.unique().items():
+        without.setdefault((reason, ", ".join(tables)), []).append(names[method])
     versions = package_versions()
     methods_of_others = {name: installed_version(name) for name in ("crepes", "mapie")}
     text = environment.get_template("page.md.j2").render(
@@ -347,7 +350,7 @@ def write_page(runs: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> 
         new_cases=int(new_sizes["new_cases"].sum()),
         versions=versions | methods_of_others,
         missing=[package for package, found in versions.items() if found is None],
-        without=[(*key, ", ".join(tables)) for key, tables in without.items()],
+        without=[("; ".join(methods), *key) for key, methods in without.items()],
     )
     (DOCS / "promises.md").write_text(text + "\n", encoding="utf-8")
 
