@@ -313,7 +313,7 @@ def draw(summaries: Sequence[Summary], names: Mapping[str, str], path: Path) -> 
     axes.legend(loc="lower left", frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    figure.savefig(path, dpi=90, bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(path, dpi=68, bbox_inches="tight", metadata={"Software": None})
     pyplot.close(figure)
 
 
