@@ -132,7 +132,9 @@ def main() -> None:
             scored.update(line["status"] for line in answer["series"])
         print(f"nights: {dict(scored)}")
         deliver(events, folder, options.format, None)
-        span = f"{nights[0]}..{nights[-1]}"
+        # The first night catches up the week before it.
+        before = str(FIRST_NIGHT - timedelta(days=7))
+        span = f"{before}..{nights[-1]}"
         screen("features", spec, "--outcomes", span, "--out", folder / "became.parquet")
         screen(
             *("outcomes", folder / "became.parquet", "--series", "kidney"),
