@@ -36,11 +36,11 @@ series. `python docs/commands.py` writes this page.
 |---|---|
 | 0 | done |
 | 1 | a bug, with a traceback |
-| 2 | wrong use: an option, a recipe, a place that cannot be written |
+| 2 | wrong use: an invalid option or recipe, or a place that cannot be written to |
 | 3 | the data violate the contract; nothing was written |
-| 4 | a model, run or ledger was refused: damaged, of a newer format, older than its runs |
+| 4 | a model, run or ledger was refused because it is damaged, has a newer format, or is older than its runs |
 | 5 | `status`: the last night is missing; `forget`, `purge`: something still names patients; `--strict`: done, but a page shows ATTENTION |
-| 75 | another run is writing there |
+| 75 | another run is writing to the same place |
 | 129, 130, 143 | stopped by SIGHUP, Ctrl-C or SIGTERM; incomplete output is removed |
 
 Results go to stdout; logs, warnings and progress go to stderr. The same input, `--seed`

@@ -103,7 +103,7 @@ def features_command(
     jobs: Jobs = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table from events, with one row per stay, by SPEC.toml.
+    """Make a table with one row per stay from events, by SPEC.toml.
 
     One spec makes the table of a night and that of the past. An event whose time or
     known_since is after the hour of a night is not used for that night's row. Of a

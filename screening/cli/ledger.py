@@ -394,7 +394,7 @@ def status_command(
     monitor: MonitorOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Report whether every series had its night; exit 5 if not.
+    """Report whether every series was scored; exit with 5 if not.
 
     Each series has one line, with the reasons if the night needs attention. --give-up
     and --acknowledge take effect at once.

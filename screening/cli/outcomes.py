@@ -203,7 +203,7 @@ def outcomes_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the nights of SERIES with outcomes of the patients.
+    """Compare the nights of SERIES with the patients' outcomes.
 
     Every scored row gets a true label, whether or not it was flagged. `screen history`
     then shows sensitivity, PPV and specificity by outcomes. `screen status` reports if

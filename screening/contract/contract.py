@@ -147,8 +147,8 @@ class Feature(BaseModel):
         | None
     ) = None
     """Known texts, ordinal ones in their order. Another text is a violation in
-    training; in scoring, `on_unseen` decides. Messages name texts of five rows or
-    more."""
+    training; in scoring, `on_unseen` decides. Messages quote only texts that occur in
+    five rows or more."""
     labels: dict[str, str] | None = None
     """Meanings of codes, shown next to them; or a CSV file next to the contract with
     two columns, code and meaning."""
@@ -166,8 +166,9 @@ class Feature(BaseModel):
     """Subtract the mean of the group and divide by its standard deviation. Robust: use
     the median and 1.4826 times the median absolute deviation."""
     available: Literal["before", "after"] | None = None
-    """Whether the value is known at the hour of the night, before the outcome; approval
-    requires an answer. "after" excludes the column from every model."""
+    """Whether the value is available when the night's table is taken, before the
+    outcome; approval requires an answer. "after" excludes the column from every model.
+    """
     on_unseen: OnUnseen | None = None
     """As under `[cohort]`, for this feature only."""
     on_unit_change: OnUnitChange | None = None
@@ -254,7 +255,8 @@ class OutcomeDefinition(BaseModel):
 
     within: Hours
     """Window from the hour of the night, such as "72h" or "3d", both ends included. A
-    row with an event in it is a case. Other rows are not cases, once it is over."""
+    row with an event in the window is a case. Other rows are non-cases once the window
+    is over."""
     after: Hours = 0.0
     """Start of the window. Rows of patients with an earlier event are no longer at risk
     and are excluded."""
@@ -267,8 +269,8 @@ class OutcomeDefinition(BaseModel):
     events: Literal["any", "first"] = "any"
     """Events of a patient or stay that count."""
     known_without_time: Literal["leave_out", "case"] = "leave_out"
-    """Case known without a time ("yes" in the column `time`): rows without an event in
-    their window are left out, or the last one is a case."""
+    """If a case has no known time ("yes" in the column `time`), its rows without an
+    event in their window are left out, or the last of them is a case."""
     id: Name = None
     """Column of the outcome table with the ids of the nights, by default the group or
     id of the cohort."""
@@ -310,8 +312,8 @@ class ScorePerUnit(BaseModel):
     model_config = CLOSED
 
     per: str
-    """Column of the unit, which is the `id`. One row of each unit is used, with all its
-    columns."""
+    """Column that identifies the unit; it must also be the `id`. One row of each unit
+    is used, with all its columns."""
     take: Literal["max", "last", "first"] = "max"
     """Row that is used: the most suspicious by the score (the last of equal ones), or
     the last or first by `time`, else by the order of the table. A row without a score
@@ -344,12 +346,12 @@ class Contract(BaseModel):
     series: Annotated[str | None, AfterValidator(_check_series)] = None
     """Name under which the ledger links the nights, such as ward-7.sepsis."""
     id: Name = None
-    """Column that identifies a row; by default its number."""
+    """Column that identifies a row; by default the row number."""
     group: Name = None
     """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
-    """Use only the stem of names in `group` that number the rows of a patient, such as
-    voice_07_1."""
+    """If the names in `group` number the rows of a patient, such as voice_07_1, use
+    only their stem."""
     fill_down: Texts = []
     """Columns filled only in a patient's first row. Blank cells below take its
     value."""
@@ -362,8 +364,8 @@ class Contract(BaseModel):
     leave_out: Texts = []
     """Labels whose rows are left out of training."""
     unlabelled: Unlabelled = "refuse"
-    """Blank label in training: a violation; "no", for a box that is ticked or left
-    blank (the row has no condition); or the row is left out and counted."""
+    """Row with a blank label in training: a violation; a row without the condition, for
+    a box that is ticked or left blank; or left out and counted."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
@@ -377,8 +379,8 @@ class Contract(BaseModel):
     host. All other times are converted to it."""
     hour: Annotated[Name, AfterValidator(_check_hour)] = None
     """Hour at which a night's table is taken, such as 06:00, or a column with this
-    time. By default the time of the table's file if it is from the night's day, else
-    midnight. Outcome windows start there."""
+    time. By default the time of the table's file if it has the night's date, otherwise
+    midnight. Outcome windows start at this hour."""
     subgroup: Texts = []
     """Columns by which results are also reported."""
     coordinates: Texts = []
@@ -396,8 +398,9 @@ class Contract(BaseModel):
     higher: Literal["worse", "better"] = "worse"
     """Whether a higher `score` is more or less suspicious."""
     kind: ScoreKind | None = None
-    """Possible values of the `score`: probability of 0 to 1, per cent of 0 to 100, or
-    points from 0. By default inferred from the past; without a kind, any number."""
+    """Possible values of the `score`: probability (0 to 1), percentage (0 to 100), or
+    points (0 or more). By default inferred from past scores; if no kind fits, any
+    number is accepted."""
     show: Texts = []
     """Other features to show for each patient, with percentiles, if the model is a
     `score` or a table of points."""
@@ -412,7 +415,7 @@ class Contract(BaseModel):
     """Category that training did not see: scored as unknown, row left out, or the run
     stops."""
     on_unit_change: OnUnitChange = "stop"
-    """Other units than in training: the run stops, or the page reports them."""
+    """Units that differ from training: the run stops, or the page reports them."""
     suppress: PositiveInt = 5
     """Smallest number of rows or patients shown in tables by subgroup or outcome."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -420,8 +423,8 @@ class Contract(BaseModel):
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Possible reviews per night. If more cases wait, a line on the page reports it; if
-    chance does not explain the excess, a reason for attention does."""
+    """Number of reviews possible per night. If more cases wait, the page mentions it;
+    if chance does not explain the excess, it is a reason for attention."""
     review_sample: NonNegativeInt = 5
     """Cases without a verdict in each night's random audit (needs a ledger)."""
     known_days: NonNegativeInt = 30

@@ -231,10 +231,11 @@ ANSWER_FIRST = ReasonKind(
     words="{sign}; answer whether it is known at the hour of the night.",
     remedy='Write available = "before" or "after" in the contract and train again, or '
     "answer with screen approve MODEL --known-before COLUMN --by NAME.",
-    when="a column may be known only after the outcome, until [somebody "
-    "answers](page.md#what-the-ranking-rests-on): its name suggests it; two times are "
-    "equal in most rows; almost only one class has values; missing values differ by "
-    "40 points between classes; or days or seconds exceed the row's own time",
+    when="a column may be known only after the outcome, and nobody has "
+    "[answered](page.md#what-the-ranking-rests-on) yet; the signs are its name, "
+    "two times that are equal in most rows, values in almost only one class, "
+    "missing values that differ by 40 points between classes, or days or seconds "
+    "that exceed the row's own time",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
 )
@@ -243,7 +244,8 @@ GUESSED = ReasonKind(
     words="Guessed, without a contract: {guess}.",
     remedy="{remedy}",
     when="training without a contract guessed something that changes the result: "
-    "numbers that stand for missing, or one of several likely outcomes or cases",
+    "which numbers mean a missing value, or which of several likely choices is "
+    "the outcome or the case",
     arises_in=MODEL,
 )
 ROWS_OF_ONE_PATIENT = ReasonKind(
@@ -268,8 +270,8 @@ UNIT_CHANGED = ReasonKind(
     words="{column}: {description}.",
     remedy="Ask the source of the column for its unit. Convert the values, or have "
     "them sent in the old unit.",
-    when="a column is in other units; if this is certain and `on_unit_change = "
-    '"stop"`, the night is refused (exit code 3)',
+    when="the unit of a column differs from training; if this is certain and "
+    '`on_unit_change = "stop"`, the night is refused (exit code 3)',
     arises_in=NIGHT,
     stands=False,
 )
@@ -280,7 +282,7 @@ NUMBER_FOR_UNKNOWN = ReasonKind(
     remedy="Ask the source to leave such cells empty, or list the number in "
     "`missing_values` of the column and train again.",
     when="a number such as 999 or -9, unseen in training, is far more frequent than "
-    "all other values of a column, without a change of unit",
+    "all other values of a column, and no change of unit explains it",
     arises_in=NIGHT,
     stands=False,
 )
@@ -344,8 +346,9 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     words="The ids in column '{column}' have a different format from those in "
     "training ({differences}), so no patient is recognised.",
     remedy=CHECK_TABLE,
-    when="ids have a different format from those in training; accepted once for a "
-    "series. Without a ledger: if they lost leading zeros",
+    when="ids have a different format from those in training; one acceptance is "
+    "enough for a series. Without a ledger, only the loss of leading zeros is "
+    "checked",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
@@ -375,10 +378,10 @@ NOT_WHOLE = ReasonKind(
     code="not_whole",
     words="{description}.",
     remedy=CHECK_TABLE,
-    when="there are too few rows, or too many patients have left, given the rows, "
-    "weekdays and stays of the last 28 nights (from five nights on); on nights "
-    "two to five, far more patients have left than arrived; from the third "
-    "night on, hardly any patient of the last night is present",
+    when="from five nights on: too few rows, or too many patients who have left, "
+    "given the rows, weekdays and stays of the last 28 nights; on nights two to "
+    "five: far more patients have left than arrived; from the third night on: "
+    "hardly any patient of the last night is present",
     arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
@@ -465,7 +468,7 @@ TRAINED_ON_THESE_ROWS = ReasonKind(
     code="trained_on_these_rows",
     words="The model was trained on {files}, so flags and figures look too good.",
     remedy="Score other rows. The model's page has the figures to expect.",
-    when="the model was trained on a file that is scored",
+    when="the night's table includes a file on which the model was trained",
     arises_in=NIGHT,
     stands=False,
 )
@@ -473,8 +476,8 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     code="counts_do_not_add_up",
     words="The counts do not add up: {difference}.",
     remedy=REPORT_COUNTS,
-    when="rows read are not rows scored plus rows refused, or cases are not the sum "
-    "of their states",
+    when="the rows scored and the rows refused do not add up to the rows read, or the "
+    "states do not add up to the cases",
     arises_in=NIGHT,
     stands=False,
     settled_by_table=False,
@@ -522,7 +525,7 @@ OVER_CAPACITY = ReasonKind(
     remedy="Review from the top of the list. If this happens again, choose another "
     "threshold: screen threshold MODEL --max-flag-rate SHARE --reason WHY.",
     when="more cases wait for a review than chance explains if `capacity` is the mean "
-    "(Poisson, 1 night of 1,000); a smaller excess is a line on the page",
+    "(Poisson, one night in 1,000); the page mentions a smaller excess",
     arises_in=NIGHT,
     settled_by_table=False,
     is_acknowledged=False,
@@ -533,8 +536,9 @@ FLAGS_UNEXPECTED = ReasonKind(
     words="{flagged:,} flagged, {low:,} to {high:,} expected {source}. The patients "
     "or the data may have changed.",
     remedy="Compare tonight's data with those of {others} before acting on the list.",
-    when="the number of flags is outside what the series' own nights allow (1 night "
-    "of 1,000); before there are 20, outside 3.1 standard errors of validation",
+    when="the number of flags is outside the limits set by the series' own nights "
+    "(one night in 1,000) or, until there are 20, more than 3.1 standard errors "
+    "from the validation estimate",
     arises_in=NIGHT,
 )
 EVERYBODY_FLAGGED = ReasonKind(
@@ -619,9 +623,9 @@ COLUMN_DRIFTS = ReasonKind(
     code="column_drifts",
     words="{column}: {change} since {since}{where}.",
     remedy=_SINCE_WHEN.replace("{code}", "column_drifts"),
-    when="over 3 to 28 nights, the values of a column or the share missing differ "
-    "from the ninety nights before, in all series together, then in each "
-    "([how](page.md#drift-over-nights))",
+    when="over 3 to 28 nights, the values of a column, or the share of missing "
+    "values, differ from the ninety nights before; tested in all series "
+    "together, then in each ([how](page.md#drift-over-nights))",
     arises_in=RUN,
     grows=True,
 )
@@ -646,7 +650,8 @@ FLAGS_DRIFT = ReasonKind(
         "{code}", "flags_drift"
     ),
     when="the share flagged over 3 to 28 nights differs from the series' own ninety "
-    "nights before, or over 28 nights from its first ninety",
+    "nights before, or the share over 28 nights differs from the first ninety "
+    "nights of the series",
     arises_in=RUN,
     grows=True,
 )
@@ -656,8 +661,8 @@ OUTBREAK = ReasonKind(
     "{expected:.1f} (p {p:.1g}).",
     remedy="Inform infection control or the ward's physicians, and look at these "
     "cases together.",
-    when="there are more newly flagged patients over 1 to 14 nights than the series' "
-    "own ninety nights before allow",
+    when="over 1 to 14 nights, more patients are newly flagged than the series' own "
+    "ninety nights before explain",
     arises_in=RUN,
     grows=True,
 )
