@@ -27,9 +27,6 @@ ALWAYS = "TIMESTAMP '0001-01-01'"
 FOREVER = "TIMESTAMP '9999-01-01'"
 IS_VALID = f"text IS DISTINCT FROM '{WITHDRAWN}'"
 
-MOVES = """code IN
-  ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
-
 
 def lines_read(table: str, condition: str) -> str:
     """Return the statement that reads the lines with a condition, the same line once.
