@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from faults.amounts import LONG
 from pydantic import ValidationError
 from written_files import read_json
 
@@ -42,6 +43,20 @@ KINDS = PAGES | {
         lambda case, _: render_case(sample_of(RunDocument, count(5000)), case),
     ),
 }
+NO_PAGE = "no page: two rules"
+"""Of the table: fields that no document may have otherwise."""
+DECIDING = (
+    "prevalence",
+    "groups_flagged",
+    "data.missing",
+    "cases_total",
+    "decision_curve.model",
+    "platt.slope",
+    "lesions.n_lesions",
+    "points.share",
+    "outcomes.nights",
+)
+"""Fields that decide, by comparison with another, which sentence or mark is shown."""
 VOID = {"meta", "link", "input", "img", "br", "path", "circle"}
 TEXTS = {
     "td",
@@ -199,40 +214,81 @@ def as_it_is(kind: type[Document], document: Any) -> Document:
     return document if isinstance(document, kind) else kind.model_validate(document)
 
 
-def figures_of(kind: str, only: str = "") -> dict[str, list[str]]:
-    """Which fields each cell of each block is of: those with which it changes."""
-    of: dict[str, set[str]] = {}
-    # Blocks on a night's model, and on one that is validated, are those of the model's
-    # own page.
-    paths = [
-        path
-        for path in dict.fromkeys(leaves(made(kind)))
-        if path.startswith(only)
-        and (
-            not path.startswith(".model.")
-            or (kind, path.split(".")[2]) == ("run", "operating_points")
-        )
-    ]
+def own_fields(kind: str) -> list[str]:
+    """Fields of a page that are not those of its model's own page."""
+    fields_of_page = []
+    for path in dict.fromkeys(leaves(made(kind))):
+        is_of_model = path.startswith(".model.")
+        if not is_of_model or (kind, path.split(".")[2]) == ("run", "operating_points"):
+            fields_of_page.append(path[1:])
+    return fields_of_page
+
+
+def drawn(kind: str, document: Document) -> Counter[tuple[str, str]]:
     with patch.object(Document, "from_dict", classmethod(as_it_is)):
-        draw = KINDS[kind][1]
-        plain = Cells(draw(made(kind), None)).cells
-        for path in paths:
-            try:
-                document = changed(made(kind), path[1:].split("."))
-                page = Cells(draw(document, None)).cells
-            except ValidationError:
-                of.setdefault("no page: two rules", set()).add(path[1:])
-                continue
-            for place, _ in (page - plain) + (plain - page):
-                of.setdefault(place, set()).add(path[1:])
+        return Cells(KINDS[kind][1](document, None)).cells
+
+
+def cells_of(kind: str, fields_changed: Sequence[str]) -> set[str]:
+    """Which cells change if these fields do; ValidationError if no document may."""
+    document = made(kind)
+    for path in fields_changed:
+        document = changed(document, path.split("."))
+    plain = drawn(kind, made(kind))
+    page = drawn(kind, document)
+    return {place for place, _ in (page - plain) + (plain - page)}
+
+
+def figures_of(kind: str) -> dict[str, list[str]]:
+    """Which fields each cell of each block is of: those with which it changes."""
+    of: dict[str, list[str]] = {}
+    for path in own_fields(kind):
+        try:
+            places = cells_of(kind, [path])
+        except ValidationError:
+            places = {NO_PAGE}
+        for place in places:
+            of.setdefault(place, []).append(path)
     return {place: sorted(paths) for place, paths in sorted(of.items())}
+
+
+def halves(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Yield halves of the fields: of any two, some half has the one alone."""
+    for digit in range(len(paths).bit_length()):
+        for value in (0, 1):
+            yield [
+                path
+                for number, path in enumerate(paths)
+                if number >> digit & 1 == value
+            ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_figure_of_a_page_is_that_field_of_its_document(kind):
     """`python tests/test_page_figures.py` writes the table anew, to be read before it
-    is believed.
+    is believed. That draws a page for each field; here half of them change at once.
     """
+    table = read_json(FIGURES)[kind]
+    fields_of = {place: set(paths) for place, paths in table.items()}
+    fields_drawn = [
+        path for path in own_fields(kind) if path not in fields_of.get(NO_PAGE, ())
+    ]
+    alone = [path for path in fields_drawn if path.endswith(DECIDING)]
+    for path in alone:
+        expected = {place for place, paths in fields_of.items() if path in paths}
+        assert cells_of(kind, [path]) == expected, path
+    for half in halves([path for path in fields_drawn if path not in alone]):
+        n_changed = {place: len(paths & {*half}) for place, paths in fields_of.items()}
+        found = cells_of(kind, half)
+        assert found <= {place for place, n in n_changed.items() if n}
+        # A difference of two fields that change by as much does not change.
+        assert found >= {place for place, n in n_changed.items() if n == 1}
+
+
+@pytest.mark.skipif(not LONG, reason="a page for each field: `make faults`")
+@pytest.mark.repeated
+@pytest.mark.parametrize("kind", KINDS)
+def test_table_of_figures_is_that_of_each_field_alone(kind):
     assert figures_of(kind) == read_json(FIGURES)[kind]
 
 
