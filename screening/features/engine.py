@@ -14,7 +14,15 @@ import pyarrow as pa
 from screening.clock.conversion import next_instants_of
 from screening.errors import EventsError
 from screening.features import queries
-from screening.features.events import ALWAYS, FOREVER, Span, open_engine, sql_text
+from screening.features.events import (
+    ALWAYS,
+    FOREVER,
+    Hours,
+    Span,
+    open_engine,
+    sql_literal,
+    sql_text,
+)
 from screening.features.faults import FaultKind, Faults
 from screening.features.merges import resolved_merges
 from screening.features.reading import read_source
@@ -120,7 +128,7 @@ class Engine:
         for start in range(0, len(rows), 1000):
             part = rows[start : start + 1000]
             values = ",\n  ".join(
-                "(" + ", ".join(map(_literal, row)) + ")" for row in part
+                "(" + ", ".join(map(sql_literal, row)) + ")" for row in part
             )
             self.run(f"INSERT INTO {table} VALUES\n  {values}")
             if has_ids:
@@ -190,7 +198,7 @@ class Engine:
         self._resolve_merges()
         self.run(queries.STAYS)
         longest = self.spec.stays.longest
-        self.run(queries.CANDIDATES, longest=_Hours(longest or A_LIFE))
+        self.run(queries.CANDIDATES, longest=Hours(longest or A_LIFE))
         self.run(queries.PEOPLE)
         self.run(queries.PERSONS)
         outcome = self.spec.outcome
@@ -264,7 +272,7 @@ class Engine:
             "features",
             "feature VARCHAR, take VARCHAR, reach INTERVAL, unit VARCHAR",
             [
-                (name, one.take, one.window and _Hours(one.window), one.unit)
+                (name, one.take, one.window and Hours(one.window), one.unit)
                 for name, one in features.items()
             ],
         )
@@ -363,32 +371,8 @@ def engine_opened(
             raise read_error(error, [source.path for source in spec.source]) from None
 
 
-class _Hours(float):
-    """Hours that are written as an interval."""
-
-
 def _with_values(sql: str, values: Mapping[str, object]) -> str:
     """Return a statement with its values written out."""
     for name, value in values.items():
-        sql = sql.replace(f"${name}", _literal(value))
+        sql = sql.replace(f"${name}", sql_literal(value))
     return sql
-
-
-def _literal(value: object) -> str:
-    """Return a value as SQL writes it."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, _Hours):
-        return queries.interval(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime.datetime):
-        return f"TIMESTAMP '{value.isoformat(' ')}'"
-    if isinstance(value, datetime.date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, float):
-        # A literal of SQL is a decimal, which older versions convert inexactly.
-        return f"CAST('{value!r}' AS DOUBLE)"
-    if isinstance(value, int):
-        return repr(value)
-    return sql_text(str(value))

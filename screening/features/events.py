@@ -55,6 +55,7 @@ WITHDRAWN = "entered-in-error"
 """Text of a version that withdraws its result, as FHIR writes it."""
 
 # A time of day that exists twice is the first of both, as `clock.conversion` takes it.
+# `typeof` is known before a query runs, so that nothing of another type is computed.
 MACROS = """
 CREATE OR REPLACE TEMP MACRO utc_of_local(t, zone) AS
   CASE WHEN zone = 'UTC' THEN t
@@ -62,39 +63,56 @@ CREATE OR REPLACE TEMP MACRO utc_of_local(t, zone) AS
        THEN timezone('UTC', timezone(zone, t) - INTERVAL 1 HOUR)
        ELSE timezone('UTC', timezone(zone, t)) END;
 CREATE OR REPLACE TEMP MACRO has_zone(written) AS
-  regexp_matches(written, '\\d[T ]\\d.*(Z|[+-]\\d\\d(:?\\d\\d)?)$');
-CREATE OR REPLACE TEMP MACRO utc_of_text(written, zone) AS
+  CASE WHEN starts_with(typeof(written), 'TIMESTAMP')
+       THEN regexp_matches(typeof(written), 'TIMESTAMPTZ|WITH TIME ZONE')
+       ELSE regexp_matches(CAST(written AS VARCHAR),
+         '\\d[T ]\\d.*(Z|[+-]\\d\\d(:?\\d\\d)?)$') END;
+CREATE OR REPLACE TEMP MACRO utc_of(written, zone) AS
   CASE WHEN has_zone(written)
        THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ))
        ELSE utc_of_local(try_cast(written AS TIMESTAMP), zone) END;
 CREATE OR REPLACE TEMP MACRO day_of(written) AS
-  CASE WHEN regexp_full_match(written, '\\d{4}')
-         THEN try_cast(written || '-12-31' AS DATE)
-       WHEN regexp_full_match(written, '\\d{4}-\\d\\d')
-         THEN last_day(try_cast(written || '-01' AS DATE))
-       WHEN regexp_full_match(written, '\\d{4}-\\d\\d-\\d\\d')
+  CASE WHEN starts_with(typeof(written), 'TIMESTAMP') THEN NULL::DATE
+       WHEN regexp_full_match(CAST(written AS VARCHAR), '\\d{4}')
+         THEN try_cast(CAST(written AS VARCHAR) || '-12-31' AS DATE)
+       WHEN regexp_full_match(CAST(written AS VARCHAR), '\\d{4}-\\d\\d')
+         THEN last_day(try_cast(CAST(written AS VARCHAR) || '-01' AS DATE))
+       WHEN regexp_full_match(CAST(written AS VARCHAR), '\\d{4}-\\d\\d-\\d\\d')
          THEN try_cast(written AS DATE) END;
 CREATE OR REPLACE TEMP MACRO event_time(written, zone) AS
   coalesce(utc_of_local(day_of(written) + INTERVAL 12 HOUR, zone),
-           utc_of_text(written, zone));
+           utc_of(written, zone));
 CREATE OR REPLACE TEMP MACRO day_over(written, zone) AS
   utc_of_local(day_of(written) + INTERVAL 24 HOUR, zone);
+CREATE OR REPLACE TEMP MACRO known_at(written, zone) AS
+  coalesce(day_over(written, zone), utc_of(written, zone));
 CREATE OR REPLACE TEMP MACRO local_of(written) AS
   CASE WHEN day_of(written) IS NULL AND NOT has_zone(written)
        THEN try_cast(written AS TIMESTAMP) END;
+CREATE OR REPLACE TEMP MACRO text_of(cell) AS nullif(trim(CAST(cell AS VARCHAR)), '');
+CREATE OR REPLACE TEMP MACRO finite(number) AS
+  CASE WHEN isfinite(number) THEN number END;
+-- Of a FLOAT the decimal that was written, and not the binary number next to it.
+CREATE OR REPLACE TEMP MACRO number_of(cell) AS
+  CASE WHEN typeof(cell) = 'FLOAT'
+       THEN finite(try_cast(CAST(cell AS VARCHAR) AS DOUBLE))
+       ELSE finite(try_cast(cell AS DOUBLE)) END;
 CREATE OR REPLACE TEMP MACRO has_comparator(written) AS
   regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+\\s*$');
 """
 """Macros of the engine's connection, in whose SQL every source writes its times.
 
-`utc_of_text(written, zone)` reads a time that a text says; a date alone is the
-beginning of its day. A text that is not a time gives NULL.
+`utc_of(written, zone)` is the instant of a text, a date or a timestamp; a date alone
+is the beginning of its day. A text that is not a time gives NULL.
 
 `event_time` is the same for events: one known by its date alone is at 12:00 of that
 day, of a month or year at that of its last day. It is known once the day is over, at
-`day_over(written, zone)`, which is NULL for a text with a time.
+`day_over(written, zone)`, which is NULL for what has a time. `known_at` is the instant
+from which on something is known that was entered then.
 
-`local_of(written)` is a time of day that a text says without its zone, else NULL.
+`local_of(written)` is a time of day that is written without its zone, else NULL.
+
+`text_of` and `number_of` are a cell's text and finite number, NULL if it has none.
 """
 
 
@@ -144,7 +162,7 @@ class Span(NamedTuple):
     @property
     def sql(self) -> str:
         """Return both as literals of SQL, with a comma."""
-        return ", ".join(f"TIMESTAMP '{instant.isoformat(' ')}'" for instant in self)
+        return ", ".join(map(sql_literal, self))
 
 
 ALWAYS = datetime.datetime(1, 1, 1)
@@ -155,6 +173,30 @@ ALL_TIMES = Span(ALWAYS, FOREVER)
 def sql_text(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+class Hours(float):
+    """Hours that are written as an interval."""
+
+
+def sql_literal(value: object) -> str:
+    """Return a value as SQL writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, Hours):
+        return f"to_microseconds({round(value * 3_600_000_000)})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, float):
+        # A literal of SQL is a decimal, which older versions convert inexactly.
+        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, int):
+        return repr(value)
+    return sql_text(str(value))
 
 
 def sql_list(texts: list[str]) -> str:
@@ -174,59 +216,55 @@ def has_code(patterns: Iterable[str]) -> str:
     return f"({' OR '.join(conditions)})" if conditions else "false"
 
 
-def is_zoned(kind: str) -> bool:
-    """Return True for a type of DuckDB whose times are instants."""
-    return kind.startswith("TIMESTAMPTZ") or kind.endswith("WITH TIME ZONE")
+_WRITTEN = {
+    "file": "VARCHAR",
+    "line": "BIGINT",
+    "subject": "VARCHAR",
+    "stay": "VARCHAR",
+    "written": "VARCHAR",
+    "instant": "TIMESTAMP",
+    "entered": "TIMESTAMP",
+    "code": "VARCHAR",
+    "value": "DOUBLE",
+    "unit": "VARCHAR",
+    "text": "VARCHAR",
+    "is_compared": "BOOLEAN",
+    "wrong": "VARCHAR",
+}
 
 
-class Instants(NamedTuple):
-    """The SQL of a cell's instant in UTC.
+def union_of(selects: Iterable[str]) -> str:
+    """Return the SELECT of written events of several kinds.
 
-    Parameters
-    ----------
-    at : str
-        The instant; noon of a day that is given without a time.
-    over : str
-        The end of such a day, from which on it is known; NULL for a time.
+    Each SELECT names those columns that its events have; see `timed`.
     """
+    columns = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _WRITTEN.items())
+    return "\nUNION ALL BY NAME\n".join([f"SELECT {columns} WHERE false", *selects])
 
-    at: str
-    over: str
 
-
-def instants_of(cell: str, kind: str, zone: str) -> Instants | None:
-    """Return the SQL of a cell's instant; None where its type has no times.
+def timed(select: str, zone: str) -> str:
+    """Return the SELECT of events with their times, of events as they are written.
 
     Parameters
     ----------
-    cell : str
-        SQL of the cell.
-    kind : str
-        Its type in DuckDB.
+    select : str
+        SELECT of the columns `file`, `line`, `subject`, `stay`, `code`, `value`,
+        `unit`, `text`, `is_compared` and `wrong`, and of
+
+        - `written`: the time, as a text, date or timestamp;
+        - `instant`: the time in UTC, where it is not what is written;
+        - `entered`: since when it is known, in UTC, if that is stated.
     zone : str
-        Zone of times that state none.
+        Literal of the zone of times that state none.
     """
-    zone = sql_text(zone)
-    nothing = "CAST(NULL AS TIMESTAMP)"
-    if kind == "DATE":
-        cell, kind = f"CAST({cell} AS VARCHAR)", "VARCHAR"
-    if kind == "VARCHAR":
-        written = f"trim({cell})"
-        return Instants(
-            f"event_time({written}, {zone})", f"day_over({written}, {zone})"
-        )
-    if is_zoned(kind):
-        return Instants(f"timezone('UTC', CAST({cell} AS TIMESTAMPTZ))", nothing)
-    if kind.startswith("TIMESTAMP"):
-        local = f"CAST({cell} AS TIMESTAMP)"
-        return Instants(f"utc_of_local({local}, {zone})", nothing)
-    return None
-
-
-def local_time_of(cell: str, kind: str) -> str:
-    """Return the SQL of a cell's local time, NULL where it is an instant by itself."""
-    if kind == "VARCHAR":
-        return f"local_of(trim({cell}))"
-    if is_zoned(kind):
-        return "CAST(NULL AS TIMESTAMP)"
-    return f"CAST({cell} AS TIMESTAMP)"
+    time = f"coalesce(instant, event_time(written, {zone}))"
+    # By the file's own column, so that its statistics say what is not to be read.
+    has_time = (
+        f"CASE WHEN typeof(written) = 'VARCHAR' THEN {time} IS NOT NULL "
+        "ELSE written IS NOT NULL END"
+    )
+    return f"""SELECT file, line, subject, stay, {time} AS time,
+  greatest(day_over(written, {zone}), entered) AS known_since, code, value, unit, text,
+  {has_time} AS has_time, local_of(written) AS local_time,
+  coalesce(is_compared, false) AS is_compared, wrong
+FROM ({select})"""

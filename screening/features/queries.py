@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from screening.features.events import WITHDRAWN, has_code, sql_text
+from screening.features import events
+from screening.features.events import WITHDRAWN, Hours, has_code, sql_literal, sql_text
 from screening.features.spec import Feature, Outcome, Spec, Static, Stays
 from screening.io.connections import duckdb_quoted
 
-# Of what has no time of its own, such as the sex.
-ALWAYS = "TIMESTAMP '0001-01-01'"
-# When what has not ended ends.
-FOREVER = "TIMESTAMP '9999-01-01'"
+_ALWAYS = sql_literal(events.ALWAYS)
+_FOREVER = sql_literal(events.FOREVER)
 IS_VALID = f"text IS DISTINCT FROM '{WITHDRAWN}'"
 
 
@@ -49,8 +48,8 @@ QUALIFY row_number() OVER (PARTITION BY subject, stay, code, {_TIME}, {_KNOWN}, 
   unit, text ORDER BY file, line) > 1"""
 
 
-_TIME = f"coalesce(time, {ALWAYS})"
-_KNOWN = f"coalesce(known_since, time, {ALWAYS})"
+_TIME = f"coalesce(time, {_ALWAYS})"
+_KNOWN = f"coalesce(known_since, time, {_ALWAYS})"
 _IS_KNOWN = f"{_TIME} <= $last AND {_KNOWN} <= $last"
 MOVES = f"""{_IS_KNOWN} AND code IN
   ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
@@ -153,9 +152,8 @@ def stays_judged(stays: Stays, zone: str, at_risk: bool) -> str:
     if most is not None:
         reasons.append(f"WHEN age > {most} THEN 'age'")
     if stays.hours_in:
-        reasons.append(
-            f"WHEN c.admission > c.hour - {interval(stays.hours_in)} THEN 'hours in'"
-        )
+        least_in = sql_literal(Hours(stays.hours_in))
+        reasons.append(f"WHEN c.admission > c.hour - {least_in} THEN 'hours in'")
     joined = ""
     if at_risk:
         joined = "LEFT JOIN not_at_risk r USING (row)"
@@ -249,14 +247,14 @@ WITH latest AS (
   QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
 )
 SELECT coalesce(g.survivor, l.subject) AS person, l.subject, l.stay, l.code, l.time
-FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {FOREVER}
+FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {_FOREVER}
 WHERE {IS_VALID}"""
 
 FOLLOWED = f"""CREATE OR REPLACE TEMP TABLE followed AS
 WITH persons_now AS (
   SELECT r.row, r.subject, r.stay, r.id, r.stay_id, r.hour, r.admission,
     coalesce(g.survivor, r."group") AS person
-  FROM rows r LEFT JOIN merges g ON g.alias = r."group" AND g.until = {FOREVER}
+  FROM rows r LEFT JOIN merges g ON g.alias = r."group" AND g.until = {_FOREVER}
 )
 SELECT p.*,
   min(n.time) FILTER (n.code = 'ADMISSION' AND n.time > p.admission
@@ -272,7 +270,7 @@ _COUNTED = f"""WITH latest AS (
   QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
 ), counted AS (
   SELECT DISTINCT coalesce(g.survivor, l.subject) AS person, l.time
-  FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {FOREVER}
+  FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {_FOREVER}
   WHERE l.counts
 )"""
 
@@ -303,11 +301,6 @@ NEWEST = """SELECT greatest(
   (SELECT max(time) FROM moves), (SELECT max(time) FROM outcomes))"""
 
 
-def interval(hours: float) -> str:
-    """Return a duration as DuckDB writes it, exact to the microsecond."""
-    return f"to_microseconds({round(hours * 3_600_000_000)})"
-
-
 def stays_reached(windows: Sequence[float | None]) -> str:
     """Return the statement of the times from which on a stay's rows need events.
 
@@ -317,7 +310,7 @@ def stays_reached(windows: Sequence[float | None]) -> str:
         Hours; None is the whole stay. The one at place n gives `since_n`.
     """
     starts = [
-        f"min(r.before - {interval(hours)})"
+        f"min(r.before - {sql_literal(Hours(hours))})"
         if hours is not None
         else "min(r.admission)"
         for hours in windows
@@ -454,7 +447,7 @@ def table_made(spec: Spec, is_past: bool) -> str:
     last = ""
     if is_past:
         # All that is known now, so that folds do not split a patient.
-        joined = f'LEFT JOIN merges g ON g.alias = r."group" AND g.until = {FOREVER}'
+        joined = f'LEFT JOIN merges g ON g.alias = r."group" AND g.until = {_FOREVER}'
         last = f"\n{joined}"
     listed = ",\n  ".join(columns)
     return f"""SELECT {listed}, r.row

@@ -16,7 +16,8 @@ from screening.features.events import (
     sql_text,
 )
 from screening.features.faults import FaultKind, Faults
-from screening.features.sources import SOURCES, meds
+from screening.features.sources import SOURCES
+from screening.features.sources.long import MEDS_CODES
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def read_source(
         f"CREATE OR REPLACE TEMP MACRO {written}(span_start, span_end) AS TABLE\n"
         f"{select}"
     )
-    codes = meds.CODES if source.format == "meds" else {}
-    code, behind = reserved_code(codes | source.codes)
+    codes = MEDS_CODES if source.format == "meds" else {}
+    code, behind = reserved_code({**codes, **source.codes})
     _count_faults(f"{written}({span.sql})", connection, faults, sql_text(source.zone))
     without_time = f"SELECT file, line, {code} AS code FROM {written}(NULL, NULL)"
     faults.add_lines(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from screening.features.events import Span
-from screening.features.sources import fhir, long, meds, omop
+from screening.features.sources import fhir, long, omop
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ in `source.zone`.
 SOURCES: Mapping[str, SelectEvents] = {
     "fhir": fhir.select_events,
     "long": long.select_events,
-    "meds": meds.select_events,
+    "meds": long.select_events,
     "omop": omop.select_events,
 }
 """By the format of a source, the function that reads it."""

@@ -14,12 +14,12 @@ import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from screening.errors import EventsError
-from screening.features.events import WITHDRAWN, Span, sql_text
+from screening.features.events import WITHDRAWN, Span, sql_text, timed, union_of
 from screening.features.faults import MAX_PLACES
 from screening.features.spec import Source
 
@@ -30,7 +30,7 @@ ENDINGS = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 # Lines that are handed to DuckDB at a time.
 BATCH_LINES = 4096
 LINE_SCHEMA = pa.schema(
-    [("file", pa.string()), ("line", pa.int64()), ("written", pa.string())]
+    [("file", pa.string()), ("line", pa.int64()), ("written", pa.binary())]
 )
 
 _TEXT = "VARCHAR"
@@ -121,25 +121,29 @@ SELECT file, line, is_json, r, r.resourceType AS type,
   coalesce(r.id, file || ' ' || line) AS id,
   fhir_id(coalesce(r.subject.reference, r.patient.reference)) AS subject,
   fhir_id(coalesce(r.encounter.reference, r.context.reference)) AS encounter,
-  utc_of_text(r.meta.lastUpdated, {zone}) AS updated
+  utc_of(r.meta.lastUpdated, {zone}) AS updated
 FROM (SELECT file, line, is_json,
-        from_json(CASE WHEN is_json THEN written ELSE 'null' END, {structure}) AS r
-      FROM (SELECT *, coalesce(json_valid(written), false) AS is_json FROM {name}_line))
+        from_json(CASE WHEN is_json THEN json ELSE 'null' END, {structure}) AS r
+      FROM (SELECT *, coalesce(json_valid(json), false) AS is_json
+            FROM (SELECT *, TRY(decode(written)) AS json FROM {name}_line)))
 WHERE NOT is_json OR r.resourceType IN {types};
 """
 
 ENCOUNTERS = """
+CREATE OR REPLACE TEMP VIEW {name}_newest AS
+SELECT * FROM {name}_resource
+QUALIFY row_number() OVER (PARTITION BY type, id
+  ORDER BY updated DESC NULLS LAST, r::VARCHAR) = 1;
+
 CREATE OR REPLACE TEMP TABLE {name}_encounter AS
 SELECT *, fhir_id(r.partOf.reference) AS parent,
+  coalesce(r.class.code IN {not_stays}, false) AS is_visit,
   event_time(r.period.start, {zone}) AS start,
   -- An end that is a day alone, that of the beginning, is not before it.
-  CASE WHEN day_over(r.period."end", {zone}) >= event_time(r.period.start, {zone})
-    THEN greatest(event_time(r.period."end", {zone}),
-                  event_time(r.period.start, {zone}))
-    ELSE event_time(r.period."end", {zone}) END AS stop
-FROM {name}_resource WHERE type = 'Encounter'
-QUALIFY row_number() OVER (PARTITION BY id ORDER BY updated DESC NULLS LAST, r::VARCHAR)
-  = 1;
+  greatest(event_time(r.period."end", {zone}), CASE
+    WHEN day_over(r.period."end", {zone}) >= event_time(r.period.start, {zone})
+    THEN event_time(r.period.start, {zone}) END) AS stop
+FROM {name}_newest WHERE type = 'Encounter';
 
 -- The stay of an encounter that is part of another one is that of the other.
 CREATE OR REPLACE TEMP TABLE {name}_stay AS
@@ -168,13 +172,10 @@ WITH timed AS (
       WHEN 'Procedure' THEN
         coalesce(o.r.performedDateTime, o.r.performedPeriod.start)
       ELSE coalesce(o.r.effectiveDateTime, o.r.effectivePeriod.start) END AS written,
-    CASE o.type WHEN 'Observation' THEN o.r.issued
-              WHEN 'Condition' THEN o.r.recordedDate END AS entered,
+    coalesce(o.r.issued, o.r.recordedDate) AS stated,
     coalesce(o.r.status, '') IN ('entered-in-error', 'cancelled')
       OR coalesce(o.r.verificationStatus.coding[1].code, '')
         IN ('entered-in-error', 'refuted') AS is_withdrawn,
-    coalesce(o.r.status, '') IN ('registered', 'not-done', 'preparation')
-      OR o.r.dataAbsentReason IS NOT NULL AS is_left_out,
     CASE WHEN o.type = 'MedicationAdministration' THEN [struct_pack(
            concept := coalesce(o.r.medicationCodeableConcept, medication.r.code),
            value := o.r.dosage.dose.value,
@@ -197,23 +198,21 @@ WITH timed AS (
              unit := coalesce(v.valueQuantity.code, v.valueQuantity.unit),
              text := coalesce(v.valueString, v.valueBoolean,
                fhir_concept(v.valueCodeableConcept)),
-             is_compared := v.valueQuantity.comparator IS NOT NULL
-               OR coalesce(has_comparator(v.valueString), false)))
+             is_compared := v.valueQuantity.comparator IS NOT NULL))
          END AS items
   FROM {name}_resource o
   LEFT JOIN {name}_stay stay ON stay.id = o.encounter
   LEFT JOIN {name}_encounter within ON within.id = o.encounter
-  LEFT JOIN (SELECT id, any_value(r ORDER BY updated DESC NULLS LAST, r::VARCHAR) AS r
-             FROM {name}_resource WHERE type = 'Medication' GROUP BY id) medication
-    ON medication.id = fhir_id(o.r.medicationReference.reference)
+  LEFT JOIN {name}_newest medication ON medication.type = 'Medication'
+    AND medication.id = fhir_id(o.r.medicationReference.reference)
   WHERE o.type IN ('Observation', 'Condition', 'MedicationAdministration', 'Procedure')
+    AND coalesce(o.r.status, '') NOT IN ('registered', 'not-done', 'preparation')
+    AND o.r.dataAbsentReason IS NULL
 )
-SELECT *, event_time(written, {zone}) AS time,
-  CASE WHEN updated > min(updated) OVER (PARTITION BY type, id)
+SELECT *, CASE WHEN updated > min(updated) OVER (PARTITION BY type, id)
          OR is_withdrawn OR r.status IN ('amended', 'corrected')
-       THEN greatest(utc_of_text(entered, {zone}), updated)
-       ELSE coalesce(day_over(entered, {zone}), utc_of_text(entered, {zone}), updated)
-  END AS entered_at
+       THEN greatest(utc_of(stated, {zone}), updated)
+       ELSE coalesce(known_at(stated, {zone}), updated) END AS entered
 FROM timed;
 """
 
@@ -221,22 +220,21 @@ FROM timed;
 EVENTS = """
 CREATE OR REPLACE TEMP TABLE {name}_coded AS
 WITH each AS (
-  SELECT file, line, type, id, subject, stay, time, local_of(written) AS local_time,
-    is_withdrawn, item,
+  SELECT file, line, type, id, subject, stay, written, is_withdrawn, item,
     event_time(coalesce(r.effectivePeriod."end", r.performedPeriod."end"), {zone})
       < event_time(coalesce(r.effectivePeriod.start, r.performedPeriod.start), {zone})
       AS is_negative,
-    greatest(day_over(written, {zone}), CASE
-      WHEN entered_at IS NULL AND type = 'Condition' AND encounter IS NOT NULL
-      THEN coalesce(encounter_stop, TIMESTAMP '9999-01-01')
-      ELSE entered_at END) AS known_since,
+    CASE WHEN entered IS NULL AND type = 'Condition' AND encounter IS NOT NULL
+      THEN coalesce(encounter_stop, TIMESTAMP '9999-01-01') ELSE entered END AS entered,
     unnest(CASE WHEN len(item.concept.coding) > 0
       THEN list_transform(item.concept.coding, lambda c:
         coalesce(coalesce({systems}[c.system], c.system) || '/', '') || c.code)
       ELSE [item.concept.text] END) AS code
-  FROM (SELECT *, unnest(items) AS item FROM {name}_result WHERE NOT is_left_out)
+  FROM (SELECT *, unnest(items) AS item FROM {name}_result)
 )
-SELECT file, line, type, id, subject, stay, time, local_time, known_since, code,
+SELECT file, line, type, id, subject, stay, written, entered, code,
+  event_time(written, {zone}) AS time,
+  greatest(day_over(written, {zone}), entered) AS known_since,
   CASE WHEN NOT is_withdrawn THEN item.value END AS value,
   CASE WHEN NOT is_withdrawn THEN item.unit END AS unit,
   CASE WHEN is_withdrawn THEN {withdrawn} ELSE item.text END AS text,
@@ -245,104 +243,95 @@ SELECT file, line, type, id, subject, stay, time, local_time, known_since, code,
          > 1 THEN 'TWO_SYSTEMS'
        WHEN is_negative THEN 'NEGATIVE_DURATION' END AS wrong
 FROM each;
+
+CREATE OR REPLACE TEMP VIEW {name}_rooted AS
+SELECT e.*, s.stay, s.stay <> e.id AS is_part
+FROM {name}_encounter e JOIN {name}_stay s USING (id)
+WHERE coalesce(r.status, '') NOT IN ('planned', 'cancelled', 'entered-in-error');
+
+CREATE OR REPLACE TEMP VIEW {name}_born AS
+SELECT file, line, id AS subject, r.gender AS sex, utc_of_local(try_cast(
+    CASE length(r.birthDate) WHEN 4 THEN r.birthDate || '-07-01'
+      WHEN 7 THEN r.birthDate || '-15' ELSE r.birthDate END AS TIMESTAMP), {zone})
+  AS birth
+FROM {name}_newest WHERE type = 'Patient';
 """
 
-# A later version with another code or time takes the place of the result before it.
-SELECT = """
-CREATE OR REPLACE TEMP TABLE {name}_events AS
-WITH patient AS (
-  SELECT * FROM {name}_resource WHERE type = 'Patient'
-  QUALIFY row_number() OVER (
-    PARTITION BY id ORDER BY updated DESC NULLS LAST, r::VARCHAR) = 1
-), born AS (
-  SELECT file, line, id, r.gender AS sex, r.deceasedDateTime AS died,
-    utc_of_local(try_cast(CASE length(r.birthDate) WHEN 4 THEN r.birthDate || '-07-01'
-      WHEN 7 THEN r.birthDate || '-15' ELSE r.birthDate END AS TIMESTAMP), {zone})
-      AS time
-  FROM patient
-), link AS (
-  SELECT file, line, id, updated, unnest(r.link) AS link
-  FROM {name}_resource WHERE type = 'Patient'
-), stay AS (
-  SELECT e.*, s.stay AS root, coalesce(r.class.code IN {not_stays}, false) AS is_visit,
-    s.stay <> e.id AS is_part
-  FROM {name}_encounter e JOIN {name}_stay s USING (id)
-  WHERE coalesce(r.status, '') NOT IN ('planned', 'cancelled', 'entered-in-error')
-), place AS (
-  SELECT file, line, subject, root, start, r.period.start AS written,
-    unnest(r.location) AS l
-  FROM stay WHERE NOT is_visit
-), version AS (
-  SELECT DISTINCT type, id, subject, stay, code, time, known_since,
-    max(known_since) OVER (PARTITION BY type, id) AS newest
-  FROM {name}_coded
-  WHERE known_since IS NOT NULL AND time IS NOT NULL AND code IS NOT NULL
-)
-SELECT id AS subject, NULL AS stay, time, NULL::TIMESTAMP AS known_since,
-  'BIRTH' AS code, NULL::DOUBLE AS value, NULL AS unit, NULL AS text, file, line,
-  NULL::TIMESTAMP AS local_time, false AS is_compared, NULL AS wrong
-FROM born WHERE time IS NOT NULL
-UNION ALL
-SELECT id, NULL, time, NULL, 'SEX', NULL, NULL, sex, file, line, NULL, false, NULL
-FROM born WHERE sex IS NOT NULL
-UNION ALL
-SELECT id, NULL, event_time(died, {zone}), day_over(died, {zone}),
-  'DEATH', NULL, NULL, NULL, file, line, local_of(died), false, NULL
-FROM born WHERE event_time(died, {zone}) IS NOT NULL
-UNION ALL
-SELECT
-  CASE WHEN link.type = 'replaced-by' THEN id ELSE fhir_id(link.other.reference) END
-    AS old,
-  NULL, min(updated), NULL, 'MERGED', NULL, NULL,
-  CASE WHEN link.type = 'replaced-by' THEN fhir_id(link.other.reference) ELSE id END
-    AS survivor,
-  arg_min(file, (updated, file, line)), arg_min(line, (updated, file, line)),
-  NULL, false, NULL
-FROM link WHERE link.type IN ('replaced-by', 'replaces') GROUP BY old, survivor
-UNION ALL
-SELECT subject, root, start, day_over(r.period.start, {zone}),
-  CASE WHEN is_visit THEN 'ActCode/' || r.class.code ELSE 'ADMISSION' END,
-  NULL, NULL, NULL, file, line, local_of(r.period.start), false,
-  CASE WHEN stop IS NULL AND r.status = 'finished' THEN 'NO_END' END
-FROM stay WHERE NOT is_part
-UNION ALL
-SELECT subject, root, coalesce(event_time(l.period.start, {zone}), start),
-  day_over(coalesce(l.period.start, written), {zone}), 'TRANSFER', NULL, NULL,
-  coalesce(l.location.display, named.r.name, fhir_id(l.location.reference)),
-  file, line, local_of(coalesce(l.period.start, written)), false, NULL
-FROM place LEFT JOIN (
-  SELECT id, any_value(r ORDER BY updated DESC NULLS LAST, r::VARCHAR) AS r
-  FROM {name}_resource WHERE type = 'Location' GROUP BY id) named
-  ON named.id = fhir_id(l.location.reference)
-WHERE coalesce(l.status, '') NOT IN ('planned', 'reserved')
-UNION ALL
-SELECT subject, root, start, day_over(r.period.start, {zone}), 'TRANSFER', NULL, NULL,
-  coalesce(r.serviceProvider.display, fhir_id(r.serviceProvider.reference)),
-  file, line, local_of(r.period.start), false, NULL
-FROM stay WHERE is_part AND NOT is_visit AND coalesce(len(r.location), 0) = 0
-  AND r.serviceProvider IS NOT NULL
-UNION ALL
-SELECT subject, root, stop, day_over(r.period."end", {zone}), 'DISCHARGE', NULL, NULL,
+BIRTHS = """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
+FROM {name}_born WHERE birth IS NOT NULL"""
+
+SEXES = """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
+FROM {name}_born WHERE sex IS NOT NULL"""
+
+DEATHS = """SELECT id AS subject, 'DEATH' AS code, r.deceasedDateTime AS written,
+  file, line
+FROM {name}_newest WHERE type = 'Patient' AND r.deceasedDateTime IS NOT NULL"""
+
+MERGES = """SELECT link.id AS subject, 'MERGED' AS code, link.survivor AS text,
+  min(updated) AS instant, arg_min(file, (updated, file, line)) AS file,
+  arg_min(line, (updated, file, line)) AS line
+FROM (SELECT file, line, updated, fhir_id(l.other.reference) AS other,
+        CASE l.type WHEN 'replaced-by' THEN {{'id': id, 'survivor': other}}
+          WHEN 'replaces' THEN {{'id': other, 'survivor': id}} END AS link
+      FROM (SELECT *, unnest(r.link) AS l FROM {name}_resource WHERE type = 'Patient'))
+WHERE link IS NOT NULL GROUP BY link"""
+
+ADMISSIONS = """SELECT subject, stay, r.period.start AS written, file, line,
+  CASE WHEN is_visit THEN 'ActCode/' || r.class.code ELSE 'ADMISSION' END AS code,
+  CASE WHEN stop IS NULL AND r.status = 'finished' THEN 'NO_END' END AS wrong
+FROM {name}_rooted WHERE NOT is_part"""
+
+TRANSFERS = """SELECT e.subject, e.stay, e.file, e.line, 'TRANSFER' AS code,
+  coalesce(e.l.period.start, e.r.period.start) AS written,
+  coalesce(e.l.location.display, named.r.name, fhir_id(e.l.location.reference)) AS text
+FROM (SELECT *, unnest(r.location) AS l FROM {name}_rooted WHERE NOT is_visit) e
+LEFT JOIN {name}_newest named ON named.type = 'Location'
+  AND named.id = fhir_id(e.l.location.reference)
+WHERE coalesce(e.l.status, '') NOT IN ('planned', 'reserved')"""
+
+# A part of a stay that names no place is a ward by its provider.
+PROVIDERS = """SELECT subject, stay, r.period.start AS written, file, line,
+  'TRANSFER' AS code,
+  coalesce(r.serviceProvider.display, fhir_id(r.serviceProvider.reference)) AS text
+FROM {name}_rooted
+WHERE is_part AND NOT is_visit AND coalesce(len(r.location), 0) = 0
+  AND r.serviceProvider IS NOT NULL"""
+
+DISCHARGES = """SELECT subject, stay, r.period."end" AS written, stop AS instant, file,
+  line, 'DISCHARGE' AS code,
   coalesce(r.hospitalization.dischargeDisposition.coding[1].code,
-           r.hospitalization.dischargeDisposition.text),
-  file, line, local_of(r.period."end"), false, NULL
-FROM stay WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL
-UNION ALL
-SELECT subject, stay, time, known_since, code, value, unit, text, file, line,
-  local_time, is_compared, wrong
-FROM {name}_coded
-UNION ALL
-SELECT DISTINCT old.subject, old.stay, old.time, new.known_since, old.code, NULL, NULL,
-  {withdrawn}, NULL, NULL::BIGINT, NULL, false, NULL
-FROM version old JOIN (SELECT DISTINCT type, id, known_since FROM version) new
+           r.hospitalization.dischargeDisposition.text) AS text
+FROM {name}_rooted WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL"""
+
+CODED = """SELECT subject, stay, written, entered, code, value, unit, text, file, line,
+  is_compared, wrong
+FROM {name}_coded"""
+
+# A later version with another code or time takes the place of the result before it.
+REPLACED = """SELECT DISTINCT old.subject, old.stay, old.code, old.time AS instant,
+  new.known_since AS entered, {withdrawn} AS text
+FROM {name}_coded old JOIN {name}_coded new
   ON new.type = old.type AND new.id = old.id AND new.known_since > old.known_since
-WHERE NOT EXISTS (
-  SELECT 1 FROM version same
+WHERE old.time IS NOT NULL AND old.code IS NOT NULL AND new.time IS NOT NULL
+  AND new.code IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM {name}_coded same
   WHERE same.type = old.type AND same.id = old.id
     AND same.known_since = new.known_since AND same.code = old.code
     AND same.time = old.time AND same.subject = old.subject
-    AND same.stay IS NOT DISTINCT FROM old.stay)
-"""
+    AND same.stay IS NOT DISTINCT FROM old.stay)"""
+
+KINDS = (
+    BIRTHS,
+    SEXES,
+    DEATHS,
+    MERGES,
+    ADMISSIONS,
+    TRANSFERS,
+    PROVIDERS,
+    DISCHARGES,
+    CODED,
+    REPLACED,
+)
 
 
 def select_events(
@@ -361,85 +350,61 @@ def select_events(
         A line is not JSON.
     """
     files = source.files(ENDINGS, span)
+    systems = [f"{sql_text(url)}: {sql_text(word)}" for url, word in SYSTEMS.items()]
     blanks = {
         "name": name,
         "zone": sql_text(source.zone),
         "structure": sql_text(json.dumps(STRUCTURE)),
         "types": TYPES,
-        "systems": _sql_map(SYSTEMS),
+        "systems": f"MAP {{{', '.join(systems)}}}",
         "not_stays": NOT_STAYS,
         "withdrawn": sql_text(WITHDRAWN),
     }
     connection.execute(MACROS)
-    _read_resources(files, name, blanks, connection)
-    for step in (ENCOUNTERS, RESULTS, EVENTS, SELECT):
+    lines = pa.RecordBatchReader.from_batches(LINE_SCHEMA, _batches(files))
+    connection.register(f"{name}_line", lines)
+    connection.execute(READ.format(**blanks))
+    connection.unregister(f"{name}_line")
+    _refuse_lines(name, connection)
+    for step in (ENCOUNTERS, RESULTS, EVENTS):
         connection.execute(step.format(**blanks))
-    return f"""SELECT *, time IS NOT NULL AS has_time FROM {name}_events
+    union = union_of(kind.format(**blanks) for kind in KINDS)
+    events = timed(union, sql_text(source.zone))
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name}_events AS {events}")
+    return f"""SELECT * FROM {name}_events
 WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
 
 
-def _sql_map(texts: dict[str, str]) -> str:
-    """Return a dict as a MAP of DuckDB's SQL."""
-    entries = (f"{sql_text(key)}: {sql_text(text)}" for key, text in texts.items())
-    return f"MAP {{{', '.join(entries)}}}"
-
-
-def _open(path: str) -> IO[bytes]:
-    opened: Any = gzip.open if path.endswith(".gz") else open
-    return cast(IO[bytes], opened(path, "rb"))
-
-
-def _numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
-    """Yield lines that are not empty with their numbers.
-
-    A line that is not UTF-8, or that a damaged archive ends in, is None.
-    """
-    number = 0
-    try:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield number, _decoded(line)
-    except (OSError, EOFError, zlib.error):
-        yield number + 1, None
-
-
-def _decoded(line: bytes) -> str | None:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def _batches(files: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the lines of files with their numbers; empty lines are skipped."""
+    """Yield the lines of files with their numbers."""
     for path in files:
         file_name = Path(path).name
-        with _open(path) as file:
-            numbered = _numbered_lines(file)
-            while lines := list(islice(numbered, BATCH_LINES)):
-                numbers, written = zip(*lines, strict=True)
-                yield pa.record_batch(
-                    [[file_name] * len(lines), numbers, written], schema=LINE_SCHEMA
-                )
+        numbered = _numbered_lines(path)
+        while lines := list(islice(numbered, BATCH_LINES)):
+            numbers, written = zip(*lines, strict=True)
+            yield pa.record_batch(
+                [[file_name] * len(lines), numbers, written], schema=LINE_SCHEMA
+            )
 
 
-def _read_resources(
-    files: list[str],
-    name: str,
-    blanks: dict[str, Any],
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
-    """Make the table of resources; each line is parsed once.
+def _numbered_lines(path: str) -> Iterator[tuple[int, bytes | None]]:
+    """Yield lines that are not empty with their numbers.
 
-    Raises
-    ------
-    EventsError
-        A line is not JSON, or not UTF-8.
+    One that a damaged archive ends in is None.
     """
-    reader = pa.RecordBatchReader.from_batches(LINE_SCHEMA, _batches(files))
-    connection.register(f"{name}_line", reader)
-    connection.execute(READ.format(**blanks))
-    connection.unregister(f"{name}_line")
+    number = 0
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rb") as file:
+        try:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line
+        except (OSError, EOFError, zlib.error):
+            yield number + 1, None
+
+
+def _refuse_lines(name: str, connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise EventsError for lines that are not JSON, or not UTF-8."""
     wrong = connection.execute(
         f"SELECT file, line, count(*) OVER () FROM {name}_resource WHERE NOT is_json "
         f"ORDER BY file, line LIMIT {MAX_PLACES}"
@@ -449,11 +414,7 @@ def _read_resources(
             f"{file}, line {line:,}: the line cannot be read as JSON"
             for file, line, _ in wrong
         ]
-        more = wrong[0][2] - len(wrong)
-        raise EventsError(
-            [
-                *places,
-                *([f"and {more:,} more lines"] if more else []),
-                "write the export again: one resource a line, in UTF-8",
-            ]
-        )
+        if wrong[0][2] > len(wrong):
+            places.append(f"and {wrong[0][2] - len(wrong):,} more lines")
+        remedy = "write the export again: one resource a line, in UTF-8"
+        raise EventsError([*places, remedy])

@@ -1,4 +1,7 @@
-"""A plain long table of events, CSV or Parquet, with a map of its columns."""
+"""A plain long table of events, CSV or Parquet, with a map of its columns; also MEDS.
+
+MEDS, the Medical Event Data Standard, is such a table with columns of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from screening.errors import EventsError, UsageError
 from screening.features.events import (
+    BIRTH,
+    DEATH,
     EVENT_COLUMNS,
+    SEX,
     Span,
-    instants_of,
-    local_time_of,
     sql_list,
     sql_text,
+    timed,
 )
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
@@ -29,6 +34,34 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "long": {column: column for column in EVENT_COLUMNS},
+    "meds": {
+        "subject": "subject_id",
+        "stay": "hadm_id",
+        "time": "time",
+        "known_since": "known_since",
+        "code": "code",
+        "value": "numeric_value",
+        "unit": "unit",
+        "text": "text_value",
+    },
+}
+"""By format, the table's columns by those of `EVENT_COLUMNS`.
+
+All but subject, time and code may be missing in the table, unless the source names
+them.
+"""
+
+MEDS_CODES: Mapping[str, tuple[str, ...]] = {
+    BIRTH: ("MEDS_BIRTH",),
+    DEATH: ("MEDS_DEATH",),
+    SEX: ("GENDER//*",),
+}
+"""Codes of MEDS for reserved ones."""
+
+# Folder of the events of a MEDS data set; its neighbour `metadata` has none.
+MEDS_FOLDER = "data"
 
 
 def select_events(
@@ -37,9 +70,7 @@ def select_events(
     connection: duckdb.DuckDBPyConnection,
     span: Span,
 ) -> str:
-    """Return the SELECT of the events of a long table.
-
-    Its columns have the names of `EVENT_COLUMNS`, or those that `source.columns` gives.
+    """Return the SELECT of the events of a table with a line an event.
 
     Raises
     ------
@@ -48,103 +79,78 @@ def select_events(
     EventsError
         A file cannot be read.
     """
-    columns = {column: column for column in EVENT_COLUMNS} | source.columns
-    return select_lines(source, name, connection, span, columns=columns)
-
-
-def select_lines(
-    source: Source,
-    name: str,
-    connection: duckdb.DuckDBPyConnection,
-    span: Span,
-    *,
-    columns: Mapping[str, str],
-) -> str:
-    """Return the SELECT of the events of a table with a line an event.
-
-    Parameters
-    ----------
-    source, name, connection, span
-        See `SelectEvents`.
-    columns : mapping from str to str
-        The table's columns by those of `EVENT_COLUMNS`. Of these all but subject, time
-        and code may be missing in the table, unless the source names them.
-    """
     unknown = [column for column in source.columns if column not in EVENT_COLUMNS]
     if unknown:
         raise UsageError(
             f"source {source.path}: columns.{unknown[0]} is not a column of events"
             f"{did_you_mean(unknown[0], EVENT_COLUMNS)}"
         )
+    of_data = Path(source.path) / MEDS_FOLDER
+    if source.format == "meds" and of_data.is_dir():
+        source = source.model_copy(update={"path": str(of_data)})
+    columns = {**COLUMNS[source.format], **source.columns}
     files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span)
     types = open_files(files, f"{name}_files", connection)
-    cells = {}
     for column, named in columns.items():
-        if named in types:
-            cells[column] = (duckdb_quoted(named), types[named])
-        elif column in REQUIRED or column in source.columns:
+        is_wanted = column in REQUIRED or column in source.columns
+        if is_wanted and named not in types:
             raise UsageError(
                 f"source {source.path}: column '{named}' for {column} does not "
                 f"exist{did_you_mean(named, types)}; name it under `columns`"
             )
-    texts = {column: f"CAST({cell} AS VARCHAR)" for column, (cell, _) in cells.items()}
     times = {}
     for column in ("time", "known_since"):
-        cell, kind = cells.get(column, ("NULL", "TIMESTAMP"))
-        instants = instants_of(cell, kind, source.zone)
-        if instants is None:
+        kind = types.get(columns[column], "VARCHAR")
+        if kind not in ("VARCHAR", "DATE") and not kind.startswith("TIMESTAMP"):
             raise UsageError(
                 f"source {source.path}: column '{columns[column]}' has {kind}, not "
                 "times; write times such as 2026-03-10T06:00:00+01:00"
             )
-        times[column] = instants
-    # Of what is known by its day alone one knows once the day is over.
-    known = f"coalesce({times['known_since'].over}, {times['known_since'].at})"
-    over = times["time"].over
-    time_cell, time_kind = cells["time"]
-    has_time = "time IS NOT NULL"
-    is_near = "true"
-    if time_kind != "VARCHAR":
-        # In the file's own type, so that its statistics tell what is not to be read.
-        has_time = "raw_time IS NOT NULL"
-        is_near = (
-            f"raw_time >= CAST({_limit('span_start', '-', time_kind)} AS {time_kind}) "
-            f"AND raw_time <= CAST({_limit('span_end', '+', time_kind)} AS {time_kind})"
-        )
-    connection.execute(
-        f"""CREATE OR REPLACE TEMP VIEW {name}_lines AS
-SELECT file, line, {time_cell} AS raw_time,
-  nullif(trim({texts["subject"]}), '') AS subject,
-  {_blank(texts, "stay")} AS stay,
-  {times["time"].at} AS time,
-  CASE WHEN {over} IS NULL THEN {known}
-       ELSE greatest({over}, {known}) END AS known_since,
-  nullif(trim({texts["code"]}), '') AS code,
-  {_number(cells)} AS value,
-  {_blank(texts, "unit")} AS unit,
-  {_words(cells, texts)} AS text,
-  {local_time_of(time_cell, time_kind)} AS local_time,
-  false AS is_compared,
-  CASE WHEN {_number(cells)} IS NULL AND {_blank(texts, "value")} IS NOT NULL
-    AND NOT coalesce(has_comparator({_words(cells, texts)}), false)
-    THEN 'NOT_A_NUMBER' END AS wrong
-FROM {name}_files"""
-    )
-    return f"""SELECT *, {has_time} AS has_time FROM {name}_lines
-WHERE span_start IS NULL OR ({is_near})"""
+        times[column] = f"trim({column})" if kind == "VARCHAR" else column
+    zone = sql_text(source.zone)
+    words = "coalesce(text_of(text), CASE WHEN number IS NULL THEN text_of(value) END)"
+    select = f"""SELECT file, line, text_of(subject) AS subject, text_of(stay) AS stay,
+  {times["time"]} AS written, NULL::TIMESTAMP AS instant,
+  known_at({times["known_since"]}, {zone}) AS entered, text_of(code) AS code,
+  number AS value, text_of(unit) AS unit, {words} AS text, false AS is_compared,
+  CASE WHEN number IS NULL AND text_of(value) IS NOT NULL
+    AND NOT coalesce(has_comparator({words}), false) THEN 'NOT_A_NUMBER' END AS wrong
+FROM (SELECT *, number_of(value) AS number
+  FROM (SELECT file, line, {renamed(columns, types)} FROM {name}_files))
+WHERE span_start IS NULL OR {_is_near(types[columns["time"]])}"""
+    return timed(select, zone)
 
 
-def _limit(end: str, sign: str, kind: str) -> str:
-    """Return the SQL of a day before or after an end of a span, in the type's range.
+def _is_near(kind: str) -> str:
+    """Return the condition that a time is not a day outside of a span.
 
-    Times may be in another zone than the span.
+    Times may be in another zone than the span. They are compared in the file's own
+    type, so that its statistics say what is not to be read.
     """
-    limit = f"{end}::TIMESTAMP {sign} INTERVAL 1 DAY"
-    if kind.endswith("_NS"):
-        return (
-            f"least(greatest({limit}, TIMESTAMP '1678-01-01'), TIMESTAMP '2262-01-01')"
-        )
-    return limit
+    if kind == "VARCHAR":
+        return "true"
+    since = f"try_cast(span_start::TIMESTAMP - INTERVAL 1 DAY AS {kind})"
+    until = f"try_cast(span_end::TIMESTAMP + INTERVAL 1 DAY AS {kind})"
+    return (
+        f"(({since} IS NULL OR time >= {since}) AND "
+        f"({until} IS NULL OR time <= {until}))"
+    )
+
+
+def renamed(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
+    """Return the list of a SELECT of columns by other names.
+
+    Parameters
+    ----------
+    columns : mapping from str to str
+        Columns of the table by the name that they get.
+    types : mapping from str to str
+        The table's columns. One that it does not have is NULL.
+    """
+    return ", ".join(
+        f"{duckdb_quoted(named) if named in types else 'NULL::VARCHAR'} AS {name}"
+        for name, named in columns.items()
+    )
 
 
 def open_files(
@@ -161,29 +167,25 @@ def open_files(
     """
     import duckdb
 
-    parts: list[str] = []
-    for files_of_kind, is_csv in (
-        ([file for file in files if file.endswith(CSV_ENDINGS)], True),
-        ([file for file in files if file.endswith(PARQUET_ENDINGS)], False),
-    ):
-        if not files_of_kind:
-            continue
-        listed = sql_list(files_of_kind)
-        if is_csv:
-            parts += map(_csv_select, files_of_kind)
-        else:
-            parts.append(
-                "SELECT * EXCLUDE (filename, file_row_number), "
-                "parse_filename(filename) AS file, 1 + file_row_number AS line FROM "
-                f"read_parquet({listed}, filename=true, file_row_number=true, "
-                "union_by_name=true)"
-            )
+    parts = [_csv_select(file) for file in files if file.endswith(CSV_ENDINGS)]
+    tables = [file for file in files if file.endswith(PARQUET_ENDINGS)]
+    if tables:
+        parts.append(
+            "SELECT * EXCLUDE (filename, file_row_number), parse_filename(filename) AS "
+            f"file, 1 + file_row_number AS line FROM read_parquet({sql_list(tables)}, "
+            "filename=true, file_row_number=true, union_by_name=true)"
+        )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {union}")
-        described = connection.execute(f"DESCRIBE {view}").fetchall()
+        return types_of(view, connection)
     except duckdb.Error as error:
         raise read_error(error, files) from None
+
+
+def types_of(view: str, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return the types of a view's columns by their names."""
+    described = connection.execute(f"DESCRIBE {view}").fetchall()
     return {str(column): str(kind) for column, kind, *_ in described}
 
 
@@ -222,31 +224,3 @@ def read_error(error: Exception, files: Sequence[str]) -> EventsError:
         f"{file}{at}: the file cannot be read as a table ({type(error).__name__}); "
         "write it again"
     )
-
-
-def _blank(texts: Mapping[str, str], column: str) -> str:
-    """Return the expression of a text that may be blank or have no column."""
-    if column not in texts:
-        return "CAST(NULL AS VARCHAR)"
-    return f"nullif(trim({texts[column]}), '')"
-
-
-def _number(cells: Mapping[str, tuple[str, str]]) -> str:
-    """Return the expression of a value: a finite number, or NULL."""
-    if "value" not in cells:
-        return "CAST(NULL AS DOUBLE)"
-    cell, kind = cells["value"]
-    if kind == "FLOAT":
-        # The decimal that was written, and not the binary number next to it.
-        cell = f"CAST({cell} AS VARCHAR)"
-    number = f"try_cast({cell} AS DOUBLE)"
-    return f"CASE WHEN isfinite({number}) THEN {number} END"
-
-
-def _words(cells: Mapping[str, tuple[str, str]], texts: Mapping[str, str]) -> str:
-    """Return the expression of the text, or of a value that is not a number."""
-    text = _blank(texts, "text")
-    if "value" not in cells:
-        return text
-    value = _blank(texts, "value")
-    return f"coalesce({text}, CASE WHEN {_number(cells)} IS NULL THEN {value} END)"
