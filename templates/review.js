@@ -5,6 +5,7 @@
   if (!list || !box) return;
   box.hidden = false;
   var words = JSON.parse(list.dataset.words).concat([["", "no verdict"]]),
+    actions = JSON.parse(list.dataset.actions),
     made = 0;
   var lines = Array.from(document.querySelectorAll(".list .c")).filter(function (line) {
     return line.querySelector(".t");
@@ -50,6 +51,23 @@
     details.append(input);
     return input;
   }
+  // What was done, if the contract names what may be: its `actions`.
+  function action(details) {
+    var made = details.querySelector(".did");
+    if (made || !actions.length) return made;
+    var select = document.createElement("select");
+    select.className = "did";
+    select.setAttribute(
+      "aria-label",
+      "What was done for " + details.parentNode.querySelector(".id bdi").textContent,
+    );
+    select.append(new Option("What was done?", ""));
+    actions.forEach(function (word) {
+      select.append(new Option(word));
+    });
+    details.append(select);
+    return select;
+  }
   var seen = new IntersectionObserver(
     function (entries) {
       entries.forEach(function (entry) {
@@ -75,17 +93,21 @@
   list.addEventListener(
     "toggle",
     function (event) {
-      if (event.target.parentNode.matches(".c")) note(event.target);
+      if (!event.target.parentNode.matches(".c")) return;
+      note(event.target);
+      action(event.target);
     },
     true,
   );
 
   function verdictOn(line) {
     var ticked = line.querySelector(".t input:checked"),
-      said = line.querySelector(".said");
+      said = line.querySelector(".said"),
+      did = line.querySelector(".did");
     var one = { id: named(line), verdict: ticked ? ticked.value : "" };
     if (line.dataset.given) one.given = line.dataset.given;
     if (said && said.value.trim()) one.note = said.value.trim();
+    if (did && did.value) one.action = did.value;
     return one;
   }
   function verdicts() {
@@ -110,7 +132,7 @@
       " not saved yet (Ctrl+S saves).";
   }
   document.addEventListener("change", function (event) {
-    if (event.target.closest(".t, .said")) changed(event.target.closest(".c"));
+    if (event.target.closest(".t, .said, .did")) changed(event.target.closest(".c"));
   });
   window.addEventListener("beforeunload", function (event) {
     if (unsaved) event.preventDefault();
@@ -169,6 +191,7 @@
   // Where a service takes verdicts (screen serve), its script gives *Save* another
   // target.
   var review = {
+    action: action,
     box: box,
     changed: changed,
     choices: choices,

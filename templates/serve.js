@@ -15,11 +15,12 @@ document.addEventListener("review", ({ detail: review }) => {
     localStorage.setItem(key, JSON.stringify(kept));
     if (kept.length) say(`${kept.length} not saved yet (Ctrl+S saves).`);
   }
-  function tick(line, { verdict, note }) {
+  function tick(line, { verdict, note, action }) {
     const details = line.querySelector("details");
     review.choices(line.querySelector(".t"));
     line.querySelector(`.t input[value="${verdict}"]`).checked = true;
     if (details && note) review.note(details).value = note;
+    if (details && action) review.action(details).value = action;
   }
   function show(word) {
     const line = lineOf.get(word.id), said = document.createElement("p");
@@ -40,7 +41,7 @@ document.addEventListener("review", ({ detail: review }) => {
   async function send() {
     const sent = touched().map((line) => ({ ...review.verdictOn(line), line }));
     if (!sent.length) return say("Nothing to save yet: no verdict has been given.");
-    const words = sent.map(({ id, verdict, note }) => ({ id, verdict, note }));
+    const words = sent.map(({ line, given, ...word }) => word);
     const saying = JSON.stringify({ run_id: review.run, words });
     const told = await ask({ method: "POST", body: saying });
     const isSettled = ({ line, given }) => line.dataset.given === given;

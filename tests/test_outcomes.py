@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from commands import as_json, screen
+from commands import as_json, screen, verdict_file
 from faults.amounts import repeats
 from flow_cohorts import night_of_patients, patients
 from hypothesis import given
@@ -310,7 +310,8 @@ def trained(contract):
 def site(tmp_path_factory):
     """Three nights of a ledger, all patients on each."""
     folder = tmp_path_factory.mktemp("outcomes")
-    model = trained(Contract(label="ill", id="patient"))
+    contract = Contract(label="ill", id="patient", actions=["isolated", "cultures"])
+    model = trained(contract)
     save_model(model, folder / "model")
     night = patients(60, share=0.2, seed=2)
     table = folder / "night.csv"
@@ -407,6 +408,51 @@ def test_status_says_that_outcomes_are_below():
     assert reason.code == "outcomes_below"
     assert reason.words.startswith("Sensitivity by outcomes is 7")
     assert "98%" in reason.words
+
+
+def test_outcomes_by_what_was_done(site):
+    """Of each action the cases and the others, by the last verdict of a patient."""
+    folder, ill = site
+    flags = flags_of(folder)
+    flagged = flags.index[flags].tolist()
+    cases = [name for name in flagged if name in ill]
+    others = [name for name in flagged if name not in ill]
+    action_of = {cases[0]: "isolated", cases[1]: "cultures", others[0]: "isolated"}
+    verdicts = [
+        {"id": name, "verdict": "unsure", "action": action}
+        for name, action in action_of.items()
+    ]
+    verdicts.append({"id": others[1], "verdict": "unsure"})
+    path = verdict_file(folder / "run3", verdicts)
+    of_ledger = ("--ledger", folder / "l.db")
+    screen("review", folder / "run3", path, *of_ledger)
+    text = "patient,when\n" + "".join(f"{name},2026-03-04 08:00\n" for name in ill)
+
+    figures = enter(folder, text, "--as-of", "2026-03-20")["figures"]
+    screen("history", *of_ledger, "--out", folder / "actions.html")
+
+    assert figures["actions"] == {
+        "isolated": {"case": 1, "none": 1},
+        "cultures": {"case": 1, "none": 0},
+    }
+    page = (folder / "actions.html").read_text(encoding="utf-8")
+    words = " ".join(page.split())
+    assert "<bdi>isolated</bdi> 1 of 2" in words
+
+
+def test_action_that_the_contract_does_not_name(site):
+    folder, _ = site
+    name = flags_of(folder).index[0]
+    path = verdict_file(
+        folder / "run3", [{"id": name, "verdict": "unsure", "action": "sent home"}]
+    )
+
+    refused = screen(
+        "review", folder / "run3", path, "--ledger", folder / "l.db", code=3
+    )
+
+    assert "verdict 1: its action is not one of `actions`" in refused.stderr
+    assert "sent home" not in refused.stderr
 
 
 def test_windows_that_are_not_over_are_open(site):

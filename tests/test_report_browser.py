@@ -494,16 +494,12 @@ def ward(tmp_path_factory):
     tonight = night_of_patients(60, seed=3)
     tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
-    words = (
-        "--label",
-        "ill?</title>",
-        "--id",
-        "id <b>",
-        "--recipe",
-        "svm_weighted",
-        "--jobs",
-        1,
+    contract = folder / "cohort.toml"
+    contract.write_text(
+        '[cohort]\nlabel = "ill?</title>"\nid = "id <b>"\n'
+        f"actions = {json.dumps([IMAGE, SCRIPT])}\n"
     )
+    words = ("--contract", contract, "--recipe", "svm_weighted", "--jobs", 1)
     settings = ("--search", 1, "--folds", 3)
     as_json("train", past, *words, *settings, "--out", folder / "model")
     ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
@@ -537,6 +533,7 @@ def test_verdicts_hostile_ids(opened, ward, tmp_path):
         place.locator("input[value=unsure]").check()
     view.locator(".list li details > summary").first.click()
     view.locator(".list .said").first.fill("seen <here>")
+    view.locator(".list .did").first.select_option(label=SCRIPT)
     view.fill("#review-site", "ward 3")
     view.fill("#review-initials", "ab")
     with view.expect_download() as download:
@@ -548,6 +545,7 @@ def test_verdicts_hostile_ids(opened, ward, tmp_path):
 
     assert content["site"] == "ward 3"
     assert content["verdicts"][0]["note"] == "seen <here>"
+    assert content["verdicts"][0]["action"] == SCRIPT
     assert set(IDS) <= saved
     ledger = run.parent / "l.db"
     entered = as_json("review", run, tmp_path / "v.json", "--ledger", ledger)

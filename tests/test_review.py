@@ -691,7 +691,7 @@ def test_night_of_a_verdict_begins_by_its_own_clock(monkeypatch):
     given = ("2026-02-28T22:59:00+00:00", "2026-02-28T23:01:00+00:00")
     words = [Verdict("P1", "unsure", given=time) for time in given]
     made = "2026-03-01T05:00:00+00:00"
-    page = _Page("r", "2026-03-01", made, (), False, Clock("Europe/Berlin"))
+    page = _Page("r", "2026-03-01", made, (), (), False, Clock("Europe/Berlin"))
 
     faults = list(_faults_of_times(words, page))
 

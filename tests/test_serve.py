@@ -411,7 +411,7 @@ def test_command_with_socket_of_systemd(tmp_path):
 
 def test_word_saved(empty):
     """A word becomes a file as the page would save it, named by the login."""
-    answer = empty.save(words_of(IDS[:2], note="seen at 7"))
+    answer = empty.save(words_of(IDS[:2], note="seen at 7", action="isolated"))
 
     assert answer.status == 200
     assert answer.json["done"] == "2 saved, 0 withdrawn"
@@ -420,6 +420,7 @@ def test_word_saved(empty):
     assert (content["run_id"], content["site"]) == (RUN_ID, "County hospital")
     assert content["initials"] == "anna.weber"
     assert [one["id"] for one in content["verdicts"]] == IDS[:2]
+    assert [one["action"] for one in content["verdicts"]] == ["isolated"] * 2
     (file,) = empty.inbox.glob("*.json")
     assert inbox._SAVED.fullmatch(file.name)
     assert file.stat().st_mode & 0o777 == 0o600

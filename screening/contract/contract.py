@@ -432,6 +432,9 @@ class Contract(BaseModel):
     verdicts_need: list[Literal["site", "initials"]] = []
     """What a verdict must state about its reviewer. Without a token it always needs
     initials."""
+    actions: Texts = []
+    """What may be done for a flagged case, such as "cultures taken". Reviewers choose
+    one with their verdict, and `screen outcomes` counts the cases by it."""
     files_per_night: PositiveInt | None = None
     """Number of files of a night, such as one per ward. Not checked in training."""
     rows_per_night: (

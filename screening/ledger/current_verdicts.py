@@ -54,6 +54,7 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
         last.c.night,
         last.c.flagged,
         verdict.label("verdict"),
+        last.c.action,
         run.scalar_subquery().label("run"),
     ).subquery()
 

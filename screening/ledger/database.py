@@ -29,7 +29,7 @@ from screening.io.connections import engine_of
 
 # Of these tables, in the settings as `format_version`; a ledger from before the first
 # release has `format` instead.
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 
 TABLES = sa.MetaData()
 # Tables projected from the trail; each row has the entry that it comes from.
@@ -178,6 +178,7 @@ REVIEWS = sa.Table(
     _text("login"),
     _text("token"),
     _text("note"),
+    _text("action"),
     # Its cases too: of one patient's verdicts only these are read, however many years
     # there are.
     sa.Index("verdicts_by_case", "series", "case_id"),
@@ -495,7 +496,7 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         is_version = SETTINGS.c.name == "format_version"
         version = connection.scalar(sa.select(SETTINGS.c.value).where(is_version))
         has_trail = sa.inspect(connection).has_table(TRAIL.name)
-    if version is None or not has_trail:
+    if version is None or int(version) < int(FORMAT_VERSION) or not has_trail:
         raise ModelError(
             "the ledger was made by a version before the first release; create a new "
             "one"

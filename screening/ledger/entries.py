@@ -236,6 +236,8 @@ class Relocated(Facts, kind=RELOCATE):
 class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
     """A verdict on a case.
 
+    `action`: what was done, in the words of the contract.
+
     Its parts are the `case`, the reviewer (`by`), the login and token it was `entered`
     with, and a `note`.
     """
@@ -247,6 +249,7 @@ class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
     verdict: str
     given: str
     reviewer: int
+    action: str = ""
 
 
 class ModelChange(Facts):

@@ -159,7 +159,7 @@ def enter_outcomes(
         merges = merges_of(connection)
         nights = read_scored_nights(connection, key).merged(merges)
         recorded = recorded_outcomes(connection, key, merges)
-        verdicts = _current_verdicts(connection, key, merges)
+        verdicts, actions = _words_of_reviewers(connection, key, merges)
         last = last_figures(connection, key)
         tables = earlier_tables(connection, key)
     asked = nights.asked(given, time_zone, date_order)
@@ -202,6 +202,7 @@ def enter_outcomes(
         verdicts,
         nights.subgroups,
         nights.stated.suppress,
+        actions,
     )
     figures = _with_classes(figures, nights, truths, known, asked, complete)
     n_unknown = len(stated_now) - len(of_scored)
@@ -393,9 +394,15 @@ def _is_other_event(
     return is_event & ~lines["name"].isin(events)
 
 
-def _current_verdicts(
+def _words_of_reviewers(
     connection: sa.Connection, series: str, merges: Merges
-) -> dict[tuple[str, str], str]:
-    """Return the current verdict by night and patient."""
-    rows = ordered_verdicts(connection, REVIEWS.c.series == series)
-    return {(row.night, merges.patient(row.case_id)): row.verdict for row in rows}
+) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], str]]:
+    """Return by night and patient the current verdict, and the action if stated."""
+    verdicts = {}
+    actions = {}
+    for row in ordered_verdicts(connection, REVIEWS.c.series == series):
+        place = (row.night, merges.patient(row.case_id))
+        verdicts[place] = row.verdict
+        if row.action:
+            actions[place] = row.action
+    return verdicts, actions

@@ -76,6 +76,8 @@ class Verdict:
     site, initials : str
         The reviewer.
     note : str
+    action : str
+        What was done, as `actions` of the contract names it; empty if not stated.
     given : str, optional
         When, as ISO 8601 in UTC; None if that was not noted. A time without a zone is
         read in that of the night.
@@ -86,6 +88,7 @@ class Verdict:
     site: Site = ""
     initials: Initials = ""
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
+    action: Annotated[str, Field(max_length=200, pattern=NO_NULL)] = ""
     given: Annotated[str, AfterValidator(_in_utc)] | None = None
 
 

@@ -144,6 +144,7 @@ class _NewVerdict(NamedTuple):
             flagged=self.is_flagged,
             verdict=verdict.verdict,
             given=verdict.given or recorded,
+            action=verdict.action,
             reviewer=_reviewer_number(of_reviewer, earlier),
         )
         append(
@@ -170,7 +171,7 @@ class _NewVerdict(NamedTuple):
 
     def _is_same(self, row: sa.Row[Any]) -> bool:
         """Return True if an earlier verdict has the same words."""
-        contents = attrgetter("verdict", "note")
+        contents = attrgetter("verdict", "note", "action")
         is_by_same = all(
             as_compared(getattr(row, name)) == as_compared(getattr(self.verdict, name))
             for name in ("site", "initials")
@@ -246,6 +247,7 @@ def review(
         document.date,
         document.times.started,
         document.model.stated.verdicts_need,
+        document.model.stated.actions,
         bool(digest),
         clock_of(document.times.time_zone),
     )
@@ -306,6 +308,8 @@ class _Page(NamedTuple):
         Its date, and when its page was made.
     needed : sequence of str
         Fields that the contract asks reviewers for.
+    actions : sequence of str
+        What the contract lets reviewers say that was done.
     has_token : bool
         The reviewer is known by a token.
     clock : Clock
@@ -316,6 +320,7 @@ class _Page(NamedTuple):
     night: str
     started: str
     needed: Sequence[str]
+    actions: Sequence[str]
     has_token: bool
     clock: Clock
 
@@ -359,6 +364,7 @@ def _checked(
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))
     faults += _faults_of_times(verdicts, page)
+    faults += _faults_of_actions(verdicts, page.actions)
     faults += _faults_of_ids(lines, reviewable)
     faults += _faults_of_reviewers(lines, page.needed, page.has_token)
     if faults:
@@ -382,6 +388,18 @@ def _faults_of_times(verdicts: Sequence[Verdict], page: _Page) -> Iterator[str]:
             yield (
                 f"verdict {number}: it was given before its night, {page.night}; see "
                 "whether the clock was right, and save the verdicts again"
+            )
+
+
+def _faults_of_actions(
+    verdicts: Sequence[Verdict], actions: Collection[str]
+) -> Iterator[str]:
+    """Yield which verdicts name an action that the contract does not."""
+    for number, verdict in enumerate(verdicts, start=1):
+        if verdict.action and verdict.action not in actions:
+            yield (
+                f"verdict {number}: its action is not one of `actions` in the model's "
+                "contract; save the verdicts from the page again, or leave it out"
             )
 
 

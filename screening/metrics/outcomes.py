@@ -53,6 +53,7 @@ def outcome_figures(
     verdicts: Mapping[tuple[str, str], str],
     subgroups: Mapping[str, str] = MappingProxyType({}),
     suppress: int = 5,
+    actions: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> OutcomeFigures:
     """Return the figures of nights whose outcomes are known.
 
@@ -73,6 +74,8 @@ def outcome_figures(
         Columns of `rows` by whose values lead time is given, by their titles.
     suppress : int
         Fewest events of a value of them.
+    actions : mapping of (str, str) to str
+        What was done for a patient of a night, by night and patient.
     """
     events = detected_events(rows)
     with_outcome = with_known_truth(rows)
@@ -111,7 +114,8 @@ def outcome_figures(
         seen=SensitivityAndPpv(sensitivity=seen["sensitivity"], ppv=seen["ppv"]),
         seen_nights=seen.nights,
         below=below_promise(seen, promised),
-        agreement=_agreement(with_outcome, verdicts),
+        agreement=_cases_by_word(with_outcome, verdicts),
+        actions=_cases_by_word(with_outcome, actions),
         by_month=by_month,
         **vars(rates) | {"figures": figures},
     )
@@ -443,16 +447,19 @@ def below_promise(
     return below
 
 
-def _agreement(
-    rows: pd.DataFrame, verdicts: Mapping[tuple[str, str], str]
+def _cases_by_word(
+    rows: pd.DataFrame, words: Mapping[tuple[str, str], str]
 ) -> dict[str, dict[str, int]]:
-    """Return by verdict how many of its rows turned out as cases, and as none."""
+    """Return by word how many of its rows turned out as cases, and as none.
+
+    `words`: by night (YYYY-MM-DD) and patient.
+    """
     counts: dict[str, dict[str, int]] = {}
     nights = rows["night"].dt.strftime("%Y-%m-%d")
     for night, patient, truth in zip(
         nights, rows["patient"], rows["truth"], strict=True
     ):
-        word = verdicts.get((night, patient))
+        word = words.get((night, patient))
         if word is not None:
             of_word = counts.setdefault(word, {"case": 0, "none": 0})
             of_word[truth] += 1

@@ -200,10 +200,11 @@ class OutcomeFigures(KnownNights):
     are significantly below `promised`, valid at every look; they are those `seen` on
     the `seen_nights` nights of the model that promised. AUROC is of these nights too,
     because scores of two models have no common order. `agreement` has by verdict the
-    rows that turned out as "case" and as "none". `unread` counts nights whose run
-    directory is gone. Of a model of several classes the figures are of any event and
-    any flag, and `by_class` of each class; their scores have no common order, and AUROC
-    is by class. `table` counts the patients of the table that was read last.
+    rows that turned out as "case" and as "none", `actions` has the same by what was
+    done for them. `unread` counts nights whose run directory is gone. Of a model of
+    several classes the figures are of any event and any flag, and `by_class` of each
+    class; their scores have no common order, and AUROC is by class. `table` counts the
+    patients of the table that was read last.
     """
 
     as_of: str
@@ -215,6 +216,7 @@ class OutcomeFigures(KnownNights):
     promised: SensitivityAndPpv | None
     below: Sequence[Literal["sensitivity", "ppv"]]
     agreement: Mapping[str, Mapping[str, int]]
+    actions: Mapping[str, Mapping[str, int]] = {}
     by_month: Sequence[OutcomesByMonth]
     seen: SensitivityAndPpv | None = None
     seen_nights: int = 0

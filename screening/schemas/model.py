@@ -64,6 +64,7 @@ class CohortDeclaration(InContract):
     capacity: int | None = None
     review_by: str | None = None
     verdicts_need: Sequence[str] = ()
+    actions: Sequence[str] = ()
     outcome: OutcomeDeclaration | None = None
     id: str | None = None
     date_order: Literal["dmy", "mdy"] | None = None

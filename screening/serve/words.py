@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -47,6 +48,7 @@ class Said:
     id: Annotated[str, Field(min_length=1, max_length=500, pattern=NO_NULL)]
     verdict: Word | Literal[""]
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
+    action: Annotated[str, Field(max_length=200, pattern=NO_NULL)] = ""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -104,7 +106,7 @@ class Inbox:
         Returns
         -------
         list of dict
-            With `id`, `verdict`, `note`, `by`, `given` and `state`.
+            With `id`, `verdict`, `note`, `action`, `by`, `given` and `state`.
         """
         last: dict[tuple[str, str], _Word] = {}
         for place, state in _STATES.items():
@@ -154,7 +156,7 @@ class Inbox:
         if not words:
             path.unlink(missing_ok=True)
             return
-        keys = ("id", "verdict", "given", "note")
+        keys = ("id", "verdict", "given", "note", "action")
         verdicts = [{key: word[key] for key in keys if word[key]} for word in words]
         content = {"format": 1, "run_id": run_id, "site": self.site}
         content |= {"initials": reader, "verdicts": verdicts}
@@ -193,7 +195,7 @@ def _merge(kept: dict[str, _Word], saying: Saying, read: set[str]) -> int:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     n_withdrawn = 0
     for said in saying.words:
-        word = {"id": said.id, "verdict": said.verdict, "note": said.note}
+        word = asdict(said)
         if said.verdict == "":
             if said.id in read - kept.keys():
                 raise Refused(409, "read by the night")
@@ -220,6 +222,7 @@ def _words_in(text: bytes | None, run_id: str) -> list[_Word]:
             "id": verdict.case_id,
             "verdict": verdict.verdict,
             "note": verdict.note,
+            "action": verdict.action,
             "given": verdict.given or "",
             "by": verdict.initials or file.initials,
         }
