@@ -87,8 +87,7 @@ class Engine:
         if hours is not None:
             window = datetime.timedelta(hours=hours)
             return self.hour(self.nights[0] - ONE_DAY) - window
-        ((admission,),) = self.run("SELECT min(admission) FROM rows").fetchall()
-        return admission or self.last
+        return self._first_admission("rows")
 
     @property
     def span(self) -> Span:
@@ -117,22 +116,14 @@ class Engine:
         return self.statements[-1]
 
     def insert(
-        self,
-        table: str,
-        columns: str,
-        rows: Sequence[Sequence[Any]],
-        has_ids: bool = False,
+        self, table: str, columns: str, rows: Sequence[Sequence[object]]
     ) -> None:
-        """Make a small table of rows that Python knows; patients' ids are not kept."""
+        """Make a small table of rows that Python knows."""
         self.run(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
-        for start in range(0, len(rows), 1000):
-            part = rows[start : start + 1000]
-            values = ",\n  ".join(
-                "(" + ", ".join(map(sql_literal, row)) + ")" for row in part
-            )
-            self.run(f"INSERT INTO {table} VALUES\n  {values}")
-            if has_ids:
-                self.statements[-1] = f"-- {len(part):,} rows of ids into {table}"
+        if rows:
+            values = [f"({', '.join(map(sql_literal, row))})" for row in rows]
+            listed = ",\n  ".join(values)
+            self.run(f"INSERT INTO {table} VALUES\n  {listed}")
 
     def read_sources(self) -> None:
         """Make the macro of the lines of all sources."""
@@ -201,26 +192,56 @@ class Engine:
         self.run(queries.CANDIDATES, longest=Hours(longest or A_LIFE))
         self.run(queries.PEOPLE)
         self.run(queries.PERSONS)
-        outcome = self.spec.outcome
-        at_risk = outcome is not None and outcome.at_risk
-        if outcome is not None:
-            ((admission,),) = self.run(
-                "SELECT min(admission) FROM candidates"
-            ).fetchall()
-            self.read_lines(
-                "outcome_lines",
-                queries.is_of_outcome(outcome),
-                admission or self.last,
-                self.end,
-            )
-            self._convert(
-                {OUTCOME: outcome}, "SELECT '' AS feature, unit FROM outcome_lines"
-            )
-            self.run(queries.outcomes_judged(outcome))
-            self.run(queries.NOT_AT_RISK)
-        self.run(queries.stays_judged(self.spec.stays, self.spec.zone, at_risk))
-        self.run(queries.rows_chosen(self.spec.stays, self.is_past))
+        self._find_outcomes()
+        stays = self.spec.stays
+        least, most = stays.ages
+        self.run(
+            queries.JUDGED,
+            zone=self.spec.zone,
+            wards=stays.wards,
+            by_age=stays.age is not None,
+            least=least,
+            most=most,
+            hours_in=Hours(stays.hours_in),
+            at_risk=self.spec.outcome is not None and self.spec.outcome.at_risk,
+        )
+        self.run(
+            queries.ROWS,
+            every=stays.row == "every",
+            is_all=stays.row == "every" or not self.is_past,
+            is_drawn=stays.row == "drawn",
+            key=f"{stays.seed}|",
+        )
         self._refuse_repeated()
+        if self.is_past and self.spec.outcome is not None:
+            for statement in (queries.NOW, queries.FOLLOWED, queries.COUNTED):
+                self.run(statement)
+
+    def _find_outcomes(self) -> None:
+        """Make `outcomes`, and `not_at_risk`: the candidates that had one before."""
+        outcome = self.spec.outcome
+        if outcome is None:
+            self.run("CREATE OR REPLACE TEMP TABLE not_at_risk (row BIGINT)")
+            return
+        condition = queries.is_of_outcome(outcome)
+        since = self._first_admission("candidates")
+        self.read_lines("outcome_lines", condition, since, self.end)
+        self._convert(
+            {OUTCOME: outcome}, "SELECT '' AS feature, unit FROM outcome_lines"
+        )
+        self.run(
+            queries.OUTCOMES,
+            unit=outcome.unit,
+            ward=outcome.ward,
+            above=outcome.above,
+            below=outcome.below,
+        )
+        self.run(queries.NOT_AT_RISK)
+
+    def _first_admission(self, table: str) -> datetime.datetime:
+        """Return the first admission of a table's stays."""
+        ((first,),) = self.run(f"SELECT min(admission) FROM {table}").fetchall()
+        return first or self.last
 
     def _resolve_merges(self) -> None:
         lines = self.run(queries.MERGED).fetchall()
@@ -235,7 +256,11 @@ class Engine:
             )
         rows = [(*merge[:3], merge.until or FOREVER) for merge in merges]
         columns = "alias VARCHAR, survivor VARCHAR, since TIMESTAMP, until TIMESTAMP"
-        self.insert("merges", columns, rows, has_ids=True)
+        self.insert("merges", columns, rows)
+        if rows:
+            # Patients' ids are not printed.
+            self.statements[-1] = f"-- {len(rows):,} rows of ids into merges"
+        self.run(queries.MERGES_NOW)
 
     def _refuse_repeated(self) -> None:
         """Raise EventsError where two rows have one id."""
@@ -316,7 +341,7 @@ class Engine:
 
     def table(self) -> pa.Table:
         """Return the table, and behind its columns the number `row` of each row."""
-        return self.arrow(queries.table_made(self.spec, self.is_past))
+        return self.arrow(queries.table_made(self.spec))
 
     def undated(self) -> list[str]:
         """Return the features that may know more in the past than the night did."""

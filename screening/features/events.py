@@ -84,6 +84,11 @@ CREATE OR REPLACE TEMP MACRO event_time(written, zone) AS
            utc_of(written, zone));
 CREATE OR REPLACE TEMP MACRO day_over(written, zone) AS
   utc_of_local(day_of(written) + INTERVAL 24 HOUR, zone);
+-- An end that is a day alone, that of the beginning, is not before it.
+CREATE OR REPLACE TEMP MACRO end_time(ends, starts, zone) AS
+  greatest(event_time(ends, zone), CASE
+    WHEN day_over(ends, zone) >= event_time(starts, zone)
+    THEN event_time(starts, zone) END);
 CREATE OR REPLACE TEMP MACRO known_at(written, zone) AS
   coalesce(day_over(written, zone), utc_of(written, zone));
 CREATE OR REPLACE TEMP MACRO local_of(written) AS
@@ -108,7 +113,8 @@ is the beginning of its day. A text that is not a time gives NULL.
 `event_time` is the same for events: one known by its date alone is at 12:00 of that
 day, of a month or year at that of its last day. It is known once the day is over, at
 `day_over(written, zone)`, which is NULL for what has a time. `known_at` is the instant
-from which on something is known that was entered then.
+from which on something is known that was entered then; `end_time` that of the end of
+what begins at another time.
 
 `local_of(written)` is a time of day that is written without its zone, else NULL.
 
@@ -185,6 +191,8 @@ def sql_literal(value: object) -> str:
         return "NULL"
     if isinstance(value, Hours):
         return f"to_microseconds({round(value * 3_600_000_000)})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(sql_literal, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime.datetime):
@@ -199,11 +207,6 @@ def sql_literal(value: object) -> str:
     return sql_text(str(value))
 
 
-def sql_list(texts: list[str]) -> str:
-    """Return texts as a list of DuckDB's SQL, such as the files of `read_parquet`."""
-    return "[" + ", ".join(map(sql_text, texts)) + "]"
-
-
 def has_code(patterns: Iterable[str]) -> str:
     """Return the condition that `code` is one of some codes, or begins as `X*` does."""
     whole = sorted({code for code in patterns if not code.endswith("*")})
@@ -216,30 +219,8 @@ def has_code(patterns: Iterable[str]) -> str:
     return f"({' OR '.join(conditions)})" if conditions else "false"
 
 
-_WRITTEN = {
-    "file": "VARCHAR",
-    "line": "BIGINT",
-    "subject": "VARCHAR",
-    "stay": "VARCHAR",
-    "written": "VARCHAR",
-    "instant": "TIMESTAMP",
-    "entered": "TIMESTAMP",
-    "code": "VARCHAR",
-    "value": "DOUBLE",
-    "unit": "VARCHAR",
-    "text": "VARCHAR",
-    "is_compared": "BOOLEAN",
-    "wrong": "VARCHAR",
-}
-
-
-def union_of(selects: Iterable[str]) -> str:
-    """Return the SELECT of written events of several kinds.
-
-    Each SELECT names those columns that its events have; see `timed`.
-    """
-    columns = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _WRITTEN.items())
-    return "\nUNION ALL BY NAME\n".join([f"SELECT {columns} WHERE false", *selects])
+UNION = "\nUNION ALL BY NAME\n"
+"""What joins events of several kinds; each names the columns that it has."""
 
 
 def timed(select: str, zone: str) -> str:
@@ -248,8 +229,8 @@ def timed(select: str, zone: str) -> str:
     Parameters
     ----------
     select : str
-        SELECT of the columns `file`, `line`, `subject`, `stay`, `code`, `value`,
-        `unit`, `text`, `is_compared` and `wrong`, and of
+        SELECT, or several between `UNION`, of the columns `file`, `line`, `subject`,
+        `stay`, `code`, `value`, `unit`, `text`, `is_compared` and `wrong`, and of
 
         - `written`: the time, as a text, date or timestamp;
         - `instant`: the time in UTC, where it is not what is written;

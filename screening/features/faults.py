@@ -17,11 +17,15 @@ MAX_PLACES = 3
 
 
 class FaultKind(Enum):
-    """What can be wrong with a line that is counted, and the run goes on.
+    """What can be wrong with a line; the run goes on but for `NOT_JSON`.
 
     Each has a sentence and what follows for the line, or a remedy.
     """
 
+    NOT_JSON = (
+        "the line cannot be read as JSON",
+        "write the export again: one resource a line, in UTF-8",
+    )
     NO_TIME = ("the time is missing or is not a time", "the line is left out")
     LOST_TIME = (
         "the local time does not exist (summer time begins)",

@@ -15,11 +15,11 @@ No aggregate depends on the order of lines: sums are ordered, `last` has a total
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from screening.features import events
 from screening.features.events import WITHDRAWN, Hours, has_code, sql_literal, sql_text
-from screening.features.spec import Feature, Outcome, Spec, Static, Stays
+from screening.features.spec import Feature, Outcome, Spec, Static, Take
 from screening.io.connections import duckdb_quoted
 
 _ALWAYS = sql_literal(events.ALWAYS)
@@ -129,39 +129,10 @@ SELECT row, arg_max(time, (known, time)) FILTER (code = 'BIRTH') AS birth,
 FROM known WHERE {IS_VALID} GROUP BY row"""
 
 
-def stays_judged(stays: Stays, zone: str, at_risk: bool) -> str:
-    """Return the statement that says of each candidate why it is not in.
-
-    Parameters
-    ----------
-    stays : Stays
-    zone : str
-        Time zone of the days that ages count.
-    at_risk : bool
-        An earlier outcome of the stay that is known at the hour takes it out.
-    """
-    least, most = stays.ages
-    reasons = ["WHEN coalesce(p.is_dead, false) THEN 'died'"]
-    if stays.wards is not None:
-        wards = ", ".join(map(sql_text, stays.wards))
-        reasons.append(f"WHEN c.ward IS NULL OR c.ward NOT IN ({wards}) THEN 'ward'")
-    if stays.age is not None:
-        reasons.append("WHEN age IS NULL THEN 'age not known'")
-    if least is not None:
-        reasons.append(f"WHEN age < {least} THEN 'age'")
-    if most is not None:
-        reasons.append(f"WHEN age > {most} THEN 'age'")
-    if stays.hours_in:
-        least_in = sql_literal(Hours(stays.hours_in))
-        reasons.append(f"WHEN c.admission > c.hour - {least_in} THEN 'hours in'")
-    joined = ""
-    if at_risk:
-        joined = "LEFT JOIN not_at_risk r USING (row)"
-        reasons.append("WHEN r.row IS NOT NULL THEN 'not at risk'")
-    day = f"CAST(timezone({sql_text(zone)}, timezone('UTC', %s)) AS DATE)"
-    return f"""CREATE OR REPLACE TEMP TABLE judged AS
+JUDGED = """CREATE OR REPLACE TEMP TABLE judged AS
 WITH days AS (
-  SELECT c.row, {day % "p.birth"} AS born, {day % "c.hour"} AS today
+  SELECT c.row, CAST(timezone($zone, timezone('UTC', p.birth)) AS DATE) AS born,
+    CAST(timezone($zone, timezone('UTC', c.hour)) AS DATE) AS today
   FROM candidates c LEFT JOIN persons p USING (row)
 ), ages AS (
   SELECT row, year(today) - year(born) - CASE
@@ -169,31 +140,26 @@ WITH days AS (
   FROM days
 )
 SELECT c.*, a.age, p.sex, epoch_us(c.hour) - epoch_us(c.admission) AS us_in,
-  CASE {" ".join(reasons)} END AS reason
+  CASE WHEN p.is_dead THEN 'died'
+       WHEN NOT coalesce(list_contains($wards, c.ward), $wards IS NULL) THEN 'ward'
+       WHEN $by_age AND age IS NULL THEN 'age not known'
+       WHEN age < $least OR age > $most THEN 'age'
+       WHEN c.admission > c.hour - $hours_in THEN 'hours in'
+       WHEN $at_risk AND r.row IS NOT NULL THEN 'not at risk' END AS reason
 FROM candidates c LEFT JOIN persons p USING (row) LEFT JOIN ages a USING (row)
-{joined}"""
+LEFT JOIN not_at_risk r USING (row)"""
 
-
-def rows_chosen(stays: Stays, is_past: bool) -> str:
-    """Return the statement of the rows: all that are in, or some nights of the past."""
-    key = sql_text(f"{stays.seed}|")
-    orders = {
-        "first": "hour",
-        "drawn": f"md5({key} || id || '|' || strftime(night, '%Y-%m-%d'))",
-    }
-    chosen = ""
-    name = "id"
-    if is_past and stays.row in orders:
-        chosen = (
-            "\nQUALIFY row_number() OVER (PARTITION BY subject, id ORDER BY "
-            f"{orders[stays.row]}) = 1"
-        )
-    if stays.row == "every":
-        # A stay has several rows, and each its own id, also on the page of a night.
-        name = "id || strftime(night, ' %Y-%m-%d')"
-    return f"""CREATE OR REPLACE TEMP TABLE rows AS
-SELECT * RENAME (id AS stay_id), {name} AS id
-FROM judged WHERE reason IS NULL{chosen}"""
+# Of the past one night of a stay, if not all. The group is what is known now, so that
+# folds do not split a patient. Of several rows of a stay each has its own id, also on
+# the page of a night.
+ROWS = """CREATE OR REPLACE TEMP TABLE rows AS
+SELECT j.* RENAME (id AS stay_id), coalesce(g.survivor, j."group") AS person,
+  CASE WHEN $every THEN j.id || strftime(j.night, ' %Y-%m-%d') ELSE j.id END AS id
+FROM judged j LEFT JOIN merges_now g ON g.alias = j."group"
+WHERE j.reason IS NULL
+QUALIFY $is_all OR row_number() OVER (PARTITION BY j.subject, j.id ORDER BY
+  CASE WHEN $is_drawn
+       THEN md5($key || j.id || strftime(j.night, '|%Y-%m-%d')) END, j.hour) = 1"""
 
 
 def is_of_outcome(outcome: Outcome) -> str:
@@ -208,26 +174,19 @@ def is_of_outcome(outcome: Outcome) -> str:
     return f"{_IS_KNOWN} AND time >= $since AND {has_code(codes)}"
 
 
-def outcomes_judged(outcome: Outcome) -> str:
-    """Return the statement that says which lines of an outcome count."""
-    number = "value"
-    if outcome.unit is not None:
-        number = "value * u.factor + u.shift"
-    limits = []
-    if outcome.above is not None:
-        limits.append(f"{number} > {outcome.above!r}")
-    if outcome.below is not None:
-        limits.append(f"{number} < {outcome.below!r}")
-    counts = " AND ".join(limits) or "true"
-    wards = ", ".join(map(sql_text, outcome.ward)) or "NULL"
-    return f"""CREATE OR REPLACE TEMP TABLE outcomes AS
-SELECT o.subject, o.stay, o.time, o.known, o.code, o.text,
-  CASE WHEN {IS_VALID.replace("text", "o.text")} THEN
-    CASE WHEN o.code IN ('ADMISSION', 'TRANSFER') THEN o.text IN ({wards})
-         WHEN o.code = 'DEATH' THEN true ELSE {counts} END END AS counts
-FROM outcome_lines o
-LEFT JOIN units u ON u.feature = '' AND u.unit IS NOT DISTINCT FROM o.unit"""
-
+OUTCOMES = f"""CREATE OR REPLACE TEMP TABLE outcomes AS
+WITH numbers AS (
+  SELECT o.*, CASE WHEN $unit IS NULL THEN o.value
+                   ELSE o.value * u.factor + u.shift END AS x
+  FROM outcome_lines o
+  LEFT JOIN units u ON u.feature = '' AND u.unit IS NOT DISTINCT FROM o.unit
+)
+SELECT subject, stay, time, known, code, text, CASE WHEN {IS_VALID} THEN
+    CASE WHEN code IN ('ADMISSION', 'TRANSFER') THEN list_contains($ward, text)
+         WHEN code = 'DEATH' THEN true
+         ELSE ($above IS NULL OR x > $above) AND ($below IS NULL OR x < $below)
+    END END AS counts
+FROM numbers"""
 
 NOT_AT_RISK = """CREATE OR REPLACE TEMP TABLE not_at_risk AS
 WITH known AS (
@@ -241,46 +200,39 @@ WITH known AS (
 SELECT DISTINCT row FROM known WHERE counts"""
 
 # What is known now, whatever was known at the hour: of the past alone.
+MERGES_NOW = f"""CREATE OR REPLACE TEMP VIEW merges_now AS
+SELECT alias, survivor FROM merges WHERE until = {_FOREVER}"""
+
 NOW = f"""CREATE OR REPLACE TEMP TABLE now AS
-WITH latest AS (
-  SELECT * FROM moves
-  QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
-)
-SELECT coalesce(g.survivor, l.subject) AS person, l.subject, l.stay, l.code, l.time
-FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {_FOREVER}
+SELECT coalesce(g.survivor, m.subject) AS person, m.subject, m.stay, m.code, m.time
+FROM (SELECT * FROM moves
+      QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)) m
+LEFT JOIN merges_now g ON g.alias = m.subject
 WHERE {IS_VALID}"""
 
-FOLLOWED = f"""CREATE OR REPLACE TEMP TABLE followed AS
-WITH persons_now AS (
-  SELECT r.row, r.subject, r.stay, r.id, r.stay_id, r.hour, r.admission,
-    coalesce(g.survivor, r."group") AS person
-  FROM rows r LEFT JOIN merges g ON g.alias = r."group" AND g.until = {_FOREVER}
-)
-SELECT p.*,
-  min(n.time) FILTER (n.code = 'ADMISSION' AND n.time > p.admission
-    AND (n.stay IS NULL OR n.stay IS DISTINCT FROM p.stay)) AS next,
+FOLLOWED = """CREATE OR REPLACE TEMP TABLE followed AS
+SELECT r.row, r.person, r.stay, r.id, r.stay_id, r.night, r.hour, r.admission,
+  min(n.time) FILTER (n.code = 'ADMISSION' AND n.time > r.admission
+    AND (n.stay IS NULL OR n.stay IS DISTINCT FROM r.stay)) AS next,
   min(n.time) FILTER (n.code = 'DEATH'
-    OR (n.code = 'DISCHARGE' AND n.time >= p.admission AND n.subject = p.subject
-        AND n.stay IS NOT DISTINCT FROM p.stay)) AS ends
-FROM persons_now p LEFT JOIN now n USING (person)
+    OR (n.code = 'DISCHARGE' AND n.time >= r.admission AND n.subject = r.subject
+        AND n.stay IS NOT DISTINCT FROM r.stay)) AS ends
+FROM rows r LEFT JOIN now n USING (person)
 GROUP BY ALL"""
 
-_COUNTED = f"""WITH latest AS (
-  SELECT * FROM outcomes
-  QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)
-), counted AS (
-  SELECT DISTINCT coalesce(g.survivor, l.subject) AS person, l.time
-  FROM latest l LEFT JOIN merges g ON g.alias = l.subject AND g.until = {_FOREVER}
-  WHERE l.counts
-)"""
+COUNTED = """CREATE OR REPLACE TEMP TABLE counted AS
+SELECT DISTINCT coalesce(g.survivor, o.subject) AS person, o.time
+FROM (SELECT * FROM outcomes
+      QUALIFY known = max(known) OVER (PARTITION BY subject, stay, code, time)) o
+LEFT JOIN merges_now g ON g.alias = o.subject
+WHERE o.counts"""
 
-OUTCOMES_OF_ROWS = f"""{_COUNTED}
-SELECT f.row AS unit, c.time
+OUTCOMES_OF_ROWS = """SELECT f.row AS unit, c.time
 FROM followed f JOIN counted c ON c.person = f.person
   AND c.time >= f.admission AND (f.next IS NULL OR c.time < f.next)
 ORDER BY ALL"""
 
-OUTCOME_TABLE = f"""{_COUNTED}, stays_followed AS (
+OUTCOME_TABLE = """WITH stays_followed AS (
   SELECT $id AS id, person, min(admission) AS admission, max(next) AS next,
     max(ends) AS ends
   FROM followed GROUP BY ALL
@@ -382,40 +334,41 @@ WHERE (f.take = 'change' OR NOT s.is_before)
            ELSE s.time > s.at - f.reach END"""
 
 
+def _sum(term: str) -> str:
+    return f"fsum({term} ORDER BY x, value) {{has_value}}"
+
+
+_N = "count(*) {has_value}"
+_LAST = "arg_max({value}, (time, known, {value}))"
+TAKES: Mapping[Take, str] = {
+    "last": f"{_LAST} {{has_value}}",
+    "first": "arg_min({value}, (time, known, {value})) {has_value}",
+    "min": "min(value) {has_value}",
+    "max": "max(value) {has_value}",
+    "mean": f"fsum(value ORDER BY value) {{has_value}} / {_N}",
+    "sum": "fsum(value ORDER BY value) {has_value}",
+    "count": "count(*) FILTER ({mine})",
+    "any": "count(*) FILTER ({mine}) > 0",
+    "hours_since": "-max(x) FILTER ({mine})",
+    "slope": (
+        "CASE WHEN count(DISTINCT x) {has_value} > 1 THEN "
+        f"({_N} * {_sum('x * value')} - {_sum('x')} * {_sum('value')})"
+        f" / ({_N} * {_sum('x * x')} - {_sum('x')} * {_sum('x')}) END"
+    ),
+    "change": (
+        f"{_LAST} FILTER ({{mine}} AND value IS NOT NULL AND NOT is_before)"
+        f" - {_LAST} FILTER ({{mine}} AND value IS NOT NULL AND is_before)"
+    ),
+}
+"""What is taken of the lines picked for a row, as an aggregate of SQL."""
+
+
 def _aggregate(name: str, feature: Feature) -> str:
     """Return the expression of one feature over the lines picked for a row."""
     mine = f"feature = {sql_text(name)}"
     value = "text" if feature.text else "value"
     has_value = f"FILTER ({mine} AND {value} IS NOT NULL)"
-    order = f"(time, known, {value})"
-    total = f"fsum(value ORDER BY value) {has_value}"
-    n = f"count(*) {has_value}"
-
-    def summed(term: str) -> str:
-        return f"fsum({term} ORDER BY x, value) {has_value}"
-
-    at_hour = f"FILTER ({mine} AND value IS NOT NULL AND NOT is_before)"
-    at_before = f"FILTER ({mine} AND value IS NOT NULL AND is_before)"
-    slope = (
-        f"({n} * {summed('x * value')} - {summed('x')} * {summed('value')})"
-        f" / ({n} * {summed('x * x')} - {summed('x')} * {summed('x')})"
-    )
-    expressions = {
-        "last": f"arg_max({value}, {order}) {has_value}",
-        "first": f"arg_min({value}, {order}) {has_value}",
-        "min": f"min(value) {has_value}",
-        "max": f"max(value) {has_value}",
-        "mean": f"{total} / {n}",
-        "sum": total,
-        "count": f"count(*) FILTER ({mine})",
-        "any": f"count(*) FILTER ({mine}) > 0",
-        "hours_since": f"-max(x) FILTER ({mine})",
-        "slope": f"CASE WHEN count(DISTINCT x) {has_value} > 1 THEN {slope} END",
-        "change": (
-            f"arg_max(value, {order}) {at_hour} - arg_max(value, {order}) {at_before}"
-        ),
-    }
-    return expressions[feature.take]
+    return TAKES[feature.take].format(mine=mine, value=value, has_value=has_value)
 
 
 STATIC: dict[Static, str] = {
@@ -428,30 +381,20 @@ STATIC: dict[Static, str] = {
 EMPTY = {"count": "0", "any": "false"}
 
 
-def table_made(spec: Spec, is_past: bool) -> str:
+def table_made(spec: Spec) -> str:
     """Return the SELECT of the table: a row a stay, in a total order."""
-    group = 'coalesce(g.survivor, r."group")' if is_past else 'r."group"'
-    columns = [
-        "r.id",
-        f'{group} AS "group"',
-        "timezone('UTC', r.hour) AS time",
-    ]
+    columns = ["r.id", 'r.person AS "group"', "timezone('UTC', r.hour) AS time"]
     for name, feature in spec.features.items():
         quoted = duckdb_quoted(name)
-        if isinstance(feature, Feature):
-            empty = EMPTY.get(feature.take)
-            cell = f"coalesce(m.{quoted}, {empty})" if empty else f"m.{quoted}"
-        else:
+        cell = f"m.{quoted}"
+        if not isinstance(feature, Feature):
             cell = STATIC[feature]
+        elif feature.take in EMPTY:
+            cell = f"coalesce({cell}, {EMPTY[feature.take]})"
         columns.append(f"{cell} AS {quoted}")
-    last = ""
-    if is_past:
-        # All that is known now, so that folds do not split a patient.
-        joined = f'LEFT JOIN merges g ON g.alias = r."group" AND g.until = {_FOREVER}'
-        last = f"\n{joined}"
     listed = ",\n  ".join(columns)
     return f"""SELECT {listed}, r.row
-FROM rows r LEFT JOIN made m USING (row){last}
+FROM rows r LEFT JOIN made m USING (row)
 ORDER BY r.hour, r.id, r.subject"""
 
 

@@ -109,13 +109,7 @@ class Features:
         covered : bool
             Count also what the table was made of, for its page.
         """
-        night = _day("night", date)
-        with self._engine([night], is_past=False) as engine:
-            engine.find_rows()
-            engine.make_features()
-            table = engine.table().drop_columns(["row"])
-            coverage = coverage_of(engine) if covered else None
-            return _made(engine, table, {}, engine.undated(), coverage)
+        return self._make([_day("night", date)], is_past=False, covered=covered)
 
     def make_past(
         self,
@@ -125,20 +119,25 @@ class Features:
         covered: bool = True,
     ) -> Made:
         """Make the table of the past, with its counts; `covered` as of a night."""
-        nights = _nights(first, last)
+        return self._make(_nights(first, last), is_past=True, covered=covered)
+
+    def _make(
+        self, nights: Sequence[datetime.date], *, is_past: bool, covered: bool
+    ) -> Made:
+        """Make the table of some nights, of the past with a label."""
         outcome = self.spec.outcome
-        with self._engine(nights, is_past=True) as engine:
+        with self._engine(nights, is_past) as engine:
             engine.find_rows()
             engine.make_features()
             table = engine.table()
             truths: dict[str, int] = {}
-            if outcome is not None:
+            if is_past and outcome is not None:
                 truth = _truth_of_rows(engine, outcome)
                 counts = truth["truth"].value_counts().sort_index()
                 truths = {str(name): int(count) for name, count in counts.items()}
                 table = _with_label(table, truth)
-            table = table.drop_columns(["row"])
             coverage = coverage_of(engine) if covered else None
+            table = table.drop_columns(["row"])
             return _made(engine, table, truths, engine.undated(), coverage)
 
     def make_outcomes(
@@ -156,8 +155,6 @@ class Features:
         nights = _nights(first, last)
         with self._engine(nights, is_past=True) as engine:
             engine.find_rows()
-            engine.run(queries.NOW)
-            engine.run(queries.FOLLOWED)
             # Where every night is a row, an outcome is of the patient.
             of_patients = self.spec.stays.row == "every"
             column = "person" if of_patients else "stay_id"
@@ -224,12 +221,9 @@ def _complete(engine: Engine, outcome: Outcome) -> pd.Timestamp:
 
 def _truth_of_rows(engine: Engine, outcome: Outcome) -> pd.DataFrame:
     """Return what became of each row, by all that is known now."""
-    engine.run(queries.NOW)
-    engine.run(queries.FOLLOWED)
     events = engine.run(queries.OUTCOMES_OF_ROWS).df()
     rows = engine.run(
-        "SELECT f.row AS unit, f.hour AS at, r.night, f.ends AS time "
-        "FROM followed f JOIN rows r USING (row) ORDER BY f.row"
+        "SELECT row AS unit, hour AS at, night, ends AS time FROM followed ORDER BY row"
     ).df()
     window = Window(
         within=outcome.within,

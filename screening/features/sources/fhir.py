@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from screening.errors import EventsError
-from screening.features.events import WITHDRAWN, Span, sql_text, timed, union_of
-from screening.features.faults import MAX_PLACES
+from screening.features.events import UNION, WITHDRAWN, Span, sql_text, timed
+from screening.features.faults import FaultKind, Faults
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -73,15 +73,9 @@ STRUCTURE: dict[str, Any] = {
     "location": [{"location": _REFERENCE, "status": _TEXT, "period": _PERIOD}],
     "dosage": {"dose": _QUANTITY},
 }
-TYPES = (
-    "Patient",
-    "Encounter",
-    "Observation",
-    "Condition",
-    "MedicationAdministration",
-    "Procedure",
-    "Medication",
-    "Location",
+TYPES = tuple(
+    "Patient Encounter Observation Condition MedicationAdministration Procedure "
+    "Medication Location".split()
 )
 """Types of resources that are read; all others are skipped."""
 
@@ -139,10 +133,7 @@ CREATE OR REPLACE TEMP TABLE {name}_encounter AS
 SELECT *, fhir_id(r.partOf.reference) AS parent,
   coalesce(r.class.code IN {not_stays}, false) AS is_visit,
   event_time(r.period.start, {zone}) AS start,
-  -- An end that is a day alone, that of the beginning, is not before it.
-  greatest(event_time(r.period."end", {zone}), CASE
-    WHEN day_over(r.period."end", {zone}) >= event_time(r.period.start, {zone})
-    THEN event_time(r.period.start, {zone}) END) AS stop
+  end_time(r.period."end", r.period.start, {zone}) AS stop
 FROM {name}_newest WHERE type = 'Encounter';
 
 -- The stay of an encounter that is part of another one is that of the other.
@@ -257,58 +248,50 @@ SELECT file, line, id AS subject, r.gender AS sex, utc_of_local(try_cast(
 FROM {name}_newest WHERE type = 'Patient';
 """
 
-BIRTHS = """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
-FROM {name}_born WHERE birth IS NOT NULL"""
-
-SEXES = """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
-FROM {name}_born WHERE sex IS NOT NULL"""
-
-DEATHS = """SELECT id AS subject, 'DEATH' AS code, r.deceasedDateTime AS written,
+KINDS = (
+    """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
+FROM {name}_born WHERE birth IS NOT NULL""",
+    """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
+FROM {name}_born WHERE sex IS NOT NULL""",
+    """SELECT id AS subject, 'DEATH' AS code, r.deceasedDateTime AS written,
   file, line
-FROM {name}_newest WHERE type = 'Patient' AND r.deceasedDateTime IS NOT NULL"""
-
-MERGES = """SELECT link.id AS subject, 'MERGED' AS code, link.survivor AS text,
+FROM {name}_newest WHERE type = 'Patient' AND r.deceasedDateTime IS NOT NULL""",
+    """SELECT link.id AS subject, 'MERGED' AS code, link.survivor AS text,
   min(updated) AS instant, arg_min(file, (updated, file, line)) AS file,
   arg_min(line, (updated, file, line)) AS line
 FROM (SELECT file, line, updated, fhir_id(l.other.reference) AS other,
         CASE l.type WHEN 'replaced-by' THEN {{'id': id, 'survivor': other}}
           WHEN 'replaces' THEN {{'id': other, 'survivor': id}} END AS link
       FROM (SELECT *, unnest(r.link) AS l FROM {name}_resource WHERE type = 'Patient'))
-WHERE link IS NOT NULL GROUP BY link"""
-
-ADMISSIONS = """SELECT subject, stay, r.period.start AS written, file, line,
+WHERE link IS NOT NULL GROUP BY link""",
+    """SELECT subject, stay, r.period.start AS written, file, line,
   CASE WHEN is_visit THEN 'ActCode/' || r.class.code ELSE 'ADMISSION' END AS code,
   CASE WHEN stop IS NULL AND r.status = 'finished' THEN 'NO_END' END AS wrong
-FROM {name}_rooted WHERE NOT is_part"""
-
-TRANSFERS = """SELECT e.subject, e.stay, e.file, e.line, 'TRANSFER' AS code,
+FROM {name}_rooted WHERE NOT is_part""",
+    """SELECT e.subject, e.stay, e.file, e.line, 'TRANSFER' AS code,
   coalesce(e.l.period.start, e.r.period.start) AS written,
   coalesce(e.l.location.display, named.r.name, fhir_id(e.l.location.reference)) AS text
 FROM (SELECT *, unnest(r.location) AS l FROM {name}_rooted WHERE NOT is_visit) e
 LEFT JOIN {name}_newest named ON named.type = 'Location'
   AND named.id = fhir_id(e.l.location.reference)
-WHERE coalesce(e.l.status, '') NOT IN ('planned', 'reserved')"""
-
-# A part of a stay that names no place is a ward by its provider.
-PROVIDERS = """SELECT subject, stay, r.period.start AS written, file, line,
+WHERE coalesce(e.l.status, '') NOT IN ('planned', 'reserved')""",
+    # A part of a stay that names no place is a ward by its provider.
+    """SELECT subject, stay, r.period.start AS written, file, line,
   'TRANSFER' AS code,
   coalesce(r.serviceProvider.display, fhir_id(r.serviceProvider.reference)) AS text
 FROM {name}_rooted
 WHERE is_part AND NOT is_visit AND coalesce(len(r.location), 0) = 0
-  AND r.serviceProvider IS NOT NULL"""
-
-DISCHARGES = """SELECT subject, stay, r.period."end" AS written, stop AS instant, file,
+  AND r.serviceProvider IS NOT NULL""",
+    """SELECT subject, stay, r.period."end" AS written, stop AS instant, file,
   line, 'DISCHARGE' AS code,
   coalesce(r.hospitalization.dischargeDisposition.coding[1].code,
            r.hospitalization.dischargeDisposition.text) AS text
-FROM {name}_rooted WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL"""
-
-CODED = """SELECT subject, stay, written, entered, code, value, unit, text, file, line,
+FROM {name}_rooted WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL""",
+    """SELECT subject, stay, written, entered, code, value, unit, text, file, line,
   is_compared, wrong
-FROM {name}_coded"""
-
-# A later version with another code or time takes the place of the result before it.
-REPLACED = """SELECT DISTINCT old.subject, old.stay, old.code, old.time AS instant,
+FROM {name}_coded""",
+    # A later version with another code or time takes the place of the result before it.
+    """SELECT DISTINCT old.subject, old.stay, old.code, old.time AS instant,
   new.known_since AS entered, {withdrawn} AS text
 FROM {name}_coded old JOIN {name}_coded new
   ON new.type = old.type AND new.id = old.id AND new.known_since > old.known_since
@@ -318,20 +301,9 @@ WHERE old.time IS NOT NULL AND old.code IS NOT NULL AND new.time IS NOT NULL
   WHERE same.type = old.type AND same.id = old.id
     AND same.known_since = new.known_since AND same.code = old.code
     AND same.time = old.time AND same.subject = old.subject
-    AND same.stay IS NOT DISTINCT FROM old.stay)"""
-
-KINDS = (
-    BIRTHS,
-    SEXES,
-    DEATHS,
-    MERGES,
-    ADMISSIONS,
-    TRANSFERS,
-    PROVIDERS,
-    DISCHARGES,
-    CODED,
-    REPLACED,
+    AND same.stay IS NOT DISTINCT FROM old.stay)""",
 )
+"""Events of each kind, with the columns that they have."""
 
 
 def select_events(
@@ -350,10 +322,11 @@ def select_events(
         A line is not JSON.
     """
     files = source.files(ENDINGS, span)
+    zone = sql_text(source.zone)
     systems = [f"{sql_text(url)}: {sql_text(word)}" for url, word in SYSTEMS.items()]
     blanks = {
         "name": name,
-        "zone": sql_text(source.zone),
+        "zone": zone,
         "structure": sql_text(json.dumps(STRUCTURE)),
         "types": TYPES,
         "systems": f"MAP {{{', '.join(systems)}}}",
@@ -365,11 +338,15 @@ def select_events(
     connection.register(f"{name}_line", lines)
     connection.execute(READ.format(**blanks))
     connection.unregister(f"{name}_line")
-    _refuse_lines(name, connection)
+    wrong = Faults()
+    places = f"SELECT file, line FROM {name}_resource WHERE NOT is_json"
+    wrong.add_lines(FaultKind.NOT_JSON, connection, places)
+    if wrong.counts:
+        raise EventsError([*wrong.sentences()])
     for step in (ENCOUNTERS, RESULTS, EVENTS):
         connection.execute(step.format(**blanks))
-    union = union_of(kind.format(**blanks) for kind in KINDS)
-    events = timed(union, sql_text(source.zone))
+    union = UNION.join(KINDS).format(**blanks)
+    events = timed(union, zone)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name}_events AS {events}")
     return f"""SELECT * FROM {name}_events
 WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
@@ -401,20 +378,3 @@ def _numbered_lines(path: str) -> Iterator[tuple[int, bytes | None]]:
                     yield number, line
         except (OSError, EOFError, zlib.error):
             yield number + 1, None
-
-
-def _refuse_lines(name: str, connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise EventsError for lines that are not JSON, or not UTF-8."""
-    wrong = connection.execute(
-        f"SELECT file, line, count(*) OVER () FROM {name}_resource WHERE NOT is_json "
-        f"ORDER BY file, line LIMIT {MAX_PLACES}"
-    ).fetchall()
-    if wrong:
-        places = [
-            f"{file}, line {line:,}: the line cannot be read as JSON"
-            for file, line, _ in wrong
-        ]
-        if wrong[0][2] > len(wrong):
-            places.append(f"and {wrong[0][2] - len(wrong):,} more lines")
-        remedy = "write the export again: one resource a line, in UTF-8"
-        raise EventsError([*places, remedy])

@@ -19,7 +19,7 @@ from screening.features.events import (
     EVENT_COLUMNS,
     SEX,
     Span,
-    sql_list,
+    sql_literal,
     sql_text,
     timed,
 )
@@ -172,8 +172,8 @@ def open_files(
     if tables:
         parts.append(
             "SELECT * EXCLUDE (filename, file_row_number), parse_filename(filename) AS "
-            f"file, 1 + file_row_number AS line FROM read_parquet({sql_list(tables)}, "
-            "filename=true, file_row_number=true, union_by_name=true)"
+            f"file, 1 + file_row_number AS line FROM read_parquet({sql_literal(tables)}"
+            ", filename=true, file_row_number=true, union_by_name=true)"
         )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from screening.errors import UsageError
-from screening.features.events import Span, sql_text, timed, union_of
+from screening.features.events import UNION, Span, sql_text, timed
 from screening.features.sources.long import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
@@ -134,7 +134,7 @@ COMPARATORS = (4171756, 4172704, 4171754, 4171755)
 ADMISSION_DIAGNOSIS, PROBLEM_LIST = 32890, 32840
 
 # By the CDM an hour that nobody knows is midnight, so that midnight is the day alone.
-VISITS = """
+VIEWS = """
 CREATE OR REPLACE TEMP MACRO omop_time(datetime, day) AS coalesce(
   regexp_replace(datetime, '[T ]00:00(:00(\\.0*)?)?$', ''),
   regexp_replace(day, '[T ]00:00(:00(\\.0*)?)?$', ''));
@@ -144,21 +144,13 @@ CREATE OR REPLACE TEMP VIEW {name}_named AS
 SELECT omop_concept(id) AS id, vocabulary || '/' || code AS whole_code, code, name
 FROM {name}_concept;
 CREATE OR REPLACE TEMP VIEW {name}_stay AS
-SELECT *, concept IN {stays} AS is_stay,
-  -- An end that is a day alone, that of the beginning, is not before it.
-  greatest(event_time(ends, {zone}), CASE
-    WHEN day_over(ends, {zone}) >= event_time(starts, {zone})
-    THEN event_time(starts, {zone}) END) AS stop
+SELECT *, concept IN {stays} AS is_stay, end_time(ends, starts, {zone}) AS stop
 FROM (SELECT *, omop_time(start_time, start_date) AS starts,
         omop_time(end_time, end_date) AS ends,
         coalesce(omop_concept(kind), 0) AS concept
       FROM {name}_visit_occurrence);
-"""
-
-# Half a year or month of the birth is not known.
-PEOPLE = """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
-FROM {name}_born WHERE birth IS NOT NULL"""
-BORN = """CREATE OR REPLACE TEMP VIEW {name}_born AS
+-- A birth of which the month or day is not known is in the middle.
+CREATE OR REPLACE TEMP VIEW {name}_born AS
 SELECT file, line, subject,
   coalesce(MAP {{8507: 'male', 8532: 'female', 8521: 'other'}}[omop_concept(sex)],
     'unknown') AS sex,
@@ -166,30 +158,33 @@ SELECT file, line, subject,
     try_cast(year AS INTEGER), coalesce(try_cast(month AS INTEGER), 7),
     coalesce(try_cast(day AS INTEGER), CASE WHEN month IS NULL THEN 1 ELSE 15 END))
     AS TIMESTAMP), {zone})) AS birth
-FROM {name}_person"""
-SEXES = """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
-FROM {name}_born"""
+FROM {name}_person;
+"""
 
-ADMISSIONS = """SELECT subject, visit AS stay, starts AS written,
+KINDS = (
+    """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
+FROM {name}_born WHERE birth IS NOT NULL""",
+    """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
+FROM {name}_born""",
+    """SELECT subject, visit AS stay, starts AS written,
   CASE WHEN is_stay THEN 'ADMISSION'
        ELSE coalesce(c.whole_code, 'OMOP/' || concept) END AS code,
   CASE WHEN stop IS NULL AND is_stay THEN 'NO_END' END AS wrong, file, line
-FROM {name}_stay LEFT JOIN {name}_named c ON c.id = concept"""
-
-DISCHARGES = """SELECT subject, visit AS stay, ends AS written, stop AS instant,
+FROM {name}_stay LEFT JOIN {name}_named c ON c.id = concept""",
+    """SELECT subject, visit AS stay, ends AS written, stop AS instant,
   'DISCHARGE' AS code, disposition AS text, file, line
-FROM {name}_stay WHERE stop IS NOT NULL AND is_stay"""
-
-# A visit detail with a care site is a ward.
-WARDS = """SELECT d.subject, d.visit AS stay,
+FROM {name}_stay WHERE stop IS NOT NULL AND is_stay""",
+    # A visit detail with a care site is a ward.
+    """SELECT d.subject, d.visit AS stay,
   omop_time(d.start_time, d.start_date) AS written, 'TRANSFER' AS code,
   coalesce(s.ward, d.site, d.source_code) AS text, d.file, d.line
 FROM {name}_visit_detail d LEFT JOIN {name}_care_site s ON s.id = d.site
-WHERE coalesce(d.site, d.source_code) IS NOT NULL"""
-
-DEATHS = """SELECT subject, omop_time(start_time, start_date) AS written,
+WHERE coalesce(d.site, d.source_code) IS NOT NULL""",
+    """SELECT subject, omop_time(start_time, start_date) AS written,
   'DEATH' AS code, file, line
-FROM {name}_death"""
+FROM {name}_death""",
+)
+"""Events of tables that are not clinical, with the columns that they have."""
 
 CODED = """SELECT l.subject, l.stay, l.written, coalesce(code.whole_code,
     'OMOP/' || l.number, 'source/' || l.source_code) AS code,
@@ -236,12 +231,14 @@ def select_events(
         types = _tables_of_database(source, name, connection)
     else:
         types = _tables_of_files(source, name, connection, span)
+    for table, found in types.items():
+        types[table] = {column.lower(): kind for column, kind in found.items()}
     known = source.columns.get("known_since", "")
     _refuse_missing(source, types, known)
     for table, columns in TABLES.items():
         if table in CLINICAL:
             columns = {**columns, "entered": known}
-        _make_view(f"{name}_{table}", columns, types.get(table), connection)
+        _make_view(f"{name}_{table}", columns, types.get(table, {}), connection)
     zone = sql_text(source.zone)
     blanks = {
         "name": name,
@@ -249,31 +246,25 @@ def select_events(
         "stays": STAYS,
         "comparators": COMPARATORS,
     }
-    connection.execute(VISITS.format(**blanks))
-    connection.execute(BORN.format(**blanks))
-    selects = [PEOPLE, SEXES, ADMISSIONS, DISCHARGES, WARDS, DEATHS]
-    parts = [select.format(**blanks) for select in selects]
+    connection.execute(VIEWS.format(**blanks))
+    parts = [kind.format(**blanks) for kind in KINDS]
     for table in (table for table in CLINICAL if table in types):
         is_late = table == "condition_occurrence" and known not in types[table]
         late = CODED_AT_END if is_late else "false"
         parts.append(CODED.format(**blanks, table=table, is_coded_at_end=late))
-    return f"""SELECT * FROM ({timed(union_of(parts), zone)})
+    return f"""SELECT * FROM ({timed(UNION.join(parts), zone)})
 WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
 
 
 def _make_view(
     view: str,
     columns: Mapping[str, str],
-    types: Mapping[str, str] | None,
+    types: Mapping[str, str],
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     """Make the view of a table's columns as texts; without a row if it is absent."""
-    table = f"{view}_read"
-    if types is None:
-        types, table = (
-            {},
-            "(SELECT NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0)",
-        )
+    empty = "(SELECT NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0)"
+    table = f"{view}_read" if types else empty
     texts = ", ".join(f"text_of({column}) AS {column}" for column in columns)
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT file, line, {texts} "
@@ -294,8 +285,7 @@ def _tables_of_files(
             files.setdefault(table, []).append(file)
     opened = {}
     for table, paths in files.items():
-        types = open_files(paths, f"{name}_{table}_read", connection)
-        opened[table] = {column.lower(): kind for column, kind in types.items()}
+        opened[table] = open_files(paths, f"{name}_{table}_read", connection)
     return opened
 
 
@@ -317,12 +307,9 @@ def _tables_of_database(
     for table, query in source.queries.items():
         database = Database(source.path, query=query)
         (part,) = ask_database(database).files
-        columns = [column.lower() for column in part.header]
-        schema = pa.schema([(column, pa.string()) for column in columns])
+        schema = pa.schema([(column, pa.string()) for column in part.header])
         blocks = (
-            pa.record_batch(
-                [column.cast(pa.string()) for column in block.columns], schema=schema
-            )
+            block.rename_columns(part.header).cast(schema)
             for block in part.batches(part.header, BLOCK_ROWS)
         )
         rows = pa.RecordBatchReader.from_batches(schema, blocks)
