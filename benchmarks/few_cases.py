@@ -31,13 +31,13 @@ from screening.data.cohort import labels_of
 from screening.errors import ScreenError
 from screening.estimators.ensembles import Pooling
 from screening.metrics.ranking import auroc, average_precision
-from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.plans import run_plan
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ENOUGH_POSITIVES
+from screening.settings import Resources
 
 CASES = (2, 3, 5, 9, 15, 30)
 MAX_NEGATIVES = 900

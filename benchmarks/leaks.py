@@ -37,6 +37,7 @@ from screening.model_selection.folds import DEFAULT_RULE
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.planning import prepare_study
 from screening.recipes.building import load_recipe
+from screening.settings import Search, Validation
 
 SAMPLE = Path(__file__).parents[1] / "sample_cohorts" / "nosocomial_past.csv"
 UCI_CASES = {
@@ -143,13 +144,8 @@ def asked_of(
             cohort,
             load_recipe("logistic"),
             DEFAULT_RULE,
-            {},
-            folds=5,
-            repeats=1,
-            max_rows=None,
-            search=1,
-            seed=0,
-            independent=True,
+            Validation(folds=5, repeats=1, independent=True),
+            Search(search=1),
         )
     except ScreenError:
         return None

@@ -46,7 +46,6 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
-from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import HeldOutDecisions, blended, plan_method
 from screening.model_selection.judge import judge
@@ -57,6 +56,7 @@ from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import tells_apart
 from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
+from screening.settings import Resources
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)

@@ -15,12 +15,9 @@ from typing import get_type_hints
 import typer
 
 from screening.cli import COMMANDS, EXAMPLES, app
-from screening.cli.options import (
-    ColumnOptions,
-    RuleOptions,
-    ValidationOptions,
-    option_of,
-)
+from screening.cli.options import RuleOptions
+from screening.option_groups import option_of, options_of
+from screening.settings import Resources, Search, TableOptions, Validation
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands
@@ -51,14 +48,35 @@ REFERENCE_HEAD = """# Every option
 The text of `--help`. Options of several commands follow [at the
 end](#options-of-several-commands).
 """
+# Options of shared groups that the page lists with their commands.
+WITH_COMMANDS = {
+    "beside",
+    "cluster",
+    "contamination",
+    "contract",
+    "independent",
+    "lesions",
+    "memory",
+    "neighbourhood",
+    "params",
+}
+
+
+def _names(*groups: type) -> tuple[str, ...]:
+    """Return the options that every command with these groups has."""
+    return tuple(
+        option_of(name)
+        for group in groups
+        for name, option in options_of(group).items()
+        if option.is_offered and name not in WITH_COMMANDS
+    )
+
+
 # Options that commands share together, by the heading that they have on the page.
 GROUPS = {
-    title: tuple(map(option_of, get_type_hints(options)))
-    for title, options in (
-        ("Columns", ColumnOptions),
-        ("Rule", RuleOptions),
-        ("Validation", ValidationOptions),
-    )
+    "Columns": _names(TableOptions),
+    "Rule": tuple(map(option_of, get_type_hints(RuleOptions))),
+    "Validation": _names(Search, Validation, Resources),
 }
 # Of a form what its name does not need: `-o, ` and the type of an argument.
 SHORT = re.compile(r"(?<=`)-\w, | <(?:str|path|list\[str\])>")

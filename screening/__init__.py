@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from screening.scoring.rows import export
     from screening.scoring.score import score
     from screening.screen import Screen
+    from screening.settings import (
+        NightOptions,
+        Resources,
+        Search,
+        TableOptions,
+        Validation,
+    )
     from screening.store.loading import load_model
     from screening.store.model import save_model
 
@@ -53,10 +60,15 @@ _HOMES = {
     "MinSensitivity": "schemas.figures",
     "MissCost": "schemas.figures",
     "MultiClassSVM": "estimators.multi_class",
+    "NightOptions": "settings",
     "OneClassSVM": "estimators.one_class",
+    "Resources": "settings",
     "Screen": "screen",
+    "Search": "settings",
+    "TableOptions": "settings",
     "Threshold": "schemas.figures",
     "TwoClassSVM": "estimators.two_class",
+    "Validation": "settings",
     "build": "recipes.building",
     "compare": "model_selection.compare",
     "explain": "scoring.explaining",
@@ -80,10 +92,15 @@ __all__ = [
     "MinSensitivity",
     "MissCost",
     "MultiClassSVM",
+    "NightOptions",
     "OneClassSVM",
+    "Resources",
     "Screen",
+    "Search",
+    "TableOptions",
     "Threshold",
     "TwoClassSVM",
+    "Validation",
     "__version__",
     "build",
     "compare",

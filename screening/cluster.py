@@ -224,11 +224,11 @@ def _survey(paths: list[str]) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def open_cluster(address: str | None) -> Iterator[Cluster | None]:
+def open_cluster(address: str | Cluster | None) -> Iterator[Cluster | None]:
     """Connect to workers while the block runs; yield None for None.
 
     `address` is that of a scheduler, or ``local:N``, which starts N workers on this
-    machine.
+    machine. Workers that are connected already are not closed.
 
     Raises
     ------
@@ -236,8 +236,8 @@ def open_cluster(address: str | None) -> Iterator[Cluster | None]:
         If it is no address, nobody answers there, there is no worker, or
         dask.distributed is not installed.
     """
-    if address is None:
-        yield None
+    if address is None or isinstance(address, Cluster):
+        yield address
         return
     n_local = _n_local_workers(address)
     try:

@@ -56,6 +56,7 @@ from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.history import HistoryDocument
 from screening.schemas.model import TaskFacts
 from screening.scoring.explaining import explained_row
+from screening.settings import Resources, Search, Validation
 from screening.spelling import did_you_mean
 from screening.store.loading import load_model
 from screening.store.model import Model, save_model
@@ -406,15 +407,16 @@ class Screen(ClassifierMixin, BaseEstimator):
             train,
             recipe=recipe,
             rule=self.rule or DEFAULT_RULE,
-            params=self.params,
-            search=self.search,
-            folds=int(self.cv) if isinstance(self.cv, Integral) else _FOLDS,
-            repeats=self.repeats,
-            beside=self.beside,
-            independent=self.independent,
-            contamination=self.contamination,
-            seed=self.random_state,
-            jobs=self.n_jobs,
+            validation=Validation(
+                independent=self.independent,
+                folds=int(self.cv) if isinstance(self.cv, Integral) else _FOLDS,
+                repeats=self.repeats,
+                seed=self.random_state,
+                contamination=self.contamination,
+                beside=self.beside,
+            ),
+            search=Search(params=self.params, search=self.search),
+            resources=Resources(jobs=self.n_jobs),
         )
         self.refused_ = None
         try:

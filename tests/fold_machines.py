@@ -8,9 +8,9 @@ import numpy as np
 from numpy.random import default_rng
 from scipy.stats import norm
 
-from screening.model_selection.fold_fits import Resources
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.plans import run_plan
+from screening.settings import Resources
 
 FEATURES = 8
 SHIFTED = 3

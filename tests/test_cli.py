@@ -27,6 +27,7 @@ from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
 from screening.schemas.model import ModelDocument
+from screening.settings import bytes_from, names_from_all, params_from
 from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -540,9 +541,9 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
 )
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
     """And a size is read with its unit."""
-    (read,) = options.parameters_from([text]).values()
+    (read,) = params_from([text]).values()
     texts = ("512M", "2G", "1.5 GB", "2097152")
-    sizes = [options.bytes_from(text) for text in texts]
+    sizes = [bytes_from(text) for text in texts]
     assert read == value
     assert type(read) is type(value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
@@ -647,7 +648,6 @@ def test_deleted_working_directory_is_named(tmp_path):
 
 def test_positive_values_with_commas():
     """Values with commas between them, or of several options, are classes of cases."""
-    columns = options.ColumnOptions(positive=["sepsis, wound", "uti+pneumonia"])
+    texts = ["sepsis, wound", "uti+pneumonia"]
 
-    assert columns.roles["positive"] == ["sepsis", "wound", "uti+pneumonia"]
-    assert options.ColumnOptions().roles["positive"] is None
+    assert names_from_all(texts) == ["sepsis", "wound", "uti+pneumonia"]

@@ -20,6 +20,7 @@ from screening.errors import CohortError, UsageError
 from screening.model_selection.planning import prepare_study
 from screening.model_selection.task import infer_task
 from screening.schemas.figures import DEFAULT_RULE
+from screening.settings import Search, Validation
 
 
 def labelled(folder, slips, **roles):
@@ -370,13 +371,8 @@ def study_of(path, **roles):
         cohort,
         load_recipe("logistic"),
         DEFAULT_RULE,
-        {},
-        folds=3,
-        repeats=1,
-        max_rows=None,
-        search=1,
-        seed=0,
-        independent=True,
+        Validation(folds=3, repeats=1, independent=True),
+        Search(search=1),
     )
 
 

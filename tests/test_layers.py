@@ -39,6 +39,8 @@ ROOMS = (
     "features",
     "data",
     "monitoring",
+    "settings",
+    "option_groups",
     "contract",
     "clock",
     "io",

@@ -8,13 +8,9 @@ from numpy.random import default_rng
 from screening import load_recipe
 from screening.errors import RecipeError
 from screening.kernels.kernel_cache import Distances
-from screening.model_selection.fold_fits import (
-    EncodedRows,
-    Resources,
-    fit_tasks,
-    tasks_of,
-)
+from screening.model_selection.fold_fits import EncodedRows, fit_tasks, tasks_of
 from screening.model_selection.plans import Round, fitted, side_by_side
+from screening.settings import Resources
 
 
 @dataclass(frozen=True)

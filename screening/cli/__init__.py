@@ -12,6 +12,7 @@ import typer
 from screening.cli.boundary import Command, Commands, bounded, exits, offers
 from screening.cli.data import check_command, demo_command, init_command, schema_command
 from screening.cli.features import features_command
+from screening.cli.groups import with_groups
 from screening.cli.ledger import (
     history_command,
     ledger_command,
@@ -21,7 +22,7 @@ from screening.cli.ledger import (
     status_command,
 )
 from screening.cli.logs import LogFormat, log_to_stderr
-from screening.cli.options import with_groups
+from screening.cli.options import COMPLETIONS
 from screening.cli.outcomes import outcomes_command
 from screening.cli.privacy import forget_command, purge_command
 from screening.cli.score import (
@@ -146,7 +147,7 @@ EXAMPLES: dict[str, str] = {
 }
 for name, command in COMMANDS.items():
     register = app.command(name, cls=Command, epilog=f"Example: {EXAMPLES[name]}")
-    register(exits()(with_groups(command)))
+    register(exits()(with_groups(command, COMPLETIONS)))
 
 
 def _version(asked: bool) -> None:

@@ -202,7 +202,11 @@ def report_error(error: BaseException) -> int:
 
 
 # Options whose name is not that of their parameter.
-OPTION_OF_PARAMETER = {"watched": "--class", "pattern": "--nights"}
+OPTION_OF_PARAMETER = {
+    "params": "--param",
+    "pattern": "--nights",
+    "watched": "--class",
+}
 
 
 # Where no command was named.

@@ -14,9 +14,11 @@ import typer
 
 from screening.cli import options
 from screening.cli.console import ATTENTION, bar, print_answer, printable
+from screening.cli.groups import Without
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
 from screening.registry import plugin_faults
+from screening.settings import ContractFile, Resources, TableOptions, Validation
 from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def init_command(
     ] = None,
     *,
     database: options.DatabaseOptions,
-    columns: options.ColumnOptions,
+    columns: Annotated[TableOptions, Without("neighbourhood", "contract")],
     keys: options.ContractKeys,
     names: Annotated[
         Path | None,
@@ -89,7 +91,7 @@ def init_command(
     is_on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     ask = _ask if is_on_terminal and not yes and not as_json else None
     contract, notes = starter_contract(
-        database.source(cohort), ask, settings=keys.settings, **columns.roles
+        database.source(cohort), ask, settings=keys.settings, **columns.stated()
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
@@ -164,7 +166,7 @@ def check_command(
     cohort: options.Source,
     *,
     database: options.DatabaseOptions,
-    contract: options.ContractFile = None,
+    contract: ContractFile = None,
     model: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="Use the contract of this model directory."),
@@ -193,14 +195,14 @@ def check_command(
     if as_of is not None:
         _check_as_of(Path(cohort), as_of, series, as_json)
         return
-    from screening.contract.contract import Contract
     from screening.data.reading import check_cohort
+    from screening.data.stream import resolve_contract
 
     if (model is None) == (contract is None):
         raise UsageError("give either --contract FILE or --model DIR")
     training: dict[str, Any] = {}
     if contract is not None:
-        expected = Contract.load(contract)
+        expected = resolve_contract(contract)
     elif model is not None:
         expected, training = _training_of(model)
     violations, notes = check_cohort(database.source(cohort), expected, **training)
@@ -369,10 +371,9 @@ def _whole_job(
         model = train(
             past,
             job.recipe,
-            max_rows=job.max_rows,
-            beside=job.beside,
+            validation=Validation(max_rows=job.max_rows, beside=job.beside),
+            resources=Resources(progress=progress),
             command=command,
-            progress=progress,
         )
     save_model(model, model_directory, render_model)
     # An earlier demonstration's, of another day: the place was checked to hold nothing
@@ -383,5 +384,5 @@ def _whole_job(
             load_model(model_directory),
             str(cohorts / job.new),
             run_directory,
-            progress=progress,
+            resources=Resources(progress=progress),
         )

@@ -10,9 +10,10 @@ import typer
 
 from screening.cli import logs
 from screening.cli.console import print_answer, printable
-from screening.cli.options import AsJson, Jobs, in_data, in_output
+from screening.cli.options import AsJson, in_data, in_output
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
+from screening.settings import Jobs
 
 if TYPE_CHECKING:
     from screening.features.table import Features, Made

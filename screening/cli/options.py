@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from glob import escape, glob
 from importlib.resources import files
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from screening.cli import logs
-from screening.contract.choices import Unlabelled
 from screening.errors import UsageError
-from screening.files import is_utf8
+from screening.option_groups import option_of
 from screening.registry import plugin_names
-from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
-from screening.spelling import DIGITS, did_you_mean, names_from, series_name
+from screening.schemas.figures import RULE_TYPES, Rule, rule_named
+from screening.settings import Templates, series_from
+from screening.spelling import DIGITS, did_you_mean, names_from
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -68,6 +66,9 @@ def series_like(incomplete: str) -> list[str]:
     except (ScreenError, OSError):
         return []
 
+
+# Options that a shell completes.
+COMPLETIONS = {"series": series_like}
 
 # The groups of a command's help on a terminal.
 in_data = partial(typer.Option, rich_help_panel="Data")
@@ -115,20 +116,19 @@ class DatabaseOptions:
         return Database(cohort, self.table, self.query)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CohortOptions(DatabaseOptions):
+    """COHORT, or a table or query of the database that it names."""
+
+    cohort: Source
+
+    @property
+    def readable(self) -> str | Database:
+        """Return what is read."""
+        return self.source(self.cohort)
+
+
 AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
-ContractFile = Annotated[
-    Path | None,
-    in_data(
-        "--contract",
-        "-c",
-        metavar="FILE",
-        help="Contract written by `screen init`, then edited.",
-    ),
-]
-Templates = Annotated[
-    Path | None,
-    in_output(metavar="DIR", help="Folder of your own templates (docs/templates.md)."),
-]
 RecipeName = Annotated[
     str,
     in_method(
@@ -137,60 +137,6 @@ RecipeName = Annotated[
         metavar="NAME|FILE",
         autocompletion=recipes_like,
         help="Method; `screen recipes` lists all.",
-    ),
-]
-
-Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", metavar="N", help="Cores to use; -1 for all.")
-]
-Night = Annotated[
-    str | None,
-    typer.Option(
-        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; by default today."
-    ),
-]
-
-
-TimeZone = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ZONE",
-        help="Time zone of times without one, such as Europe/Berlin; by default the "
-        "contract's, else the host's.",
-    ),
-]
-
-
-@dataclass(frozen=True)
-class TimesOfNight:
-    """Options that say when the table of a night was taken, and in which zone."""
-
-    hour: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOUR",
-            help="Hour at which the table was taken, such as 06:00, or a column with "
-            "this time; by default the contract's, else the time of its file.",
-        ),
-    ] = None
-    time_zone: TimeZone = None
-
-
-AcceptDelivery = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REASON",
-        help="Accept a table that does not look like tonight's, for this reason.",
-    ),
-]
-
-Replace = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REASON",
-        help=(
-            "Enter a scored night again, for this reason, such as a corrected table."
-        ),
     ),
 ]
 
@@ -219,98 +165,29 @@ PageFile = Annotated[
     typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
 ]
 
-Publish = Annotated[
-    Path | None,
-    in_output(
-        metavar="DIR",
-        help="Copy the page to this folder as DATE.html, then as latest.html.",
-    ),
-]
-Mode = Annotated[
-    str | None,
-    in_output(
-        metavar="MODE", help="With --publish: file mode of the copies, such as 0640."
-    ),
-]
-ReadBy = Annotated[
-    str | None,
-    in_output(
-        "--group", metavar="NAME", help="With --publish: file group of the copies."
-    ),
-]
-
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS|local:N",
-        help="Use a dask cluster, or N local processes.",
-    ),
-]
-
-
-Label = Annotated[
-    str | None,
-    in_data("--label", "-l", metavar="COLUMN", help="Column of the outcome."),
-]
-
 
 @dataclass(frozen=True)
-class ColumnOptions:
-    """The roles of a cohort's columns."""
+class ReaderOptions:
+    """Options of a copy of the page for its readers."""
 
-    label: Label = None
-    positive: Annotated[
-        list[str] | None,
-        in_data(
-            metavar="A,B",
-            help=(
-                "Label values of cases, each a class of its own; A+B is one class. "
-                "Values with a comma belong in the contract."
-            ),
+    publish: Annotated[
+        Path | None,
+        in_output(
+            metavar="DIR",
+            help="Copy the page to this folder as DATE.html, then as latest.html.",
         ),
     ] = None
-    unlabelled: Annotated[
-        Unlabelled | None,
-        in_data(help="Rows with a blank label: refuse, count as no, or leave out."),
-    ] = None
-    leave_out: Annotated[
-        list[str] | None,
-        in_data(
-            metavar="CLASS",
-            help="Label value whose rows are left out of training; repeatable.",
+    mode: Annotated[
+        str | None,
+        in_output(
+            metavar="MODE",
+            help="With --publish: file mode of the copies, such as 0640.",
         ),
-    ] = None
-    id: Annotated[
-        str | None, in_data(metavar="COLUMN", help="Column that identifies a row.")
     ] = None
     group: Annotated[
         str | None,
-        in_data(
-            metavar="COLUMN",
-            help="Column, such as the patient, whose rows are never split over folds.",
-        ),
+        in_output(metavar="NAME", help="With --publish: file group of the copies."),
     ] = None
-    time: Annotated[
-        str | None, in_data(metavar="COLUMN", help="Column of the row's date.")
-    ] = None
-    score: Annotated[
-        str | None,
-        in_data(
-            metavar="COLUMN",
-            help="Column of a score made elsewhere, for --recipe given.",
-        ),
-    ] = None
-    drop: Annotated[
-        str | None, in_data(metavar="A,B", help="Columns to leave out.")
-    ] = None
-
-    @property
-    def roles(self) -> dict[str, Any]:
-        """Return them as arguments of `read_cohort` and `starter_contract`."""
-        positive = self.positive
-        if positive is not None:
-            positive = [name for value in positive for name in names_from(value)]
-        return vars(self) | {"drop": names_from(self.drop), "positive": positive}
 
 
 @dataclass(frozen=True)
@@ -341,15 +218,6 @@ class ContractKeys:
         if self.capacity is not None:
             settings["capacity"] = self.capacity
         return settings
-
-
-Independent = Annotated[
-    bool,
-    in_data(
-        "--independent",
-        help="Treat every row as a different patient.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -435,57 +303,6 @@ class RuleOptions:
             raise UsageError(str(error)) from None
 
 
-@dataclass(frozen=True)
-class ValidationOptions:
-    """Options of validation: settings that compete, folds, rows and seed."""
-
-    search: Annotated[
-        int | None,
-        in_method(
-            metavar="N",
-            help="Number of settings to compare on held-out rows.",
-            min=1,
-        ),
-    ] = None
-    grid: Annotated[
-        GridName,
-        in_method(help="Grid of settings: the recipe's, or that of its paper."),
-    ] = "recipe"
-    folds: Annotated[
-        int,
-        in_validation(
-            metavar="N", help="Number of folds; each row is held out once.", min=2
-        ),
-    ] = 5
-    repeats: Annotated[
-        int | None,
-        in_validation(
-            metavar="N",
-            help="Repeats of cross-validation (3 by default for fast models).",
-            min=1,
-            show_default=False,
-        ),
-    ] = None
-    max_rows: Annotated[
-        int | None,
-        in_data(metavar="N", help="Use a random sample of this many rows.", min=1),
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Random seed; the same seed gives the same bytes.", min=0
-        ),
-    ] = 0
-    jobs: Jobs = -1
-
-
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G."
-    ),
-]
-
 Sign = Annotated[
     Path | None,
     in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM)."),
@@ -501,62 +318,6 @@ LedgerMaybe = Annotated[str | None, _ledger]
 LedgerHere = Annotated[str, _ledger]
 
 
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for typer, with the options of its groups one by one.
-
-    A group is a dataclass above.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    groups = {
-        name: hint
-        for name, hint in hints.items()
-        if isinstance(hint, type) and is_dataclass(hint)
-    }
-    parameters: list[Parameter] = []
-    for name, parameter in signature(command).parameters.items():
-        group = groups.get(name)
-        options = [parameter] if group is None else signature(group).parameters.values()
-        types = hints if group is None else get_type_hints(group, include_extras=True)
-        parameters += [
-            option.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[option.name])
-            for option in options
-        ]
-
-    @wraps(command)
-    def grouped(**options: Any) -> None:
-        for name, value in options.items():
-            if name not in IN_OTHER_BYTES:
-                _refuse_undecodable(name, value)
-        for name, group in groups.items():
-            options[name] = group(
-                **{
-                    option: options.pop(option)
-                    for option in signature(group).parameters
-                }
-            )
-        command(**options)
-
-    grouped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    grouped.__annotations__ = {option.name: option.annotation for option in parameters}
-    return grouped
-
-
-# Parameters that may be written in other bytes than UTF-8: ids, and tables by path.
-IN_OTHER_BYTES = frozenset({"case", "patient", "cohort", "cohorts"})
-
-
-def _refuse_undecodable(name: str, value: object) -> None:
-    """Raise UsageError if a text of the command line is not UTF-8."""
-    texts = value if isinstance(value, list) else [value]
-    for text in texts:
-        if type(text) is str and not is_utf8(text):
-            raise UsageError(
-                f"`{name}`: the text is not UTF-8; write it, or the script that "
-                "contains it, in UTF-8",
-                parameters=[name],
-            )
-
-
 def id_from(argument: bytes) -> str:
     """Return an id as a table of the same bytes has it.
 
@@ -566,14 +327,6 @@ def id_from(argument: bytes) -> str:
         with suppress(UnicodeDecodeError):
             return argument.decode(encoding)
     return argument.decode("latin-1")
-
-
-def series_from(text: str | None) -> str | None:
-    """Read the name of a series."""
-    try:
-        return None if text is None else series_name(text)
-    except ValueError as error:
-        raise UsageError(f"--series {text}: {error}") from None
 
 
 def series_keys(book: Ledger, text: str | None) -> list[str]:
@@ -589,18 +342,11 @@ def series_keys(book: Ledger, text: str | None) -> list[str]:
             with book.reading() as connection:
                 keys.append(find_series(connection, name))
         else:
-            keys.append(str(series_from(name)))
+            keys.append(series_from(name))
     return keys
 
 
 _series = partial(in_ledger, "--series", autocompletion=series_like)
-Series = Annotated[
-    str | None,
-    _series(
-        metavar="NAME",
-        help="With --ledger: series of the night; by default the contract's.",
-    ),
-]
 PromotedSeries = Annotated[
     str | None,
     _series(
@@ -630,28 +376,6 @@ class RevisionOptions:
     templates: Templates = None
 
 
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def option_of(parameter: str) -> str:
-    """Return the option of a command's parameter."""
-    return "--" + parameter.replace("_", "-")
-
-
-def parameters_from(texts: list[str]) -> dict[str, object]:
-    """Read `name=value` pairs; what is no number, true or false is text."""
-    parameters = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--param {text}: write it as name=value")
-        try:
-            parameters[name.strip()] = json.loads(value)
-        except ValueError:
-            parameters[name.strip()] = value.strip()
-    return parameters
-
-
 def day_from(option: str, text: str | None) -> datetime.date | None:
     """Read a day written as YYYY-MM-DD."""
     try:
@@ -667,26 +391,6 @@ def reason_from(option: str, text: str | None) -> str | None:
             f"{option}: give the reason in a few words, which are recorded"
         )
     return text
-
-
-def bytes_from(text: str | None) -> int | None:
-    """Read a size: `512M`, `2G`, a number of bytes."""
-    if text is None:
-        return None
-    number = text.strip().upper().removesuffix("B").removesuffix("I")
-    unit = 1
-    if number[-1:] in _UNITS:
-        unit = _UNITS[number[-1]]
-        number = number[:-1]
-    try:
-        size = int(float(number) * unit)
-    except (ValueError, OverflowError):
-        size = 0
-    if size < 1 << 20:
-        raise UsageError(
-            f"--memory {text}: give a size of 1M or more, such as 512M or 2G"
-        )
-    return size
 
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
@@ -751,12 +455,3 @@ def _name_of(place: str) -> str:
     from screening.io.connections import redacted_url
 
     return redacted_url(place)
-
-
-def others_from(text: str | None) -> list[str] | None:
-    """Read names of recipes to compare with: None for the usual ones, [] for `none`."""
-    if text is None:
-        return None
-    if text.strip() == "none":
-        return []
-    return names_from(text)

@@ -15,7 +15,6 @@ from screening.cli.options import (
     DatabaseOptions,
     LedgerHere,
     SeriesAsked,
-    TimeZone,
     in_data,
     in_output,
     reason_from,
@@ -23,6 +22,7 @@ from screening.cli.options import (
 from screening.cli.users import open_as_owner
 from screening.clock.names import check_zone, hours_from
 from screening.errors import UsageError
+from screening.settings import TimeZone
 
 if TYPE_CHECKING:
     import pandas as pd

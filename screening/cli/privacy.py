@@ -15,10 +15,11 @@ import typer
 from screening.cli import options
 from screening.cli.console import ATTENTION, print_answer
 from screening.cli.logs import note
-from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
+from screening.cli.options import AsJson, LedgerHere
 from screening.cli.users import open_as_owner
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
+from screening.settings import Series, Templates
 
 if TYPE_CHECKING:
     from screening.scoring.erasing import Erasure
@@ -219,7 +220,7 @@ def purge_command(
     from screening.scoring.erasing import Erasure
 
     before = before_age(older_than, datetime.date.today())
-    scope = Scope(before=before, series=series_from(series))
+    scope = Scope(before=before, series=series)
     with open_as_owner(places.ledger) as book:
         erasure = Erasure(
             scope,

@@ -5,22 +5,32 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from screening.settings import Resources
+
 # Smaller tables are fitted, or scored, in less time than it takes to import.
 TRAINING_BYTES = 200_000
 SCORING_BYTES = 10_000_000
 
 
-def prepare_for_training(table: str, jobs: int, cluster: str | None) -> None:
+def prepare_for_training(table: str, resources: Resources) -> None:
     """Have processes ready that fit machines, where a table is worth them."""
-    if jobs != 1 and cluster is None and _size(table) >= TRAINING_BYTES:
+    if (
+        resources.jobs != 1
+        and resources.cluster is None
+        and _size(table) >= TRAINING_BYTES
+    ):
         from screening.fork_server import prepare_processes
 
         prepare_processes("screening.model_selection.train")
 
 
-def prepare_for_scoring(table: str, jobs: int, cluster: str | None) -> None:
+def prepare_for_scoring(table: str, resources: Resources) -> None:
     """Have processes ready that score pieces of a table that is worth them."""
-    if jobs != 1 and cluster is None and _size(table) >= SCORING_BYTES:
+    if (
+        resources.jobs != 1
+        and resources.cluster is None
+        and _size(table) >= SCORING_BYTES
+    ):
         from screening.fork_server import prepare_processes
 
         # Arrow's own allocator keeps memory that no block of rows needs any longer.

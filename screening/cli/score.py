@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -17,10 +17,20 @@ import typer
 
 from screening.cli import logs, options
 from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print_answer
+from screening.cli.groups import Without
 from screening.cli.processes import prepare_for_scoring
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.scoring.exports import form_names
+from screening.settings import (
+    AcceptDelivery,
+    ClusterAddress,
+    Date,
+    NightOptions,
+    Replace,
+    Resources,
+    Templates,
+)
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -34,98 +44,59 @@ if TYPE_CHECKING:
     from screening.store.pages import PageFolder
 
 
-def score_command(
-    model: options.ModelFolder,
-    cohort: options.Source,
+@dataclass(frozen=True, kw_only=True)
+class NewRunOptions:
+    """The run directory to write, and when its command fails."""
+
     out: Annotated[
         Path,
         options.in_output("--out", "-o", metavar="DIR", help="Run directory to write."),
-    ],
-    *,
-    database: options.DatabaseOptions,
-    label: Annotated[
-        str | None,
-        options.in_data(
-            "--label",
-            "-l",
-            metavar="COLUMN",
-            help="Column of true labels, for evaluation; never written.",
-        ),
-    ] = None,
-    date: options.Night = None,
-    times: options.TimesOfNight,
+    ]
     require_signature: Annotated[
         Path | None,
         typer.Option(
             metavar="PUB",
             help="Refuse a model not signed by this Ed25519 key (PEM).",
         ),
-    ] = None,
-    ledger: options.LedgerMaybe = None,
-    series: options.Series = None,
-    shadow: Annotated[
-        bool,
-        typer.Option(
-            "--shadow",
-            help="With --ledger: score in shadow of the series' champion; the night "
-            "is recorded without a page.",
-        ),
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="With --ledger: enter a night again with another table or model.",
-        ),
-    ] = False,
-    replace: options.Replace = None,
-    accept_delivery: options.AcceptDelivery = None,
-    refused: Annotated[
-        Path | None,
-        options.in_output(
-            metavar="FILE",
-            help="CSV of every refused or out-of-bounds cell: id, column, reason.",
-        ),
-    ] = None,
-    allow_future: Annotated[
-        bool,
-        typer.Option(
-            "--allow-future", help="For tests: accept a --date after tomorrow."
-        ),
-    ] = False,
+    ] = None
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit 5 if the page shows ATTENTION."),
-    ] = False,
-    publish: options.Publish = None,
-    mode: options.Mode = None,
-    group: options.ReadBy = None,
-    templates: options.Templates = None,
-    jobs: options.Jobs = -1,
-    cluster: options.Cluster = None,
-    as_json: options.AsJson = False,
+    ] = False
+    as_json: options.AsJson = False
+
+
+def score_command(
+    model: options.ModelFolder,
+    cohort: options.CohortOptions,
+    *,
+    night: NightOptions,
+    ledger: options.LedgerMaybe = None,
+    readers: options.ReaderOptions,
+    resources: Annotated[Resources, Without("memory")],
+    new: NewRunOptions,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
     if ledger:
         # Before processes are started, which could not be ended by another user.
         act_as_owner(ledger)
-    prepare_for_scoring(cohort, jobs, cluster)
+    prepare_for_scoring(cohort.cohort, resources)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.ledger.reach import refuse_copy_at
     from screening.scoring.score import score
     from screening.store.loading import load_model
 
-    series = options.series_from(series)
-    logs.about(series=series, night=date)
-    _refuse_without_page(publish, shadow, mode or group)
-    _refuse_without_ledger(ledger, force or replace is not None, series)
-    key = options.public_key_from(require_signature)
+    logs.about(series=night.series, night=night.date)
+    _refuse_without_page(readers, night)
+    if not ledger:
+        _refuse_without_ledger(night)
+    key = options.public_key_from(new.require_signature)
     if ledger:
         # Before the folder of pages is made, which may be the original's.
         refuse_copy_at(ledger)
     # What stands in the way of a copy is refused before the night is scored.
-    pages = _prepared_pages(publish, mode, group)
+    pages = _prepared_pages(readers)
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, key)
     with (
@@ -134,62 +105,50 @@ def score_command(
     ):
         run = score(
             loaded,
-            database.source(cohort),
-            out,
-            label=label,
-            date=date,
-            hour=times.hour,
-            time_zone=times.time_zone,
+            cohort.readable,
+            new.out,
             ledger=book,
-            series=series,
-            shadow=shadow,
-            force=force,
-            replace=replace,
-            accept_delivery=accept_delivery,
-            refused=refused,
-            allow_future=allow_future,
-            jobs=jobs,
-            cluster=cluster,
-            progress=progress,
-            templates=templates,
-            published=pages is not None,
+            night=replace(night, published=pages is not None),
+            resources=replace(resources, progress=progress),
         )
         answer = run.summary()
         document = run.document
-        if shadow and book is not None:
+        if night.shadow and book is not None:
             series = document["ledger"]["series"]
             compared = compare_nights(book, series, document["model"]["digest"])
-            answer["beside"] = compared.to_dict() if as_json else agreement(compared)
-    answer |= _hand_out_night(ledger, run, refused, pages)
-    _log_night(document, label)
-    if not as_json:
+            beside = compared.to_dict() if new.as_json else agreement(compared)
+            answer["beside"] = beside
+    answer |= _hand_out_night(ledger, run, night.refused, pages)
+    _log_night(document, night.label)
+    if not new.as_json:
         answer = _in_words(answer)
-    print_answer(answer, as_json)
-    if strict:
+    print_answer(answer, new.as_json)
+    if new.strict:
         _exit_if_attention(run)
 
 
-def _prepared_pages(
-    publish: Path | None, mode: str | None, group: str | None
-) -> PageFolder | None:
+def _prepared_pages(readers: options.ReaderOptions) -> PageFolder | None:
     """Return the folder of a copy for readers; raise UsageError if it cannot be one."""
     from screening.store.pages import PageFolder, parse_readers
 
-    if publish is None:
+    if readers.publish is None:
         return None
-    pages = PageFolder(publish, parse_readers(mode, group))
+    pages = PageFolder(readers.publish, parse_readers(readers.mode, readers.group))
     pages.prepare()
     return pages
 
 
 def _hand_out_night(
-    ledger: str | None, run: Run, refused: Path | None, pages: PageFolder | None
+    ledger: str | None,
+    run: Run,
+    refused: str | Path | None,
+    pages: PageFolder | None,
 ) -> dict[str, str]:
     """Publish a night's page, register its files, and return where they are."""
     entry = run.document.get("ledger")
     places = {}
     if refused is not None:
-        _hand_out(ledger, entry, "refused", refused)
+        _hand_out(ledger, entry, "refused", Path(refused))
         places["refused_cells"] = str(refused)
     if pages is not None:
         night = run.document["date"]
@@ -222,28 +181,23 @@ def _exit_if_attention(run: Run) -> None:
         raise typer.Exit(ATTENTION)
 
 
-def _refuse_without_page(
-    publish: Path | None, shadow: bool, access: str | None
-) -> None:
-    """Raise UsageError for an option that needs a page for readers if there is none.
-
-    `access`: mode or group of the page.
-    """
-    if publish is None and access:
+def _refuse_without_page(readers: options.ReaderOptions, night: NightOptions) -> None:
+    """Raise UsageError for an option that needs a page for readers if there is none."""
+    if readers.publish is None and (readers.mode or readers.group):
         raise UsageError(
             "--mode and --group set the copy for readers; give --publish too"
         )
-    if publish is not None and shadow:
+    if readers.publish is not None and night.shadow:
         raise UsageError("a night in shadow has no page for --publish; leave it out")
 
 
-def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) -> None:
-    """Raise UsageError for an option that needs --ledger if there is none."""
-    if not ledger and force:
+def _refuse_without_ledger(night: NightOptions) -> None:
+    """Raise UsageError for an option that needs --ledger."""
+    if night.force or night.replace is not None:
         raise UsageError(
             "--force and --replace make a new revision in a ledger; give --ledger too"
         )
-    if not ledger and series:
+    if night.series:
         raise UsageError("--series names a series of a ledger; give --ledger too")
 
 
@@ -338,8 +292,8 @@ class OnlyOptions:
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this series; repeatable."),
     ] = None
-    accept_delivery: options.AcceptDelivery = None
-    replace: options.Replace = None
+    accept_delivery: AcceptDelivery = None
+    replace: Replace = None
 
     def check(self, network: Network, site: Path) -> None:
         """Raise UsageError for an unknown series, or a reason without words or series.
@@ -370,7 +324,7 @@ def run_command(
         Path,
         typer.Argument(metavar="NIGHT.toml", help="Site file (docs/nightly.md)."),
     ],
-    date: options.Night = None,
+    date: Date = None,
     *,
     series: OnlyOptions,
     ledger: Annotated[
@@ -387,7 +341,7 @@ def run_command(
             "--strict", help="Exit 5 if the page of a series shows ATTENTION."
         ),
     ] = False,
-    cluster: options.Cluster = None,
+    cluster: ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Score every series of a site, and write one overview.
@@ -487,6 +441,25 @@ def _night_in_words(line: SeriesNight) -> str:
     return text
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOfRunOptions:
+    """The model and table of a run, to explain a row that was not flagged."""
+
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="With --cohort: the run's model, to explain any row by all its "
+            "values.",
+        ),
+    ] = None
+    cohort: Annotated[
+        str | None,
+        typer.Option(metavar="COHORT", help="With --model: the run's table."),
+    ] = None
+    database: options.DatabaseOptions
+
+
 def explain_command(
     run: options.RunFolder,
     case: Annotated[
@@ -495,23 +468,10 @@ def explain_command(
             metavar="ID", help="Id of a row, or of a group (its highest row)."
         ),
     ],
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL",
-            help="With --cohort: the run's model, to explain any row by all its "
-            "values.",
-        ),
-    ] = None,
-    cohort: Annotated[
-        str | None,
-        typer.Option(metavar="COHORT", help="With --model: the run's table."),
-    ] = None,
-    *,
-    database: options.DatabaseOptions,
+    table: TableOfRunOptions,
     out: options.PageFile = None,
     ledger: options.LedgerMaybe = None,
-    templates: options.Templates = None,
+    templates: Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show why one case of RUN was flagged."""
@@ -522,12 +482,12 @@ def explain_command(
 
     if ledger:
         act_as_owner(ledger)
-    loaded = load_model(model) if model else None
+    loaded = load_model(table.model) if table.model else None
     explained = explain(
         run,
         options.id_from(os.fsencode(case)),
         loaded,
-        cohort and database.source(cohort),
+        table.cohort and table.database.source(table.cohort),
     )
     night = explained["run"]
     row = explained["case"]
@@ -783,7 +743,7 @@ def report_command(
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,
-    templates: options.Templates = None,
+    templates: Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Draw the report of a model, run or other directory again."""

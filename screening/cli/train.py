@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,10 +16,19 @@ import typer
 
 from screening.cli import logs, options
 from screening.cli.console import bar, facts_of, points_of, print_answer
-from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
+from screening.cli.groups import Without
+from screening.cli.options import AsJson, LedgerHere
 from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.settings import (
+    Label,
+    Resources,
+    Search,
+    TableOptions,
+    Templates,
+    Validation,
+)
 from screening.spelling import (
     SERVER_LEDGER,
     command_line,
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.io.queries import Database
     from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
     from screening.schemas.model import ModelDocument
@@ -59,68 +67,45 @@ NOT_RECORDED = frozenset(
 )
 
 
-def train_command(
-    context: typer.Context,
-    cohort: Source,
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """A recipe and the search of its settings."""
+
+    recipe: options.RecipeName = "auto"
+    search: Search
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewModelOptions:
+    """The model directory to write."""
+
     out: Annotated[
         Path,
         options.in_output(
             "--out", "-o", metavar="DIR", help="Model directory to write."
         ),
-    ],
-    *,
-    database: options.DatabaseOptions,
-    recipe: options.RecipeName = "auto",
-    columns: options.ColumnOptions,
-    independent: options.Independent = False,
-    neighbourhood: Annotated[
-        int | None,
-        options.in_data(
-            metavar="NUMBER",
-            help="For voxels: add features of the cube with this side around each "
-            "voxel, such as 3.",
-        ),
-    ] = None,
-    contract: ContractFile = None,
-    rule: options.RuleOptions,
-    lesions: Annotated[
-        bool,
-        options.in_rule(
-            "--lesions",
-            help="For voxels: choose the threshold by lesions on smoothed maps.",
-        ),
-    ] = False,
-    param: Annotated[
-        list[str] | None,
-        options.in_method(metavar="NAME=VALUE", help="Fix a parameter of the recipe."),
-    ] = None,
-    validation: options.ValidationOptions,
-    cluster: options.Cluster = None,
-    memory: options.Memory = None,
-    contamination: Annotated[
-        float | None,
-        options.in_rule(
-            metavar="SHARE",
-            help="One-class without cases: share of unknown cases in COHORT.",
-        ),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        options.in_validation(
-            metavar="A,B",
-            help="Methods to compare with on the same folds; none: no comparison.",
-        ),
-    ] = None,
+    ]
     force: Annotated[
         bool,
         options.in_output(
             "--force", help="Replace a model with another recipe, cohort or label."
         ),
-    ] = False,
-    ledger: options.LedgerMaybe = None,
-    sign: options.Sign = None,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    ] = False
+    ledger: options.LedgerMaybe = None
+    sign: options.Sign = None
+    templates: Templates = None
+    as_json: AsJson = False
+
+
+def train_command(
+    context: typer.Context,
+    cohort: options.CohortOptions,
+    method: MethodOptions,
+    table: TableOptions,
+    rule: options.RuleOptions,
+    validation: Validation,
+    resources: Resources,
+    new: NewModelOptions,
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
@@ -134,10 +119,8 @@ def train_command(
     COHORT.
     """
     chosen_by = rule.rule()
-    parameters = options.parameters_from(param or [])
-    n_bytes = options.bytes_from(memory)
-    signer = options.signer_from(sign)
-    prepare_for_training(cohort, validation.jobs, cluster)
+    signer = options.signer_from(new.sign)
+    prepare_for_training(cohort.cohort, resources)
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
@@ -148,61 +131,54 @@ def train_command(
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
 
-    check_templates(templates, "model")
-    _refuse_model_in_use(out, ledger)
+    out = new.out
+    check_templates(new.templates, "model")
+    _refuse_model_in_use(out, new.ledger)
     with (
-        open_cluster(cluster) as workers,
+        open_cluster(resources.cluster) as workers,
         publish(out, "model") as folder,
         bar("Training") as progress,
     ):
         # The time left is estimated from here on.
         progress(0, 0)
-        method = load_recipe(recipe)
-        others = options.others_from(beside)
+        recipe = load_recipe(method.recipe)
+        others = map(load_recipe, validation.beside or ())
         past = read_cohort(
-            database.source(cohort),
-            contract,
-            **columns.roles,
-            neighbourhood=neighbourhood,
+            cohort.readable,
+            table=replace(table, keep=columns_of_points(recipe, *others)),
             need_label=True,
-            label_optional=method.machine == "one_class",
-            keep=columns_of_points(method, *map(load_recipe, others or ())),
+            label_optional=recipe.machine == "one_class",
             propose=True,
-            independent=independent,
+            independent=validation.independent,
         )
-        if not force:
-            refuse_other_model(out, method, past)
+        if not new.force:
+            refuse_other_model(out, recipe, past)
         if workers is not None:
             workers.check(secret=True)
         waiting = nullcontext() if workers is None else checkpoints_beside(out, "fits")
         with waiting as kept:
             model = train(
                 past,
-                method,
+                recipe,
                 rule=chosen_by,
-                **vars(validation),
-                params=parameters,
-                memory=n_bytes,
-                progress=progress,
+                validation=validation,
+                search=method.search,
+                resources=replace(
+                    resources, progress=progress, cluster=workers, kept=kept
+                ),
                 command=options.command_of(context, NOT_RECORDED),
-                beside=others,
-                lesions=lesions,
-                cluster=workers,
-                kept=kept,
-                independent=independent,
-                contamination=contamination,
             )
         options.say_unsigned(out, signer)
-        _write(model.files, folder, templates, signer)
+        _write(model.files, folder, new.templates, signer)
     notes = model.facts.training.notes
     # Nobody should have to open the page to see what was dropped, inferred or guessed.
     for note in notes:
         logs.note(note)
-    answer = {"model": str(out), "id": model.id, **facts_of(model, as_json)}
+    answer = {"model": str(out), "id": model.id, **facts_of(model, new.as_json)}
     answer["report"] = str(out / "report.html")
-    if as_json:
+    if new.as_json:
         answer["notes"] = notes
-    print_answer(answer, as_json)
+    print_answer(answer, new.as_json)
 
 
 def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
@@ -270,15 +246,23 @@ def _recipe_in_full(recipe: Recipe) -> dict[str, object]:
     return entry | {"search": recipe.search.grid, "criterion": recipe.search.criterion}
 
 
-def compare_command(
-    context: typer.Context,
+@dataclass(frozen=True, kw_only=True)
+class CohortsOptions(options.DatabaseOptions):
+    """Several cohorts, or tables of databases."""
+
     cohorts: Annotated[
         list[str],
         typer.Argument(
             metavar="COHORT...",
             help="One cohort or several: files, directories, globs.",
         ),
-    ],
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodsOptions:
+    """The methods of a comparison."""
+
     recipes: Annotated[
         str,
         typer.Option(
@@ -286,30 +270,40 @@ def compare_command(
             help="Methods; the control is always included. `all` does not include "
             "`auto`.",
         ),
-    ],
-    out: Annotated[
-        Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Directory to write the comparison in."
-        ),
-    ],
-    *,
-    database: options.DatabaseOptions,
-    columns: options.ColumnOptions,
-    independent: options.Independent = False,
-    contract: ContractFile = None,
+    ]
     control: Annotated[
         str | None,
         typer.Option(
             metavar="RECIPE",
             help="Method to compare the others with; by default the plain SVM.",
         ),
-    ] = None,
+    ] = None
+    search: Annotated[Search, Without("params")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewComparisonOptions:
+    """The comparison to write."""
+
+    out: Annotated[
+        Path,
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Directory to write the comparison in."
+        ),
+    ]
+    templates: Templates = None
+    as_json: AsJson = False
+
+
+def compare_command(
+    context: typer.Context,
+    cohorts: CohortsOptions,
+    methods: MethodsOptions,
+    table: Annotated[TableOptions, Without("neighbourhood")],
     rule: options.RuleOptions,
-    validation: options.ValidationOptions,
-    cluster: options.Cluster = None,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    validation: Annotated[Validation, Without("lesions", "contamination", "beside")],
+    resources: Annotated[Resources, Without("memory")],
+    new: NewComparisonOptions,
 ) -> None:
     """Compare methods on the same folds, including their thresholds.
 
@@ -317,7 +311,7 @@ def compare_command(
     comparison resumes from its finished folds.
     """
     chosen_by = rule.rule()
-    prepare_for_training(cohorts[0], validation.jobs, cluster)
+    prepare_for_training(cohorts.cohorts[0], resources)
 
     from screening.data.reading import read_cohort
     from screening.model_selection.compare import (
@@ -332,48 +326,41 @@ def compare_command(
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
 
-    check_templates(templates, "comparison")
+    check_templates(new.templates, "comparison")
     with (
-        publish(out, "comparison") as folder,
-        checkpoints_beside(out, "fits") as kept,
+        publish(new.out, "comparison") as folder,
+        checkpoints_beside(new.out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        sources = name_sources([database.source(cohort) for cohort in cohorts])
-        names = names_from(recipes)
+        sources = name_sources(list(map(cohorts.source, cohorts.cohorts)))
+        names = names_from(methods.recipes)
         named = [load_recipe(name) for name in names if name != "all"]
+        table = replace(table, keep=columns_of_points(*named))
         past = {
-            name: read_cohort(
-                source,
-                contract,
-                **columns.roles,
-                need_label=True,
-                keep=columns_of_points(*named),
-            )
+            name: read_cohort(source, table=table, need_label=True)
             for name, source in sources.items()
         }
         compared = compare(
             past,
             expand_all(names, past),
             rule=chosen_by,
-            **vars(validation),
-            control=control,
-            independent=independent,
-            kept=kept,
-            cluster=cluster,
-            progress=progress,
+            validation=validation,
+            search=methods.search,
+            control=methods.control,
+            resources=replace(resources, progress=progress, kept=kept),
             command=options.command_of(context, NOT_RECORDED),
         )
-        write_comparison(compared, folder, templates)
-    results = compared.summary() if as_json else compared.table()
+        write_comparison(compared, folder, new.templates)
+    results = compared.summary() if new.as_json else compared.table()
     best = best_methods(compared.facts)
-    print_answer({"comparison": str(out), **results, "best": best}, as_json)
+    print_answer({"comparison": str(new.out), **results, "best": best}, new.as_json)
 
 
 @dataclass(frozen=True)
 class TruthOptions:
     """Options that say who was a case in another place, and how common cases are."""
 
-    label: options.Label = None
+    label: Label = None
     positive: Annotated[
         str | None,
         typer.Option(
@@ -392,19 +379,16 @@ class TruthOptions:
     ] = None
 
 
-def validate_command(
-    context: typer.Context,
-    model: options.ModelFolder,
-    cohort: Source,
+@dataclass(frozen=True, kw_only=True)
+class NewValidationOptions:
+    """The validation to write, or the model of another place."""
+
     out: Annotated[
         Path,
         options.in_output(
             "--out", "-o", metavar="DIR", help="Directory to write the validation in."
         ),
-    ],
-    *,
-    database: options.DatabaseOptions,
-    truth: TruthOptions,
+    ]
     recalibrate: Annotated[
         bool,
         typer.Option(
@@ -412,9 +396,17 @@ def validate_command(
             help="Write a model for the other place: same ranking, the rest fitted "
             "there.",
         ),
-    ] = False,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    ] = False
+    templates: Templates = None
+    as_json: AsJson = False
+
+
+def validate_command(
+    context: typer.Context,
+    model: options.ModelFolder,
+    cohort: options.CohortOptions,
+    truth: TruthOptions,
+    new: NewValidationOptions,
 ) -> None:
     """Validate MODEL on labelled patients of another place or time.
 
@@ -430,53 +422,50 @@ def validate_command(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    if recalibrate:
-        source = database.source(cohort)
-        _recalibrate(model, source, out, templates, as_json, truth)
+    if new.recalibrate:
+        _recalibrate(model, cohort, truth, new)
         return
-    check_templates(templates, "validation")
-    with publish(out, "validation") as folder:
+    check_templates(new.templates, "validation")
+    with publish(new.out, "validation") as folder:
         validation = validate(
             load_model(model),
-            database.source(cohort),
+            cohort.readable,
             **vars(truth),
             command=options.command_of(context, NOT_RECORDED),
         )
-        write_validation(validation, folder, templates)
+        write_validation(validation, folder, new.templates)
     document = validation.to_dict()
     answer = {
-        "validation": str(out),
-        "report": str(out / "report.html"),
+        "validation": str(new.out),
+        "report": str(new.out / "report.html"),
         "model": validation.model.id,
-        "classes": document["classes"] if as_json else validation.lines(),
+        "classes": document["classes"] if new.as_json else validation.lines(),
     }
-    if as_json:
+    if new.as_json:
         answer["operating_points"] = points_of(document)
     answer["rows"] = validation.figures.n_rows
     answer["attention"] = document["attention"]
-    print_answer(answer, as_json)
+    print_answer(answer, new.as_json)
 
 
 def _recalibrate(
     model: Path,
-    cohort: str | Database,
-    out: Path,
-    templates: Path | None,
-    as_json: bool,
+    cohort: options.CohortOptions,
     truth: TruthOptions,
+    new: NewValidationOptions,
 ) -> None:
     """Write the model of another place, and print its operating point."""
     from screening.model_selection.recalibrating import recalibrate
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    check_templates(templates, "model")
-    with publish(out, "model") as folder:
-        after = recalibrate(load_model(model), cohort, **vars(truth))
-        _write(after.files, folder, templates, None)
-    answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
-    answer["report"] = str(out / "report.html")
-    print_answer(answer, as_json)
+    check_templates(new.templates, "model")
+    with publish(new.out, "model") as folder:
+        after = recalibrate(load_model(model), cohort.readable, **vars(truth))
+        _write(after.files, folder, new.templates, None)
+    answer = {"model": str(new.out), "id": after.id, **facts_of(after, new.as_json)}
+    answer["report"] = str(new.out / "report.html")
+    print_answer(answer, new.as_json)
 
 
 def threshold_command(
@@ -700,6 +689,35 @@ def _note_lost_approval(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RetrainingOptions:
+    """The judged nights that a challenger learns from, and its first review."""
+
+    nights: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERN",
+            help="Tables of the nights, such as in/{series}/{date}.csv.",
+        ),
+    ]
+    ledger: LedgerHere = "screening.db"
+    accept_delivery: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Accept a cohort with ids unlike those of the nights, for this "
+            "reason.",
+        ),
+    ] = None
+    review_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD",
+            help="Day on which to review the model; by default in two years.",
+        ),
+    ] = None
+
+
 def retrain_command(
     context: typer.Context,
     series: Annotated[
@@ -710,43 +728,10 @@ def retrain_command(
         ),
     ],
     model: options.ModelFolder,
-    cohort: Source,
-    nights: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERN",
-            help="Tables of the nights, such as in/{series}/{date}.csv.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Model directory to write."
-        ),
-    ],
-    *,
-    database: options.DatabaseOptions,
-    ledger: LedgerHere = "screening.db",
-    accept_delivery: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Accept a cohort with ids unlike those of the nights, for this "
-            "reason.",
-        ),
-    ] = None,
-    review_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YYYY-MM-DD",
-            help="Day on which to review the model; by default in two years.",
-        ),
-    ] = None,
-    jobs: options.Jobs = -1,
-    memory: options.Memory = None,
-    sign: options.Sign = None,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    cohort: options.CohortOptions,
+    learning: RetrainingOptions,
+    resources: Annotated[Resources, Without("cluster")],
+    new: Annotated[NewModelOptions, Without("force", "ledger")],
 ) -> None:
     """Retrain the champion's method, including outcomes and verdicts.
 
@@ -755,13 +740,12 @@ def retrain_command(
     champion's. The new model is not used before it is promoted: score it with --shadow,
     check `screen history --beside`, then use `screen promote`.
     """
-    n_bytes = options.bytes_from(memory)
-    signer = options.signer_from(sign)
-    day = options.day_from("--review-by", review_by)
-    reason = options.reason_from("--accept-delivery", accept_delivery)
+    signer = options.signer_from(new.sign)
+    day = options.day_from("--review-by", learning.review_by)
+    reason = options.reason_from("--accept-delivery", learning.accept_delivery)
     # Before processes are started, which could not be ended by another user.
-    act_as_owner(ledger)
-    prepare_for_training(cohort, jobs, None)
+    act_as_owner(learning.ledger)
+    prepare_for_training(cohort.cohort, resources)
 
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
@@ -771,20 +755,21 @@ def retrain_command(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    check_templates(templates, "model")
+    check_templates(new.templates, "model")
+    out = new.out
     is_there = (out / "model.json").exists()
     champion = load_model(model)
-    with open_ledger(ledger) as book, bar("Training") as progress:
+    with open_ledger(learning.ledger) as book, bar("Training") as progress:
         progress(0, 0)
         verdicts = judged_by_outcomes(book, series, champion.digest)
         past = read_cohort(
-            database.source(cohort),
+            cohort.readable,
             champion.contract,
             need_label=True,
             label_optional=champion.contract.label is None,
         )
         learned = retraining.judged_cohort(
-            champion, past, verdicts, nights, accept_delivery=reason
+            champion, past, verdicts, learning.nights, accept_delivery=reason
         )
         change = (verdicts.series, champion.digest)
         if is_there:
@@ -802,12 +787,10 @@ def retrain_command(
                     champion,
                     learned,
                     review_by=day,
-                    jobs=jobs,
-                    memory=n_bytes,
-                    progress=progress,
+                    resources=replace(resources, progress=progress),
                     command=options.command_of(context, NOT_RECORDED),
                 )
-                _write(trained.files, folder, templates, signer)
+                _write(trained.files, folder, new.templates, signer)
                 # If publishing the model fails, the ledger has an entry without a
                 # model, and never a model without an entry.
                 entry = record_retraining(
@@ -819,10 +802,10 @@ def retrain_command(
         "report": str(out / "report.html"),
         "entry": entry.number,
         "champion": champion.id,
-        **facts_of(trained, as_json),
+        **facts_of(trained, new.as_json),
     }
-    if as_json:
+    if new.as_json:
         answer["verdicts"] = trained.document["training"]["verdicts"]
     else:
         answer["verdicts"] = retraining.summary_sentences(learned.facts)
-    print_answer(answer, as_json)
+    print_answer(answer, new.as_json)

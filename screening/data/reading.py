@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
-from screening.contract.choices import Unlabelled
 from screening.contract.contract import Contract
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
@@ -27,48 +26,24 @@ from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import Bounds
+from screening.option_groups import groups_from
+from screening.settings import TableOptions
 
 # Ending of a contract that is written with its table.
 CONTRACT_ENDING = ".contract.toml"
-
-
-class ReadOptions(TypedDict, total=False):
-    """Keyword arguments of `read_cohort`."""
-
-    contract: Contract | str | Path | None
-    label: str | None
-    positive: str | Sequence[str] | None
-    unlabelled: Unlabelled | None
-    leave_out: str | Sequence[str] | None
-    id: str | None
-    group: str | None
-    time: str | None
-    score: str | None
-    drop: str | Sequence[str]
-    neighbourhood: int | None
-    keep: Collection[str]
 
 
 def read_cohort(
     source: Readable,
     contract: Contract | str | Path | None = None,
     *,
-    label: str | None = None,
-    positive: str | Sequence[str] | None = None,
-    unlabelled: Unlabelled | None = None,
-    leave_out: str | Sequence[str] | None = None,
-    id: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    score: str | None = None,
-    drop: str | Sequence[str] = (),
-    neighbourhood: int | None = None,
-    keep: Collection[str] = (),
+    table: TableOptions | None = None,
     need_label: bool = False,
     label_optional: bool = False,
     batch_rows: int = BATCH_ROWS,
     propose: bool = False,
     independent: bool = False,
+    **roles: Any,
 ) -> Cohort:
     """Read a whole cohort, every row checked.
 
@@ -82,30 +57,8 @@ def read_cohort(
         By default the one beside the file that `screen features` wrote with it. Without
         one, or with one that names no features, types are inferred and stated in
         `notes`.
-    label : str, optional
-        Column that says who was a case; like all roles it goes before the contract's.
-    positive : str or sequence of str, optional
-        Label values to find, each a class of its own; "A+B" joins A and B into one.
-    unlabelled : {"refuse", "no", "leave_out"}, optional
-        Treatment of rows with a blank label, where every row needs one.
-    leave_out : str or sequence of str, optional
-        Label values whose rows are left out, where every row needs a label.
-    id : str, optional
-        Column that names a row.
-    group : str, optional
-        Column whose rows are never on both sides of a fold, such as the patient of a
-        voxel.
-    time : str, optional
-        Column of the row's date.
-    score : str, optional
-        Column of a score made elsewhere, for the recipe ``given``.
-    drop : str or sequence of str
-        Columns to leave out.
-    neighbourhood : int, optional
-        Of voxels: side of the cube in which mean, spread and gradient of each channel
-        become features.
-    keep : collection of str
-        Columns that are features whatever they hold, such as those of a points table.
+    table : TableOptions, optional
+        Roles of columns, which go before the contract's, and the like.
     need_label : bool
         A row without label is then a violation.
     label_optional : bool
@@ -117,6 +70,8 @@ def read_cohort(
         Without a contract guess the roles that are not given, as `screen init` does.
     independent : bool
         Every row is a patient of its own: no column is guessed to be the patient.
+    **roles
+        Fields of `TableOptions` by their names, such as ``label="infected"``.
 
     Returns
     -------
@@ -140,19 +95,23 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
+    if contract is not None:
+        roles["contract"] = contract
+    (table,) = groups_from(roles, (TableOptions, table))
+    contract = table.contract
     beside = None if contract is not None else contract_beside(source)
     stated = resolve_contract(
         contract if beside is None else beside,
-        label=label,
-        positive=positive,
-        unlabelled=unlabelled,
-        leave_out=leave_out,
-        id=id,
-        group=group,
-        time=time,
-        score=score,
-        drop=drop,
-        neighbourhood=neighbourhood,
+        label=table.label,
+        positive=table.positive,
+        unlabelled=table.unlabelled,
+        leave_out=table.leave_out,
+        id=table.id,
+        group=table.group,
+        time=table.time,
+        score=table.score,
+        drop=table.drop,
+        neighbourhood=table.neighbourhood,
     )
     files, stated = open_source(source, stated)
     is_proposed = propose and not stated.features
@@ -162,10 +121,10 @@ def read_cohort(
             stated,
             independent=independent,
             label_optional=label_optional,
-            keep=keep,
+            keep=table.keep,
         )
     else:
-        inferred = completed(files, stated, keep)
+        inferred = completed(files, stated, table.keep)
     complete = inferred.contract
     if not complete.label:
         if label_optional:
@@ -247,34 +206,30 @@ def _without_classes(cohort: Cohort) -> Cohort:
 
 
 def labelled_cohort(
-    cohort: Cohort | Readable,
-    *,
-    label_optional: bool = False,
-    **reading: Unpack[ReadOptions],
+    cohort: Cohort | Readable, table: TableOptions, *, label_optional: bool = False
 ) -> Cohort:
     """Return a cohort as it is, or read a table in which every row has a label.
 
     Parameters
     ----------
     cohort : Cohort or Readable
+    table : TableOptions
     label_optional : bool
         The table may have no label column.
-    **reading
-        As `read_cohort` takes them.
 
     Raises
     ------
     UsageError
-        `reading` says how to read a cohort that was already read.
+        `table` says how to read a cohort that was already read.
     """
     if not isinstance(cohort, Cohort):
         return read_cohort(
-            cohort, need_label=True, label_optional=label_optional, **reading
+            cohort, table=table, need_label=True, label_optional=label_optional
         )
-    if reading:
+    stated = table.stated()
+    if stated:
         raise UsageError(
-            f"the cohort has already been read; give {', '.join(reading)} to "
-            "read_cohort"
+            f"the cohort has already been read; give {', '.join(stated)} to read_cohort"
         )
     return cohort
 

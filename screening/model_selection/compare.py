@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
-from screening.data.reading import ReadOptions, labelled_cohort
+from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
@@ -35,7 +35,6 @@ from screening.metrics.paired import (
 )
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
-from screening.model_selection.fold_fits import Progress, Resources, silent
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     FactorContrast,
@@ -59,6 +58,7 @@ from screening.model_selection.plans import (
 )
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task, watchable
+from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import columns_of_points, with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
@@ -73,11 +73,11 @@ from screening.schemas.comparison import (
 )
 from screening.schemas.figures import (
     DEFAULT_RULE,
-    GridName,
     LabelledCounts,
     MinSensitivity,
     Rule,
 )
+from screening.settings import Resources, Search, TableOptions, Validation, as_search
 from screening.store.serialization import versions, written
 
 # Sensitivity at which specificity is shown if the rule names none.
@@ -180,20 +180,12 @@ def compare(
     recipes: Sequence[Recipe | str],
     *,
     rule: Rule = DEFAULT_RULE,
-    folds: int = 5,
-    repeats: int | None = None,
-    search: int | None = None,
-    grid: GridName = "recipe",
-    seed: int = 0,
-    jobs: int = -1,
-    max_rows: int | None = None,
+    validation: Validation | None = None,
+    search: Search | int | None = None,
     control: str | None = None,
-    independent: bool = False,
-    kept: Path | None = None,
-    cluster: str | None = None,
-    progress: Progress | None = None,
+    resources: Resources | None = None,
     command: str | None = None,
-    **reading: Unpack[ReadOptions],
+    **settings: Any,
 ) -> Comparison:
     """Judge methods on the same folds, each with its own setting and threshold.
 
@@ -202,46 +194,28 @@ def compare(
     Parameters
     ----------
     cohorts : mapping from str to Cohort, path, Database, or table
-        Cohorts with labels, by the names that the page gives them. What is no Cohort
-        yet is read as `reading` says.
+        Cohorts with labels, by the names that the page gives them.
     recipes : sequence of Recipe or str
         The control is added if it is missing.
     rule : Rule
         Chooses every method's threshold from its held-out scores.
-    folds : int
-        Fewer are used if there are fewer groups, or fewer rows of the rarer class.
-    repeats : int, optional
-        How often the folds are dealt; by default three times if fits are cheap.
-    search : int, optional
-        Settings of the machine that compete on the held-out rows; by default each
-        recipe's number, with several classes as many as a budget of work allows. A
-        factor is tried in half as many settings again.
-    grid : {"recipe", "paper"}
-        Grid that they are drawn from: each recipe's, or all of the one that its paper
-        prints, if any.
-    seed : int
-        Deals the folds and the settings.
-    jobs : int
-        Threads; -1 for all cores. The figures do not depend on it.
-    max_rows : int, optional
-        Compare on a stratified sub-sample of this many rows per cohort.
+    validation : Validation, optional
+        Folds, repeats, seed and rows.
+    search : Search or int, optional
+        How many settings compete on the held-out rows, as a number or with their grid;
+        by default each recipe's number, with several classes as many as a budget of
+        work allows. A factor is tried in half as many settings again.
     control : str, optional
         Recipe that the others are compared with; by default the plain machine ("svm",
         or "one_vs_rest" if several classes are separated).
-    independent : bool
-        Every row is a patient of its own, whatever the tables look like.
-    kept : Path, optional
-        Folder for finished folds, from which a comparison that was killed goes on.
-    cluster : str, optional
-        Where other processes fit the folds: ``"local:N"``, or the address of a dask
-        scheduler. Rows are sent there over TLS. The figures do not depend on it
-        (docs/scale.md).
-    progress : callable, optional
-        Called with (work done, work in all).
+    resources : Resources, optional
+        Cores and workers; the figures do not depend on them. Rows are sent to workers
+        over TLS (docs/scale.md).
     command : str, optional
         The command line, to be stated on the page.
-    **reading
-        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
+    **settings
+        Fields of these groups by their names, and those of `TableOptions` for cohorts
+        that are not read yet.
 
     Returns
     -------
@@ -270,41 +244,46 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
+    validation, tuning, resources, table = groups_from(
+        settings,
+        (Validation, validation),
+        (Search, as_search(search)),
+        (Resources, resources),
+        (TableOptions, None),
+    )
+    validation.refuse_stated("beside", "lesions", "contamination", by="compare")
+    tuning.refuse_stated("params", by="compare")
     loaded = list(map(as_recipe, recipes))
-    read = _read_cohorts(cohorts, loaded, reading)
+    read = _read_cohorts(cohorts, loaded, table)
     if not control:
         control = "one_vs_rest" if _are_multi_class(read) else "svm"
     recipes = _with_control(loaded, control)
     read = {name: with_scores(cohort, recipes) for name, cohort in read.items()}
-    plan: dict[str, Any] = {
-        "rule": rule,
-        "folds": folds,
-        "repeats": repeats,
-        "max_rows": max_rows,
-        "search": search,
-        "grid": grid,
-        "seed": seed,
-    }
     studies = {
-        name: _prepare_studies(name, cohort, recipes, independent, plan)
+        name: _prepare_studies(name, cohort, recipes, rule, validation, tuning)
         for name, cohort in read.items()
     }
-    settings = Settings(
-        **plan,
+    facts = Settings(
+        rule=rule,
+        folds=validation.folds,
+        repeats=validation.repeats,
+        search=tuning.search,
+        grid=tuning.grid,
+        seed=validation.seed,
+        max_rows=validation.max_rows,
         cohorts={name: _digest(cohort) for name, cohort in read.items()},
         versions=versions(),
         control=control,
         command=command,
         recipes=[recipe.name for recipe in recipes],
     )
-    with open_cluster(cluster) as workers:
-        resources = Resources(jobs, None, progress or silent, workers, kept)
-        methods = _judge_cohorts(recipes, studies, resources)
+    with open_cluster(resources.cluster) as workers:
+        methods = _judge_cohorts(recipes, studies, replace(resources, cluster=workers))
     tables: list[pd.DataFrame] = []
     for name, cohort_methods in methods.items():
         sample = studies[name][0].sample
         tables.extend(_score_tables(name, sample, cohort_methods))
-    document = _comparison_document(settings, studies, methods)
+    document = _comparison_document(facts, studies, methods)
     return Comparison(document, pd.concat(tables, ignore_index=True))
 
 
@@ -316,14 +295,16 @@ def _are_multi_class(cohorts: Mapping[str, Cohort]) -> bool:
 def _read_cohorts(
     cohorts: Mapping[str, Cohort | Readable],
     recipes: Sequence[Recipe],
-    reading: ReadOptions,
+    table: TableOptions,
 ) -> dict[str, Cohort]:
     """Return the cohorts with labels; tables keep the columns that recipes need."""
-    of_tables: ReadOptions = {"keep": columns_of_points(*recipes), **reading}
+    of_tables = table
+    if not table.keep:
+        of_tables = replace(table, keep=columns_of_points(*recipes))
     read = {}
     for name, cohort in cohorts.items():
         is_read = isinstance(cohort, Cohort)
-        read[name] = labelled_cohort(cohort, **(reading if is_read else of_tables))
+        read[name] = labelled_cohort(cohort, table if is_read else of_tables)
     return read
 
 
@@ -331,8 +312,9 @@ def _prepare_studies(
     name: str,
     cohort: Cohort,
     recipes: Sequence[Recipe],
-    independent: bool,
-    plan: Mapping[str, Any],
+    rule: Rule,
+    validation: Validation,
+    search: Search,
 ) -> list[Study]:
     """Return the study of each recipe on one cohort, all with the same watched classes.
 
@@ -343,10 +325,9 @@ def _prepare_studies(
     cohort : Cohort
     recipes : sequence of Recipe
         The first is the control.
-    independent : bool
-        Every row is a patient of its own.
-    plan : mapping
-        Further arguments of `prepare_study`.
+    rule : Rule
+    validation : Validation
+    search : Search
 
     Raises
     ------
@@ -354,12 +335,7 @@ def _prepare_studies(
         If there are too few cases for every fold.
     """
     study = prepare_study(
-        cohort,
-        recipes[0],
-        params={},
-        independent=independent,
-        at_most=LARGEST_WHOLE,
-        **plan,
+        cohort, recipes[0], rule, validation, search, at_most=LARGEST_WHOLE
     )
     if study.without_cases is not None:
         raise UsageError(
@@ -384,8 +360,8 @@ def _judge_cohorts(
     resources: Resources,
 ) -> dict[str, list[_Method]]:
     """Hold out and judge every recipe on every cohort, one cohort after the other."""
-    if resources.cluster is not None:
-        resources.cluster.check(secret=True)
+    if resources.workers is not None:
+        resources.workers.check(secret=True)
     methods = {}
     steps = progress_of_parts(resources.progress, [1.0] * len(studies))
     for (name, cohort_studies), step in zip(studies.items(), steps, strict=True):

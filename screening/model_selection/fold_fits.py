@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import Bundles
 from screening.errors import RecipeError, ScreenError, UsageError
@@ -41,6 +40,7 @@ from screening.recipes.building import RecipeComponents, build
 from screening.recipes.encoders import RowEncoder, learned_encoding
 from screening.recipes.plugins import plugins_needed
 from screening.recipes.recipe import Recipe
+from screening.settings import Resources
 from screening.store.checkpoints import keep_piece, read_piece
 
 # Fewer rows are fitted here in less time than processes take to start.
@@ -351,38 +351,6 @@ class FoldFit:
         return cls(task.numbers, arrays["rows"], machines, decisions, seconds)
 
 
-Progress = Callable[[int, int], None]
-
-
-def silent(done: int, total: int) -> None:
-    """Show no progress."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources for the fits of folds; none of them changes a figure.
-
-    Parameters
-    ----------
-    jobs : int
-        Fits at a time; -1 for one per core.
-    memory : int, optional
-        Bytes for kernel matrices: fewer fits run at a time if they would take more.
-    progress : callable
-        Called with (work done, work in all).
-    cluster : Cluster, optional
-        Workers that fit instead of this machine.
-    kept : Path, optional
-        Private folder where fits wait until all are done, for a command that is killed.
-    """
-
-    jobs: int = -1
-    memory: int | None = None
-    progress: Progress = silent
-    cluster: Cluster | None = None
-    kept: Path | None = None
-
-
 @dataclass(frozen=True)
 class FoldTask:
     """One fold to be fitted at some of the settings that are tried.
@@ -558,7 +526,7 @@ def _fit_distinct(
         _fit,
         [task.arguments for task in waiting],
         jobs=_n_jobs(waiting, resources),
-        cluster=resources.cluster,
+        cluster=resources.workers,
     )
     for file, fit in zip(files, fits, strict=True):
         if fit is not None:

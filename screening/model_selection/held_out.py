@@ -23,7 +23,6 @@ from screening.metrics.ranking import auroc
 from screening.model_selection.fold_fits import (
     EncodedRows,
     FoldFit,
-    Progress,
     tasks_of,
 )
 from screening.model_selection.folds import Study, sub_sample
@@ -45,6 +44,7 @@ from screening.recipes.recipe import (
     refuse_overrides,
 )
 from screening.schemas.validation import Platt, SearchFacts
+from screening.settings import Progress
 
 # With more rows than this, settings compete on a sub-sample, and the chosen one learns
 # from all rows. The three constants below hold for blends of so many rows.

@@ -20,13 +20,14 @@ from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.model_selection.blocks import correlated_blocks
-from screening.model_selection.fold_fits import EncodedRows, Resources
+from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.task import Task
 from screening.recipes.building import load_recipe
 from screening.schemas.model import ColumnBlock, Leak, Reliance
+from screening.settings import Resources
 
 # Blocks that are left out one after another.
 MAX_BLOCKS = 5

@@ -37,8 +37,9 @@ from screening.model_selection.without_cases import (
 from screening.recipes.building import build, may_span
 from screening.recipes.encoders import contract_of
 from screening.recipes.recipe import Recipe, members_for, tells_apart
-from screening.schemas.figures import GridName, Rule
+from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
+from screening.settings import Search, Validation
 from screening.spelling import shown_series
 from screening.store.serialization import read_document, read_model
 
@@ -52,17 +53,10 @@ def prepare_study(
     cohort: Cohort,
     recipe: Recipe,
     rule: Rule,
-    params: Parameters,
+    validation: Validation,
+    search: Search,
     *,
-    folds: int,
-    repeats: int | None,
-    max_rows: int | None,
-    search: int | None,
-    grid: GridName = "recipe",
-    seed: int,
-    independent: bool,
     at_most: int | None = None,
-    contamination: float | None = None,
 ) -> Study:
     """Prepare the study that a recipe is trained on.
 
@@ -73,21 +67,17 @@ def prepare_study(
     cohort : Cohort
     recipe : Recipe
     rule : Rule
-    params : dict
-        Parameters that the caller fixed.
-    folds, repeats, max_rows, search, grid, seed, independent
-        As for ``train``.
+    validation : Validation
+    search : Search
     at_most : int, optional
         For several recipes: more rows than this raise UsageError.
-    contamination : float, optional
-        As for ``train``.
 
     Raises
     ------
     UsageError, CohortError
         If the cohort does not allow it.
     """
-    signs = [] if independent else _signs_of_dependence(cohort)
+    signs = [] if validation.independent else _signs_of_dependence(cohort)
     cohort, late_columns = before_the_outcome(cohort)
     if recipe.machine == "one_class":
         cohort = with_states_of_labels(cohort)
@@ -95,24 +85,28 @@ def prepare_study(
     target = task.target(labels_of(cohort))
     n_positive = int((target == 1).sum())
     without_cases = plan_without_cases(
-        cohort, target, recipe, rule, folds, contamination
+        cohort, target, recipe, rule, validation.folds, validation.contamination
     )
+    n_settings = search.search
     if without_cases is not None:
-        _refuse_search(search)
-        search = 1
+        _refuse_search(n_settings)
+        n_settings = 1
+    params = search.params or {}
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
-    if at_most is None and max_rows is None:
+    if at_most is None and validation.max_rows is None:
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
     if by_landmarks(params):
         largest = None
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest)
+    sample, rule, notes = sample_rows(
+        cohort, task, rule, validation.max_rows, validation.seed, largest
+    )
     study = plan_study(
         sample,
         task,
-        folds,
-        repeats,
-        seed,
-        search=search,
+        validation.folds,
+        validation.repeats,
+        validation.seed,
+        search=n_settings,
         without_cases=without_cases,
     )
     read = sample.with_features(contract_of(recipe, sample.contract))
@@ -130,7 +124,8 @@ def prepare_study(
         cohort=cohort,
         rule=rule,
         params=params,
-        grid=grid,
+        grid=search.grid,
+        refuse=validation.refuse,
         leaks=questions,
         signs=signs,
         notes=notes,

@@ -15,9 +15,9 @@ from screening.errors import RecipeError, ScreenError, UsageError
 from screening.model_selection.fold_fits import (
     FoldFit,
     FoldTask,
-    Resources,
     fit_tasks,
 )
+from screening.settings import Resources
 from screening.threads import limit_threads
 
 Result = TypeVar("Result")

@@ -16,7 +16,6 @@ from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
-from screening.model_selection.fold_fits import Progress
 from screening.model_selection.judged_patients import (
     count_rewritten,
     match_past,
@@ -35,6 +34,7 @@ from screening.recipes.encoders import score_of_rows, with_scores
 from screening.schemas.figures import Rule
 from screening.schemas.model import ModelDocument, TrainedOn
 from screening.schemas.validation import ValidationFacts
+from screening.settings import Resources, Search, Validation
 from screening.spelling import filled, shown_series
 from screening.store.model import Model
 
@@ -242,9 +242,7 @@ def retrained(
     judged: JudgedCohort,
     *,
     review_by: datetime.date | None = None,
-    jobs: int = -1,
-    memory: int | None = None,
-    progress: Progress | None = None,
+    resources: Resources | None = None,
     command: str | None = None,
 ) -> Model:
     """Train the champion's recipe by its rule and contract on a judged cohort.
@@ -259,7 +257,7 @@ def retrained(
     judged : JudgedCohort
     review_by : date, optional
         Day by which the new model must be reviewed.
-    jobs, memory, progress, command
+    resources, command
         As for ``train``.
     """
     validation = champion.facts.validation
@@ -279,20 +277,22 @@ def retrained(
         replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
         rule=rule,
-        folds=validation.folds,
-        repeats=validation.repeats,
-        search=_n_settings(validation),
-        grid=validation.search.grid,
-        params=_fixed_parameters(champion.facts, champion.recipe.parameters),
-        max_rows=training.max_rows,
-        seed=training.seed,
-        jobs=jobs,
-        memory=memory,
-        progress=progress,
+        validation=Validation(
+            independent=True,  # or the champion would not be
+            folds=validation.folds,
+            repeats=validation.repeats,
+            max_rows=training.max_rows,
+            seed=training.seed,
+            beside=beside,
+            contamination=_contamination(champion.facts, judged.cohort),
+        ),
+        search=Search(
+            search=_n_settings(validation),
+            grid=validation.search.grid,
+            params=_fixed_parameters(champion.facts, champion.recipe.parameters),
+        ),
+        resources=resources,
         command=command,
-        beside=beside,
-        independent=True,  # or the champion would not be
-        contamination=_contamination(champion.facts, judged.cohort),
     )
     learned = model.facts.training.replace(verdicts=judged.facts)
     document = model.facts.replace(training=learned)

@@ -11,26 +11,20 @@ import datetime
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Protocol, Unpack
+from typing import Any, Protocol
 
 import numpy as np
 
-from screening.cluster import Cluster
+from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
 from screening.data.ids import row_number_ids
-from screening.data.reading import ReadOptions, labelled_cohort
+from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
 from screening.model_selection.fits import Fits, baselines, plan_training, recipes_of
-from screening.model_selection.fold_fits import (
-    Progress,
-    Resources,
-    silent,
-)
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     PROGRESS_STEPS,
@@ -51,6 +45,7 @@ from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
+from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, load_recipe
 from screening.recipes.encoders import (
     RowEncoder,
@@ -65,9 +60,10 @@ from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
-from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
+from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
+from screening.settings import Resources, Search, TableOptions, Validation, as_search
 from screening.store.model import Model
 from screening.threads import limit_threads
 
@@ -82,26 +78,12 @@ def train(
     recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
-    folds: int = 5,
-    repeats: int | None = None,
-    search: int | None = None,
-    grid: GridName = "recipe",
-    params: dict[str, object] | None = None,
-    max_rows: int | None = None,
-    seed: int = 0,
-    jobs: int = -1,
-    memory: int | None = None,
-    progress: Progress | None = None,
+    validation: Validation | None = None,
+    search: Search | int | None = None,
+    resources: Resources | None = None,
+    table: TableOptions | None = None,
     command: str | None = None,
-    forward: bool = True,
-    beside: Sequence[str] | None = None,
-    lesions: bool = False,
-    cluster: Cluster | None = None,
-    kept: Path | None = None,
-    independent: bool = False,
-    contamination: float | None = None,
-    refuse: bool = True,
-    **reading: Unpack[ReadOptions],
+    **settings: Any,
 ) -> Model:
     """Train a model: hold every row out, choose setting and threshold on these scores.
 
@@ -111,67 +93,27 @@ def train(
     Parameters
     ----------
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
-        With labels; a one-class recipe needs none. What is no Cohort yet is read as
-        `reading` says.
+        With labels; a one-class recipe needs none.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
         How the threshold is chosen from the held-out scores.
-    folds : int
-        Fewer where there are fewer groups, or fewer rows of the rarer class.
-    repeats : int, optional
-        How often the folds are dealt, at the chosen setting; by default three times
-        where fits are cheap.
-    search : int, optional
-        Settings of the machine that compete on the held-out rows, 1 for none; by
-        default the recipe's number, with several classes as many as a budget of work
+    validation : Validation, optional
+        Folds, repeats, seed, and the methods to compare with on the same folds.
+    search : Search or int, optional
+        The fixed parameters of the recipe, and how many settings of the others compete
+        on the held-out rows. A number is that of the settings, 1 for no search. By
+        default it is the recipe's, with several classes as many as a budget of work
         allows. A factor is tried in half as many settings again.
-    grid : {"recipe", "paper"}
-        Grid that they are drawn from: the recipe's, or all of the one that its paper
-        prints, if any.
-    params : dict, optional
-        Parameters fixed by the caller; they are taken out of the search.
-    max_rows : int, optional
-        Train on a stratified sub-sample of this many rows.
-    seed : int
-        Deals the folds, the sub-sample and the candidates.
-    jobs : int
-        Threads; -1 for all cores. The result does not depend on it.
-    memory : int, optional
-        Bytes for kernel matrices: a Gram that does not fit is computed by rows.
-    progress : callable, optional
-        Called with (work done, work in all); when it begins, reading the cohort counts
-        as done.
+    resources : Resources, optional
+        Cores, memory and workers; the result does not depend on them.
+    table : TableOptions, optional
+        How a cohort is read that is not a `Cohort` yet.
     command : str, optional
         The command line, to be stated on the card.
-    forward : bool
-        Also train on the past alone and test on what came after, if the contract names
-        a time column.
-    beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; by default the usual ones,
-        () for none.
-    lesions : bool
-        Of voxels: `rule` counts lesions, connected voxels that are positive; how maps
-        of scores are smoothed and which clusters are too small is chosen with the
-        threshold. No other method is then compared, because these are judged voxel by
-        voxel.
-    cluster : Cluster, optional
-        Workers that fit the folds (`screen train --cluster`); the result does not
-        depend on it.
-    kept : Path, optional
-        Private folder for finished folds, from which a training that was killed goes
-        on.
-    independent : bool
-        Every row is a patient of its own, whatever the table looks like.
-    contamination : float, optional
-        For a one-class recipe without cases: share of unknown cases among the rows, 0
-        to 0.5. The share of flags that `rule` promises stays that of all rows; a note
-        states that of those without the condition.
-    refuse : bool
-        False returns a model that would be refused by a `PromiseError`. If too few
-        cases are there for `rule`, it promises the sensitivity that they allow.
-    **reading
-        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
+    **settings
+        Fields of these groups by their names, such as ``folds=10``, ``jobs=4`` or
+        ``label="infected"``.
 
     Returns
     -------
@@ -200,79 +142,76 @@ def train(
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
-    progress = progress or silent
+    validation, tuning, resources, table = groups_from(
+        settings,
+        (Validation, validation),
+        (Search, as_search(search)),
+        (Resources, resources),
+        (TableOptions, table),
+    )
+    progress = resources.progress
     if not isinstance(rule, Rule):
         raise UsageError(
             f"rule must be a rule, such as MinSensitivity(0.9), not {rule!r}"
         )
     recipe = as_recipe(recipe)
-    cohort = _read_past(cohort, [recipe, *map(load_recipe, beside or ())], reading)
+    compared = map(load_recipe, validation.beside or ())
+    cohort = _read_past(cohort, [recipe, *compared], table)
     progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
     recipe.refuse_if_not_persistable()
-    if independent:
+    if validation.independent:
         cohort = _noted_as_independent(cohort)
-    unit: CountedUnit = optional("lesions").ByLesion() if lesions else ByRow()
-    unit.check(cohort, rule, repeats)
-    study = prepare_study(
-        cohort,
-        recipe,
-        rule,
-        params or {},
-        folds=folds,
-        repeats=repeats or unit.repeats,
-        search=search,
-        grid=grid,
-        seed=seed,
-        max_rows=max_rows,
-        independent=independent,
-        contamination=contamination,
-    )
-    study = replace(study, refuse=refuse)
+    unit: CountedUnit = ByRow()
+    if validation.lesions:
+        unit = optional("lesions").ByLesion()
+    unit.check(cohort, rule, validation.repeats)
+    validation = replace(validation, repeats=validation.repeats or unit.repeats)
+    study = prepare_study(cohort, recipe, rule, validation, tuning)
     study = replace(study, rule=unit.rule(study))
-    others = _recipes_to_compare(beside, recipe, study, unit)
+    others = _recipes_to_compare(validation.beside, recipe, study, unit)
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
     as_read = _as_read_by(recipe, study)
-    with limit_threads(jobs):
-        encoded = encode(study, recipe, memory)
-    plan = plan_training(
-        study, recipe, encoded, others, memory, forward and unit.is_compared
-    )
+    with limit_threads(resources.jobs):
+        encoded = encode(study, recipe, resources.memory)
+    is_forward = validation.forward and unit.is_compared
+    plan = plan_training(study, recipe, encoded, others, resources.memory, is_forward)
     # Beside the fits, for which this process waits.
     with ThreadPoolExecutor(1) as thread:
-        table = thread.submit(describe_table, as_read)
-        fits = run_plan(plan, Resources(jobs, memory, fitting, cluster, kept))
-    held = unit.held(as_read, fits.method, jobs)
+        described = thread.submit(describe_table, as_read)
+        with open_cluster(resources.cluster) as workers:
+            fits = run_plan(plan, replace(resources, progress=fitting, cluster=workers))
+    held = unit.held(as_read, fits.method, resources.jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = scores_to_judge(held, fits, others, prevalence)
     judging(1, 2)
     rules = [held.rule] * len(study.task.watched)
-    judgement = judge(scores, rules, seed, refuse=refuse)
-    judgement.compute(jobs)
+    judgement = judge(scores, rules, validation.seed, refuse=validation.refuse)
+    judgement.compute(resources.jobs)
     judging(1, 1)
     card = model_document(
         held.study,
         fits.method,
         judgement,
-        table.result(),
-        max_rows=max_rows,
+        described.result(),
+        max_rows=validation.max_rows,
         command=command,
     )
     return _model(held, judgement, unit.card(card, held))
 
 
 def _read_past(
-    cohort: Cohort | Readable, recipes: Sequence[Recipe], reading: ReadOptions
+    cohort: Cohort | Readable, recipes: Sequence[Recipe], table: TableOptions
 ) -> Cohort:
     """Return the labelled cohort that a method, the first of `recipes`, learns from.
 
     It has the scores of recipes that are tables of points.
     """
     method = recipes[0]
-    if not isinstance(cohort, Cohort):
-        reading.setdefault("keep", columns_of_points(*recipes))
+    if not isinstance(cohort, Cohort) and not table.keep:
+        table = replace(table, keep=columns_of_points(*recipes))
     needs_no_label = method.machine == "one_class"
-    past = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    past = labelled_cohort(cohort, table, label_optional=needs_no_label)
     if method.machine == "given":
         past, recipes = _with_comparable(past, recipes)
     # Its nights must be able to take the row of a unit by the same score.

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from screening.ledger.nights import (
     reserve,
 )
 from screening.ledger.verifying import refuse_older
+from screening.option_groups import groups_from
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
@@ -57,13 +58,13 @@ from screening.scoring.series_history import (
     with_states,
 )
 from screening.scoring.summary import Summary
+from screening.settings import NightOptions, Progress, Resources
 from screening.spelling import shown_series
 from screening.store.model import Model
 from screening.store.publishing import flushed_digest, publish
 from screening.store.serialization import canonical, read_run, written
 from screening.threads import limit_threads
 
-BATCH_ROWS = 1 << 16
 # No night is older, so that an earlier year is a slip of the pen.
 EARLIEST = 1900
 
@@ -121,24 +122,10 @@ def score(
     source: Readable,
     out: str | Path,
     *,
-    label: str | None = None,
-    date: str | None = None,
-    hour: str | None = None,
-    time_zone: str | None = None,
     ledger: Ledger | None = None,
-    series: str | None = None,
-    shadow: bool = False,
-    force: bool = False,
-    replace: str | None = None,
-    accept_delivery: str | None = None,
-    refused: str | Path | None = None,
-    allow_future: bool = False,
-    batch_rows: int = BATCH_ROWS,
-    jobs: int = -1,
-    cluster: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    templates: Path | None = None,
-    published: bool = False,
+    night: NightOptions | None = None,
+    resources: Resources | None = None,
+    **settings: Any,
 ) -> Run:
     """Score every row of a cohort at the model's operating points.
 
@@ -150,49 +137,18 @@ def score(
         As `read_cohort` takes it; read once, in batches.
     out : str or Path
         Run directory; it appears whole or not at all.
-    label : str, optional
-        Column of true labels: used to evaluate, never written.
-    date : str, optional
-        Night of the run, YYYY-MM-DD; today if absent.
-    hour, time_zone : str, optional
-        Hour at which the table was taken, or a column that has this time, and the zone
-        of times that state none; before those of the contract.
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again gives the same page.
-    series : str, optional
-        Name by which the ledger knows these nights; the contract's by default.
-    shadow : bool
-        With a ledger: score in addition to the series' champion, whose cases and counts
-        stay as they are.
-    force : bool
-        With a ledger: enter a night again as a new revision, with another table or
-        model.
-    replace : str, optional
-        The same, with the reason: the trail keeps it.
-    accept_delivery : str, optional
-        Why the table is right although it does not look like tonight's; page and ledger
-        keep these words.
-    refused : str or Path, optional
-        CSV file to write: file, row, id, column and reason of every cell that is
-        refused or out of bounds, for the source of the table. It appears also where
-        the table is refused.
-    allow_future : bool
-        Take a date after tomorrow, as tests need it.
-    batch_rows : int
-        Rows in memory at a time; the scores do not depend on it.
-    jobs : int
-        Processes, or threads where there is little to do; -1 for all cores. The scores
-        do not depend on it.
-    cluster : str, optional
-        Processes that make the decisions: ``"local:N"``, or the address of a dask
-        scheduler.
-    progress : callable, optional
-        Called with (rows scored, rows in all; 0 where nobody knows before the end).
-    templates : Path, optional
-        A site's own templates for the page.
-    published : bool
-        Readers get a copy of the page elsewhere: it names the model's page without a
-        link.
+    night : NightOptions, optional
+        The date, what the table says of it, its series, and the files to write beside.
+        With a ledger, a night in shadow is scored in addition to the series' champion,
+        whose cases and counts stay as they are.
+    resources : Resources, optional
+        Processes, or threads if there is little to do, and workers. The scores do not
+        depend on them.
+    **settings
+        Fields of these groups by their names, such as ``date="2026-03-01"`` or
+        ``jobs=4``.
 
     Returns
     -------
@@ -223,85 +179,95 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
-    _refuse_options(shadow, ledger, accept_delivery=accept_delivery, replace=replace)
-    contract = model.contract.of_place(time_zone, hour)
-    night = night_of_date(date, allow_future, clock_of(contract.time_zone))
+    night, resources = groups_from(
+        settings, (NightOptions, night), (Resources, resources)
+    )
+    _refuse_options(night, ledger)
+    contract = model.contract.of_place(night.time_zone, night.hour)
+    date = night_of_date(night.date, night.allow_future, clock_of(contract.time_zone))
     if isinstance(source, Database):
-        source = source.of_night(night)
-    series = series or model.contract.series
+        source = source.of_night(date)
+    series = night.series or model.contract.series
+    night = replace(night, date=date, series=series)
     series_key = series_of(model, series)
     model.refuse_overdue()
-    _refuse_other_night(out, night, model)
-    check_templates(templates, "run")
+    _refuse_other_night(out, date, model)
+    check_templates(night.templates, "run")
     if ledger is not None:
-        _refuse_other_ledger(ledger, out, series_key, night, accept_delivery)
+        _refuse_other_ledger(ledger, out, series_key, date, night.accept_delivery)
     started = datetime.datetime.now(datetime.UTC)
     began = time.perf_counter()
     with (
-        limit_threads(jobs),
-        open_cluster(cluster) as workers,
+        limit_threads(resources.jobs),
+        open_cluster(resources.cluster) as workers,
         # Closed last: the night is in the ledger if and only if its directory is there.
         ExitStack() as transaction,
         publish(out, "run") as folder,
-        refused_file(refused) as on_refused,
+        refused_file(night.refused) as on_refused,
     ):
         stream = model.opened(
             source,
-            batch_rows=batch_rows,
-            label=label,
+            batch_rows=night.batch_rows,
+            label=night.label,
             contract=contract,
-            ids=_id_reader(model, ledger, series_key, night, shadow),
+            ids=_id_reader(model, ledger, series_key, date, night.shadow),
         )
         stream.on_refused = on_refused
-        scorer = BlockScorer(model, night, stream.reader())
+        scorer = BlockScorer(model, date, stream.reader())
         rows = Rows(folder / "scores.parquet")
-        scored = score_pieces(scorer, stream, out, folder, jobs, workers)
-        summary = Summary(scorer, _add_parts(scored, rows, stream.source, progress))
-        key = _key_of_run(scorer, stream, label, series, shadow)
+        scored = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
+        summary = Summary(
+            scorer, _add_parts(scored, rows, stream.source, resources.progress)
+        )
+        key = _key_of_run(model, stream, night)
         run = summary.document(
             stream, rows, run_id_of(key), started.isoformat(timespec="seconds")
         )
         past = NO_NIGHTS
         if ledger is not None:
-            digests = digests_of(run)
             past = past_nights(
-                ledger, series_key, night, model.digest, digests, shadow=shadow
+                ledger,
+                series_key,
+                date,
+                model.digest,
+                digests_of(run),
+                shadow=night.shadow,
             )
         run = with_delivery(
             model,
             run,
             past,
             reasons_of_ids(summary, stream, ledger is not None),
-            accept_delivery,
+            night.accept_delivery,
         )
         run = with_drift(model, run, stream.gates, past)
         tonight = None
         if ledger is None:
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
-            entry = night_of(model, run, key, series_key, shadow, replace)
-            reserve(ledger, series_key, night)
+            entry = night_of(model, run, key, series_key, night.shadow, night.replace)
+            reserve(ledger, series_key, date)
             opened_night = open_night(
                 ledger,
                 entry,
                 summary.flagged_cases(rows),
-                force=force or replace is not None,
-                again=accept_delivery not in (None, past.accepted),
+                force=night.force or night.replace is not None,
+                again=night.accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
             _enter(tonight, model, run, stream, past)
             run = with_states(run, tonight, rows)
         digest_of_scores = digest_beside(rows.path, flushed_digest)
-        if not shadow:
-            write_flagged(folder / "flagged.csv", rows, jobs)
-        page = None if published else _page_of(model, out)
+        if not night.shadow:
+            write_flagged(folder / "flagged.csv", rows, resources.jobs)
+        page = None if night.published else _page_of(model, out)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - began, 3)),
             outputs=_digests_of_outputs(folder, {rows.path: digest_of_scores}),
             model=run.model.replace(page=page),
         )
-        document, text = _write_documents(folder, run, shadow, templates)
+        document, text = _write_documents(folder, run, night)
         if tonight is not None:
             digest = hashlib.sha256(text).hexdigest()
             tonight.hand_out(*_artefacts(model, out, key, digest))
@@ -309,7 +275,7 @@ def score(
 
 
 def _write_documents(
-    folder: Path, run: RunDocument, shadow: bool, templates: Path | None
+    folder: Path, run: RunDocument, night: NightOptions
 ) -> tuple[dict[str, Any], bytes]:
     """Write `run.json` and the page, which a run in shadow has not.
 
@@ -321,8 +287,9 @@ def _write_documents(
         As it is written.
     """
     document, text = written(run.to_dict())
-    if not shadow:
-        page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
+    if not night.shadow:
+        drawn = run.replace(sha256=str(document["sha256"]))
+        page = draw_run(drawn, night.templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
     (folder / "run.json").write_bytes(text)
     return document, text
@@ -338,14 +305,15 @@ def _digests_of_outputs(
     return digests
 
 
-def _refuse_options(shadow: bool, ledger: Ledger | None, **reasons: str | None) -> None:
+def _refuse_options(night: NightOptions, ledger: Ledger | None) -> None:
     """Raise UsageError for a shadow without a ledger, and a reason without words."""
-    if shadow and ledger is None:
+    if night.shadow and ledger is None:
         raise UsageError(
             "--shadow needs a ledger, to compare with the series' champion; give "
             "--ledger"
         )
-    for parameter, reason in reasons.items():
+    for parameter in ("accept_delivery", "replace"):
+        reason = getattr(night, parameter)
         if reason is not None and not reason.strip():
             raise UsageError(
                 f"`{parameter}`: give the reason in a few words, which are recorded",
@@ -395,10 +363,7 @@ def _enter(
 
 
 def _add_parts(
-    scored: ScoredRows,
-    rows: Rows,
-    source: Source,
-    progress: Callable[[int, int], None] | None,
+    scored: ScoredRows, rows: Rows, source: Source, progress: Progress
 ) -> NightPart:
     """Append the rows of all pieces, and return the sum of their parts."""
     total: NightPart | None = None
@@ -406,27 +371,20 @@ def _add_parts(
         for encoded, part in scored:
             file.append_encoded(encoded)
             total = part if total is None else total + part
-            if progress is not None:
-                progress(total.n_scored, source.n_rows or 0)
+            progress(total.n_scored, source.n_rows or 0)
     assert total is not None, "a table without valid rows is refused"
     return total
 
 
-def _key_of_run(
-    scorer: BlockScorer,
-    stream: CohortStream,
-    label: str | None,
-    series: str | None,
-    shadow: bool,
-) -> str:
+def _key_of_run(model: Model, stream: CohortStream, night: NightOptions) -> str:
     """Return a digest that is the same for the same model, input, night and series."""
     facts: dict[str, Any] = {
-        "model": scorer.model.digest,
+        "model": model.digest,
         "input": [file.sha256 for file in stream.source.files],
-        "date": scorer.night,
-        "label": label,
-        "series": series,
-        "shadow": shadow,
+        "date": night.date,
+        "label": night.label,
+        "series": night.series,
+        "shadow": night.shadow,
     }
     return hashlib.sha256(canonical(facts)).hexdigest()
 

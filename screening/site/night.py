@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from joblib import Parallel, delayed
 
-from screening.cluster import open_cluster
+from screening.cluster import Cluster, open_cluster
 from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
 from screening.files import digest_of
 from screening.io.opening import digests, exists
@@ -54,6 +54,7 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
+from screening.settings import NightOptions, Resources
 from screening.site.champion import model_command, with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
@@ -173,34 +174,36 @@ class SeriesTask:
         """Return the words of the command that scores the night."""
         plan = self.network.series[self.series]
         site = self.network.site
-        options: dict[str, object] = {
+        night = NightOptions(
+            label=plan.label,
+            date=self.night,
+            hour=plan.hour or site.hour,
+            time_zone=site.time_zone,
+            series=self.series,
+            shadow=self.shadow,
+            replace=self.replaced,
+            accept_delivery=self.accepted,
+            templates=plan.templates,
+        )
+        others: dict[str, object] = {
             "--out": self.out,
-            "--date": self.night,
-            "--series": self.series,
             "--table": self.table,
             "--query": plan.query,
-            "--label": plan.label,
-            "--hour": plan.hour or site.hour,
-            "--time-zone": site.time_zone,
-            "--templates": plan.templates,
             "--require-signature": plan.require_signature,
-            "--accept-delivery": self.accepted,
-            "--replace": self.replaced,
-            "--jobs": plan.jobs,
         }
-        pages = self.network.pages_of(self.series)
-        if pages is not None and not self.shadow:
-            options["--publish"] = pages.directory
-            options["--mode"] = site.mode
-            options["--group"] = site.group
         if not self.shadow:
-            options["--refused"] = self.network.refused(self.series, self.night)
-        arguments = ["score", str(self.model)]
-        for name, value in options.items():
+            refused = self.network.refused(self.series, self.night)
+            night = replace(night, refused=refused)
+            pages = self.network.pages_of(self.series)
+            if pages is not None:
+                others["--publish"] = pages.directory
+                others["--mode"] = site.mode
+                others["--group"] = site.group
+        resources = Resources(jobs=plan.jobs)
+        arguments = ["score", str(self.model), *night.words(), *resources.words()]
+        for name, value in others.items():
             if value is not None:
                 arguments += [name, str(value)]
-        if self.shadow:
-            arguments.append("--shadow")
         return arguments
 
     def failed(self, code: int, said: str | None) -> SeriesNight:
@@ -303,7 +306,7 @@ def run_night(
     replace_reason: str | None = None,
     strict: bool = False,
     relay: Relay = lambda _: None,
-    cluster: str | None = None,
+    cluster: str | Cluster | None = None,
 ) -> tuple[OverviewDocument, Path]:
     """Score what is still to be scored of every series, and write the overview.
 

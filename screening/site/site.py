@@ -24,12 +24,12 @@ from pydantic import (
     model_validator,
 )
 
-from screening.clock.names import check_hour, check_zone
 from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.io.queries import Database
 from screening.schemas.figures import Rule, rule_named
+from screening.settings import Hour, TimeZone, TrueLabel
 from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers
 
@@ -112,7 +112,6 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Days = Annotated[int, Field(ge=0, le=366)]
-Hour = Annotated[str, Field(min_length=1), AfterValidator(check_hour)]
 
 
 def _address(text: str) -> str:
@@ -184,8 +183,8 @@ class Site(_Table):
     group: str | None = None
     jobs: Count | None = None
     memory_mb: Count = 4096
-    time_zone: Annotated[str, AfterValidator(check_zone)] | None = None
-    hour: Hour | None = None
+    time_zone: TimeZone = None
+    hour: Hour = None
     catch_up: Days = 7
     verdicts: Place | None = None
     merged: Place | None = None
@@ -266,7 +265,7 @@ class SeriesPlan(_Table):
     ] = None
     table: Pattern | None = None
     query: Place | None = None
-    label: str | None = None
+    label: TrueLabel = None
     outcomes: Pattern | None = None
     outcomes_query: Place | None = None
     shadow: list[Place] = []
@@ -279,7 +278,7 @@ class SeriesPlan(_Table):
     memory_mb: Count = 512
     minutes: Annotated[float, Field(gt=0)] = 60
     catch_up: Days | None = None
-    hour: Hour | None = None
+    hour: Hour = None
 
 
 class Letterbox(_Table):

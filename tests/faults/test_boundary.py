@@ -38,7 +38,7 @@ from faults.desk import content, copied
 from screening.cli import app
 from screening.cli.boundary import OPTION_OF_PARAMETER
 from screening.cli.console import printable
-from screening.cli.options import IN_OTHER_BYTES
+from screening.cli.groups import IN_OTHER_BYTES
 from screening.contract.contract import Contract
 from screening.data.stream import DuplicateIds
 from screening.errors import CohortError, ModelError, UsageError, of_system

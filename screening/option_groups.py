@@ -1,0 +1,180 @@
+"""Options as fields of frozen dataclasses.
+
+A field has its type and default once, and an `Option` with the rest: what it does, how
+the command line writes it, and its least value. The options of a command, its help,
+docs/commands.md and the docstring of the group come from these fields.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from screening.errors import UsageError
+from screening.spelling import did_you_mean
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field of a group says beside its type and default.
+
+    Parameters
+    ----------
+    help : str
+        Its sentences in `--help` and in the docstring of the group.
+    metavar : str, optional
+        Name of the value on the command line.
+    flags : tuple of str
+        Names on the command line; by default that of the field.
+    panel : str, optional
+        Group in the help on a terminal.
+    min : int, optional
+        Least value.
+    unit : str, optional
+        Unit of the value in Python.
+    takes : type, optional
+        Type on the command line where it is not the field's; left out, the field keeps
+        its default.
+    read : callable, optional
+        Makes the value of what the command line takes.
+    shows_default : bool
+        The help states the default.
+    is_offered : bool
+        The command line has the option; others are keywords of Python.
+    """
+
+    help: str
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    panel: str | None = None
+    min: int | None = None
+    unit: str | None = None
+    takes: Any = None
+    read: Callable[[Any], Any] | None = None
+    shows_default: bool = True
+    is_offered: bool = True
+
+
+@dataclass(frozen=True)
+class OptionGroup:
+    """Base of a group: checks its fields, and writes them as options."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of(type(self)).items():
+            value = getattr(self, name)
+            if option.min is not None and value is not None and value < option.min:
+                raise UsageError(
+                    f"`{name}` must be {option.min} or more, not {value}",
+                    parameters=[name],
+                )
+
+    def stated(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not defaults[name] and value != defaults[name]
+        }
+
+    def refuse_stated(self, *names: str, by: str) -> None:
+        """Raise UsageError if a field is stated that a function cannot use."""
+        for name in names:
+            if name in self.stated():
+                raise UsageError(f"{by} takes no `{name}`", parameters=[name])
+
+    def words(self) -> Iterator[str]:
+        """Yield the words of the command line that state the same."""
+        for name, value in self.stated().items():
+            yield option_of(name)
+            if value is not True:
+                yield str(value)
+
+
+# Options in a help are parameters in a docstring.
+_OPTION_IN_HELP = re.compile(r"--([a-z]+)")
+
+Group = TypeVar("Group", bound=OptionGroup)
+
+
+def options_of(group: type) -> dict[str, Option]:
+    """Return the option of each field of a group."""
+    options = {}
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        for extra in getattr(hint, "__metadata__", ()):
+            if isinstance(extra, Option):
+                options[name] = extra
+    return options
+
+
+def option_of(parameter: str) -> str:
+    """Return the option of a command's parameter."""
+    return "--" + parameter.replace("_", "-")
+
+
+def documented(group: type[Group]) -> type[Group]:
+    """Add the fields of a group to its docstring, as numpydoc lists parameters."""
+    types = get_type_hints(group)
+    parameters = "    Parameters\n    ----------\n"
+    for name, option in options_of(group).items():
+        parameters += f"    {name} : {_type_in_words(types[name])}\n"
+        words = _OPTION_IN_HELP.sub(r"`\1`", option.help)
+        if option.unit is not None:
+            words += f" In {option.unit}."
+        parameters += f"        {words}\n"
+    head, title, examples = str(group.__doc__).partition("    Examples\n")
+    group.__doc__ = f"{head.rstrip()}\n\n{parameters}\n{title}{examples}"
+    return group
+
+
+def _type_in_words(hint: Any) -> str:
+    """Return a type as numpydoc writes it."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+        words = " or ".join(map(_type_in_words, kinds))
+        is_optional = len(kinds) < len(get_args(hint))
+        return f"{words}, optional" if is_optional else words
+    if origin is Literal:
+        return f"{{{', '.join(map(json.dumps, get_args(hint)))}}}"
+    if origin in (Sequence, Collection):
+        (item,) = get_args(hint)
+        return f"{origin.__name__.lower()} of {item.__name__}"
+    if origin is not None:
+        return str(origin.__name__).lower()
+    return str(hint.__name__)
+
+
+def groups_from(
+    keywords: Mapping[str, Any], *groups: tuple[type[Group], Group | None]
+) -> list[Any]:
+    """Return groups of options with the fields that a caller gave as keywords.
+
+    Parameters
+    ----------
+    keywords : mapping
+        Fields of any of the groups.
+    *groups : tuple of type and group
+        A kind of group, and the group that the caller gave or None.
+
+    Raises
+    ------
+    TypeError
+        If no group has such a field.
+    """
+    left = dict(keywords)
+    filled: list[Any] = []
+    for kind, group in groups:
+        names = [field.name for field in fields(kind) if field.name in left]
+        given = {name: left.pop(name) for name in names}
+        filled.append(kind(**given) if group is None else replace(group, **given))
+    for name in left:
+        known = [field.name for kind, _ in groups for field in fields(kind)]
+        raise TypeError(
+            f"unexpected keyword argument '{name}'{did_you_mean(name, known)}"
+        )
+    return filled
