@@ -25,8 +25,6 @@ else:
     Cluster = NewType("Cluster", object)
     Contract = NewType("Contract", object)
 
-BATCH_ROWS = 1 << 16
-"""Rows of a night in memory at a time."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -513,9 +511,9 @@ class NightOptions(OptionGroup):
         ),
     ] = False
     batch_rows: Annotated[
-        int,
+        int | None,
         Option(
             "Rows in memory at a time; the scores do not depend on it.",
             is_offered=False,
         ),
-    ] = BATCH_ROWS
+    ] = None

@@ -73,10 +73,10 @@ from screening.monitoring.out_of_bounds import (
     odd_cells_by_row,
 )
 from screening.registry import optional
-from screening.settings import BATCH_ROWS
 from screening.spelling import first_of, names_from
 from screening.threads import run_in_threads
 
+BATCH_ROWS = 65536
 # Rows whose hashed ids stay in memory; those of more rows go to a file.
 UNFILED_ROWS = 1 << 20
 # Hashes that a thread sorts at a time; more if there would be too many parts.
