@@ -2,6 +2,8 @@
 its own rows.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,8 +16,10 @@ from screening import load_model, read_cohort, train, validate
 from screening.errors import CohortError, UsageError
 from screening.metrics.calibration import calibrate, calibration_elsewhere
 from screening.metrics.chances import chances_at
+from screening.metrics.figures import FIGURES
 from screening.metrics.intervals import rate_interval
 from screening.metrics.ranking import delong
+from screening.report.figures import written as written_as
 from screening.schemas.comparison import ExternalValidation
 
 
@@ -258,3 +262,23 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
     assert "the stated share of cases, 5.0%" in page_in(tmp_path / "rare")
+
+
+def test_model_and_validations_side_by_side(logistic_model, elsewhere, found, tmp_path):
+    """A row for the held-out rows of training, and one for each other place."""
+    table = written(elsewhere, tmp_path / "elsewhere.csv")
+    screen("validate", logistic_model, table, "--out", tmp_path / "out")
+    words = ["report", logistic_model, tmp_path / "out"]
+
+    screen(*words, "--out", tmp_path / "both.html")
+    refused = screen(*words, code=2)
+
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    cells = re.findall(r'data-is="?Sensitivity"?>([^<]*)', page)
+    (point,) = load_model(logistic_model).facts.operating_points
+    (here,) = found.operating_points
+    figure = FIGURES["sensitivity"]
+    assert cells == [written_as(each.sensitivity, figure) for each in (point, here)]
+    assert "elsewhere.csv" in page
+    assert f"{here.n_positive + here.n_negative}" in page
+    assert "name it with --out FILE" in refused.stderr

@@ -439,6 +439,12 @@ def test_outcomes_by_what_was_done(site):
     words = " ".join(page.split())
     assert "<bdi>isolated</bdi> 1 of 2" in words
 
+    models = (folder / "model", folder / "model")
+    screen("report", *models, *of_ledger, "--out", folder / "both.html")
+    table = (folder / "both.html").read_text(encoding="utf-8")
+    assert table.count("held out in training") == 2
+    assert "nights 2026-03-01 to 2026-03-03, by outcomes" in table
+
 
 def test_action_that_the_contract_does_not_name(site):
     folder, _ = site

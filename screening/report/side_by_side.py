@@ -1,0 +1,157 @@
+"""One table of models, of their validations elsewhere, and of the nights of series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from screening.metrics.figures import FIGURES
+from screening.report.drawing import draw
+from screening.report.page import question_of
+from screening.schemas.base import UNDEFINED, Estimate, Reason
+from screening.schemas.comparison import ExternalValidation
+from screening.schemas.history import KnownNights, SeriesFacts
+from screening.schemas.model import ModelDocument, SourceFacts
+
+SHOWN = (
+    "sensitivity",
+    "specificity",
+    "ppv",
+    "flag_rate",
+    "auroc",
+    "average_precision",
+)
+"""Figures of the table, in the order of its columns."""
+N_DIGITS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Rows with labels on which a model was judged.
+
+    Parameters
+    ----------
+    question : str
+        Title of the model or series, with the class if several are watched.
+    model : str
+        First digits of the model's digest.
+    basis : str
+        How the rows relate to those of training.
+    place : str
+        Names of the tables, or of the series.
+    rows, cases : int
+    figures : mapping of str to Estimate
+        By name; those in `SHOWN` are shown.
+    attention : sequence of Reason
+    """
+
+    question: str
+    model: str
+    basis: str
+    place: str
+    rows: int
+    cases: int
+    figures: Mapping[str, Estimate]
+    attention: Sequence[Reason] = ()
+
+    def figure(self, name: str) -> Estimate:
+        """Return a figure, undefined if the population has none."""
+        return self.figures.get(name, UNDEFINED)
+
+
+def populations_of(
+    document: ModelDocument | ExternalValidation,
+) -> Iterator[Population]:
+    """Yield the rows on which a document judges a model, for each watched class."""
+    if isinstance(document, ExternalValidation):
+        yield from _of_classes(
+            document.here,
+            document.model.digest,
+            "another place or time",
+            document.source,
+            document.attention,
+        )
+    else:
+        yield from _of_classes(
+            document,
+            document.sha256,
+            "held out in training",
+            document.training.source,
+            document.attention,
+        )
+
+
+def _of_classes(
+    model: ModelDocument,
+    digest: str,
+    basis: str,
+    source: SourceFacts,
+    attention: Sequence[Reason],
+) -> Iterator[Population]:
+    """Yield a population for each watched class of a model."""
+    question = model.stated.title or question_of(model)
+    for point in model.points:
+        ranking = model.validation.summary.get(point.label)
+        figures = {}
+        for name in SHOWN:
+            figures[name] = getattr(point, name, getattr(ranking, name, UNDEFINED))
+        yield Population(
+            question=f"{question}: {point.label}" if model.multi else question,
+            model=digest[:N_DIGITS],
+            basis=basis,
+            place=", ".join(PurePath(file.name).name for file in source.files),
+            rows=point.n_positive + point.n_negative,
+            cases=point.n_positive,
+            figures=figures,
+            attention=attention,
+        )
+
+
+def populations_of_series(series: SeriesFacts) -> Iterator[Population]:
+    """Yield the rows of nights with outcomes, of all events and of each class."""
+    outcomes = series.outcomes
+    if outcomes is None:
+        return
+    question = series.title or series.question.label
+    by_question: dict[str, KnownNights] = {question: outcomes}
+    for of_class in outcomes.by_class:
+        by_question[f"{question}: {of_class.label}"] = of_class
+    for title, nights in by_question.items():
+        yield Population(
+            question=title,
+            model="" if series.forward is None else series.forward.model[:N_DIGITS],
+            basis=f"nights {series.first} to {series.last}, by outcomes",
+            place=series.series,
+            rows=nights.rows,
+            cases=nights.cases,
+            figures=nights.figures,
+        )
+
+
+def render_side_by_side(
+    populations: Iterable[Population], templates: Path | None = None
+) -> str:
+    """Return one page with a row for each population.
+
+    Parameters
+    ----------
+    populations : iterable of Population
+    templates : Path, optional
+        Folder of a site's own templates.
+    """
+    return draw(
+        "side_by_side.html.j2",
+        {
+            "banner": {
+                "title": "Models and validations",
+                "kind": "side by side",
+                "date": "",
+            },
+            "populations": list(populations),
+            "columns": [FIGURES[name] for name in SHOWN],
+        },
+        templates=templates,
+        styles=("report.css", "stacked.css"),
+        footer="models and validations side by side",
+    )
