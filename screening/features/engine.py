@@ -6,12 +6,12 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import pyarrow as pa
 
-from screening.clock.conversion import next_instants_of
+from screening.clock.night import hour_of_night
+from screening.clock.zone import Clock
 from screening.errors import EventsError
 from screening.features import queries
 from screening.features.events import (
@@ -23,7 +23,7 @@ from screening.features.events import (
     sql_literal,
     sql_text,
 )
-from screening.features.faults import FaultKind, Faults
+from screening.features.faults import Faults
 from screening.features.merges import resolved_merges
 from screening.features.reading import read_source
 from screening.features.sources.long import read_error
@@ -100,11 +100,9 @@ class Engine:
 
     def hour(self, night: datetime.date) -> datetime.datetime:
         """Return the instant of a night's hour, in UTC, without a zone."""
-        hours, minutes = self.spec.hour.split(":")
-        of_day = datetime.time(int(hours), int(minutes))
-        local = np.array([datetime.datetime.combine(night, of_day)], "datetime64[us]")
-        instant: datetime.datetime = next_instants_of(local, self.spec.clock)[0].item()
-        return instant
+        clock = Clock(self.spec.zone)
+        found = hour_of_night(night.isoformat(), clock, self.spec.hour, (), None)
+        return cast(datetime.datetime, found.at.item())
 
     def run(self, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
         """Run a statement, and keep it with its values written out."""
@@ -172,11 +170,8 @@ class Engine:
         """Count the lines that were read and repeat another one."""
         if self.repeated:
             union = "\nUNION ALL\n".join(f"({query})" for query in self.repeated)
-            self.faults.add_lines(
-                FaultKind.REPEATED,
-                self.connection,
-                f"SELECT DISTINCT file, line FROM ({union})",
-            )
+            query = f"SELECT 'REPEATED' AS kind, file, line FROM ({union})"
+            self.faults.add(self.connection, query)
 
     def find_rows(self) -> None:
         """Make `rows`: the stays that are in, at their nights."""
@@ -194,7 +189,7 @@ class Engine:
         self.run(queries.PERSONS)
         self._find_outcomes()
         stays = self.spec.stays
-        least, most = stays.ages
+        least, most = stays.age or (None, None)
         self.run(
             queries.JUDGED,
             zone=self.spec.zone,
@@ -248,10 +243,9 @@ class Engine:
         merges, circles = resolved_merges(lines)
         if circles:
             subjects = ", ".join(map(sql_text, circles))
-            self.faults.add_lines(
-                FaultKind.MERGE_CIRCLE,
+            self.faults.add(
                 self.connection,
-                "SELECT DISTINCT file, line FROM lines(NULL, NULL) "
+                "SELECT 'MERGE_CIRCLE' AS kind, file, line FROM lines(NULL, NULL) "
                 f"WHERE code = 'MERGED' AND subject IN ({subjects})",
             )
         rows = [(*merge[:3], merge.until or FOREVER) for merge in merges]
@@ -305,13 +299,12 @@ class Engine:
             features, "SELECT feature, unit FROM events JOIN feature_codes USING (code)"
         )
         ((n_rows,),) = self.run("SELECT coalesce(max(row), 0) FROM rows").fetchall()
-        has_change = any(one.take == "change" for one in features.values())
         for start in range(0, max(n_rows, 1), PART_ROWS):
             self.run(
                 "CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM rows "
                 f"WHERE row > {start} AND row <= {start + PART_ROWS}"
             )
-            self.run(queries.SEEN, has_change=has_change)
+            self.run(queries.SEEN)
             self.run(queries.PICKED)
             select = queries.features_made(features)
             if start:
@@ -351,9 +344,8 @@ class Engine:
         if self.run(queries.UNDATED_MOVES).fetchall():
             # Where a patient lies, and since when.
             of_moves = ("ward", "days_in_hospital")
-            names += [
-                name for name, word in self.spec.static.items() if word in of_moves
-            ]
+            features = self.spec.features.items()
+            names += [name for name, word in features if word in of_moves]
         return names
 
     def counts_of_rows(self) -> dict[str, int]:
@@ -368,7 +360,6 @@ class Engine:
 def engine_opened(
     spec: Spec,
     nights: Sequence[datetime.date],
-    *,
     is_past: bool,
     threads: int | None = None,
 ) -> Iterator[Engine]:

@@ -37,14 +37,7 @@ EVENT_COLUMNS = {
 `stay` may be missing; `known_since` is missing where the source does not have it.
 """
 
-ADMISSION = "ADMISSION"
-TRANSFER = "TRANSFER"
-DISCHARGE = "DISCHARGE"
-BIRTH = "BIRTH"
-SEX = "SEX"
-DEATH = "DEATH"
-MERGED = "MERGED"
-RESERVED_CODES = (ADMISSION, TRANSFER, DISCHARGE, BIRTH, SEX, DEATH, MERGED)
+RESERVED_CODES = tuple("ADMISSION TRANSFER DISCHARGE BIRTH SEX DEATH MERGED".split())
 """Codes of who is in and of what does not change.
 
 The text of ADMISSION and TRANSFER is the ward, that of DISCHARGE the disposition, that

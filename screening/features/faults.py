@@ -71,24 +71,23 @@ class Faults:
     counts: dict[tuple[FaultKind, str], int] = field(default_factory=dict)
     lines: dict[tuple[FaultKind, str], list[int]] = field(default_factory=dict)
 
-    def add_lines(
-        self, kind: FaultKind, connection: duckdb.DuckDBPyConnection, query: str
-    ) -> None:
-        """Count the faults that a query finds.
+    def add(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
+        """Count the faults that a query finds, one of a kind in a line.
 
         Parameters
         ----------
-        kind : FaultKind
         connection : duckdb.DuckDBPyConnection
         query : str
-            A SELECT of two columns, `file` and `line`, a row a fault.
+            A SELECT of three columns: `kind`, the name of a `FaultKind`, `file` and
+            `line`.
         """
         answer = connection.execute(
-            f"SELECT file, count(*), list_sort(min(line, {MAX_PLACES})) "
-            f"FROM ({query}) GROUP BY file ORDER BY file"
+            f"SELECT kind, file, count(*), list_sort(min(line, {MAX_PLACES})) "
+            f"FROM (SELECT DISTINCT kind, file, line FROM ({query})) "
+            "GROUP BY kind, file ORDER BY kind, file"
         )
-        for file, count, lines in answer.fetchall():
-            key = (kind, file)
+        for kind, file, count, lines in answer.fetchall():
+            key = (FaultKind[kind], file)
             known = self.lines.get(key, [])
             self.counts[key] = self.counts.get(key, 0) + count
             self.lines[key] = sorted([*known, *lines])[:MAX_PLACES]

@@ -307,7 +307,8 @@ WITH codes AS (SELECT DISTINCT code FROM events)
 SEEN = f"""CREATE OR REPLACE TEMP TABLE seen AS
 WITH hours AS (
   SELECT row, hour AS at, admission, false AS is_before FROM part
-  UNION ALL SELECT row, before, admission, true FROM part WHERE $has_change
+  UNION ALL SELECT row, before, admission, true FROM part
+  WHERE EXISTS (FROM features WHERE take = 'change')
 ), reach AS (
   SELECT c.code, max(f.reach) AS reach, bool_or(f.reach IS NULL) AS is_stay,
     bool_or(f.take = 'change') AS has_change

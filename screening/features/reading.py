@@ -15,7 +15,7 @@ from screening.features.events import (
     has_code,
     sql_text,
 )
-from screening.features.faults import FaultKind, Faults
+from screening.features.faults import Faults
 from screening.features.sources import SOURCES
 from screening.features.sources.long import MEDS_CODES
 from screening.features.spec import Source
@@ -29,21 +29,25 @@ WITHOUT_TIME = "('SEX', 'MERGED')"
 IS_COMPARED = (
     "(is_compared OR (value IS NULL AND coalesce(has_comparator(text), false)))"
 )
-# Kinds that a source itself finds, and names in its column `wrong`.
-OF_SOURCES = (
-    FaultKind.NOT_A_NUMBER,
-    FaultKind.TWO_SYSTEMS,
-    FaultKind.NEGATIVE_DURATION,
-    FaultKind.NO_END,
-)
-
-
+# Of each line what is wrong with it, the name of a `FaultKind`.
+FAULTS = f"""SELECT file, line, unnest(list_filter([wrong,
+    CASE WHEN subject IS NULL THEN 'NO_SUBJECT' END,
+    CASE WHEN code IS NULL THEN 'NO_CODE' END,
+    CASE WHEN {IS_COMPARED} THEN 'COMPARATOR' END,
+    CASE WHEN timezone($zone, timezone($zone, local_time)) <> local_time
+         THEN 'LOST_TIME' END,
+    CASE WHEN timezone($zone, timezone($zone, local_time) - INTERVAL 1 HOUR)
+           = local_time THEN 'TWICE_TIME' END],
+  lambda kind: kind IS NOT NULL)) AS kind
+FROM $lines"""
+NO_TIME = f"""SELECT 'NO_TIME' AS kind, file, line
+FROM (SELECT file, line, $code AS code FROM $lines WHERE NOT has_time)
+WHERE code IS NULL OR code NOT IN {WITHOUT_TIME}"""
 # A discharge before the first admission of its stay.
-EARLY = """SELECT file, line FROM (
+EARLY = """SELECT 'NEGATIVE_DURATION' AS kind, file, line FROM (
   SELECT file, line, code, time, min(time) FILTER (code = 'ADMISSION')
     OVER (PARTITION BY subject, stay) AS begins
-  FROM {name}(NULL, NULL)
-  WHERE code IN ('ADMISSION', 'DISCHARGE') AND stay IS NOT NULL
+  FROM $lines WHERE code IN ('ADMISSION', 'DISCHARGE') AND stay IS NOT NULL
 ) WHERE code = 'DISCHARGE' AND time < begins"""
 
 
@@ -79,14 +83,6 @@ def read_source(
     )
     codes = MEDS_CODES if source.format == "meds" else {}
     code, behind = reserved_code({**codes, **source.codes})
-    _count_faults(f"{written}({span.sql})", connection, faults, sql_text(source.zone))
-    without_time = f"SELECT file, line, {code} AS code FROM {written}(NULL, NULL)"
-    faults.add_lines(
-        FaultKind.NO_TIME,
-        connection,
-        f"SELECT DISTINCT file, line FROM ({without_time} WHERE NOT has_time) "
-        f"WHERE code IS NULL OR code NOT IN {WITHOUT_TIME}",
-    )
     statement = f"""CREATE OR REPLACE TEMP MACRO {name}(span_start, span_end) AS TABLE
 SELECT {", ".join(EVENT_COLUMNS)}, file, line
 FROM (SELECT * REPLACE ({code} AS code,
@@ -97,32 +93,14 @@ FROM (SELECT * REPLACE ({code} AS code,
 WHERE subject IS NOT NULL AND code IS NOT NULL
   AND (has_time OR (span_start IS NULL AND code IN {WITHOUT_TIME}))"""
     connection.execute(statement)
-    early = EARLY.format(name=name)
-    faults.add_lines(FaultKind.NEGATIVE_DURATION, connection, early)
+    zone = sql_text(source.zone)
+    for query in (
+        FAULTS.replace("$lines", f"{written}({span.sql})").replace("$zone", zone),
+        NO_TIME.replace("$lines", f"{written}(NULL, NULL)").replace("$code", code),
+        EARLY.replace("$lines", f"{name}(NULL, NULL)"),
+    ):
+        faults.add(connection, query)
     return statement
-
-
-def _count_faults(
-    lines: str, connection: duckdb.DuckDBPyConnection, faults: Faults, zone: str
-) -> None:
-    """Count the lines that are wrong; find the places of those kinds that occur."""
-    first = f"timezone({zone}, local_time)"
-    conditions = {
-        FaultKind.NO_SUBJECT: "subject IS NULL",
-        FaultKind.NO_CODE: "code IS NULL",
-        FaultKind.LOST_TIME: f"timezone({zone}, {first}) <> local_time",
-        FaultKind.TWICE_TIME: (
-            f"timezone({zone}, {first} - INTERVAL 1 HOUR) = local_time"
-        ),
-        FaultKind.COMPARATOR: IS_COMPARED,
-    }
-    conditions |= {kind: f"wrong = '{kind.name}'" for kind in OF_SOURCES}
-    counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
-    (counted,) = connection.execute(f"SELECT {counts} FROM {lines}").fetchall()
-    for (kind, condition), count in zip(conditions.items(), counted, strict=True):
-        if count:
-            query = f"SELECT DISTINCT file, line FROM {lines} WHERE {condition}"
-            faults.add_lines(kind, connection, query)
 
 
 def reserved_code(codes: Mapping[str, Sequence[str]]) -> tuple[str, str]:

@@ -25,7 +25,6 @@ from pydantic import (
 )
 
 from screening.clock.names import check_zone, is_hour
-from screening.clock.zone import Clock
 from screening.contract.contract import Hours
 from screening.errors import UsageError
 from screening.features.events import Span
@@ -76,12 +75,13 @@ def _list_of_texts(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _check_ages(text: str) -> str:
-    """Return a range of ages; raise ValueError for another text."""
-    parts = text.split("..")
+def _ages(text: object) -> tuple[int | None, int | None]:
+    """Return the least and the greatest age of a range, None for no limit."""
+    parts = str(text).split("..")
     if len(parts) != 2 or not all(not part or part.isdecimal() for part in parts):
         raise ValueError('write a range of years such as "18..", "..80" or "18..80"')
-    return text
+    least, most = (int(part) if part else None for part in parts)
+    return least, most
 
 
 def _window(value: object) -> object:
@@ -94,6 +94,7 @@ Zone = Annotated[str, AfterValidator(check_zone)]
 Texts = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_list_of_texts)
 ]
+Ages = Annotated[tuple[int | None, int | None], BeforeValidator(_ages)]
 WindowHours = Annotated[Hours | None, BeforeValidator(_window)]
 
 
@@ -248,17 +249,11 @@ class Stays(_Table):
     """
 
     wards: Texts | None = None
-    age: Annotated[str, AfterValidator(_check_ages)] | None = None
+    age: Ages | None = None
     hours_in: Hours = 0.0
     longest: Hours | None = None
     row: Literal["first", "every", "drawn"] = "first"
     seed: int = 0
-
-    @property
-    def ages(self) -> tuple[int | None, int | None]:
-        """Return the least and the greatest age, None for no limit."""
-        least, _, most = (self.age or "..").partition("..")
-        return (int(least) if least else None), (int(most) if most else None)
 
 
 class Outcome(Coded):
@@ -344,26 +339,12 @@ class Spec(_Table):
         return self
 
     @property
-    def clock(self) -> Clock:
-        """Return the clock of the hour."""
-        return Clock(self.zone)
-
-    @property
     def of_events(self) -> dict[str, Feature]:
         """Return the features that are made of events."""
         return {
             name: feature
             for name, feature in self.features.items()
             if isinstance(feature, Feature)
-        }
-
-    @property
-    def static(self) -> dict[str, Static]:
-        """Return the features that are made of the stay."""
-        return {
-            name: feature
-            for name, feature in self.features.items()
-            if not isinstance(feature, Feature)
         }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +125,7 @@ class Features:
     ) -> Made:
         """Make the table of some nights, of the past with a label."""
         outcome = self.spec.outcome
-        with self._engine(nights, is_past) as engine:
+        with engine_opened(self.spec, nights, is_past, self.threads) as engine:
             engine.find_rows()
             engine.make_features()
             table = engine.table()
@@ -153,7 +152,7 @@ class Features:
         if outcome is None:
             raise UsageError(f"{self.path.name} has no table [outcome]; add one")
         nights = _nights(first, last)
-        with self._engine(nights, is_past=True) as engine:
+        with engine_opened(self.spec, nights, True, self.threads) as engine:
             engine.find_rows()
             # Where every night is a row, an outcome is of the patient.
             of_patients = self.spec.stays.row == "every"
@@ -161,11 +160,6 @@ class Features:
             sql = queries.OUTCOME_TABLE.replace("$id", column)
             table = engine.arrow(sql, complete=_complete(engine, outcome))
             return _made(engine, table, {})
-
-    def _engine(
-        self, nights: Sequence[datetime.date], is_past: bool
-    ) -> AbstractContextManager[Engine]:
-        return engine_opened(self.spec, nights, is_past=is_past, threads=self.threads)
 
 
 def _made(

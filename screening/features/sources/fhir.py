@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from screening.errors import EventsError
 from screening.features.events import UNION, WITHDRAWN, Span, sql_text, timed
-from screening.features.faults import FaultKind, Faults
+from screening.features.faults import Faults
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -339,8 +339,8 @@ def select_events(
     connection.execute(READ.format(**blanks))
     connection.unregister(f"{name}_line")
     wrong = Faults()
-    places = f"SELECT file, line FROM {name}_resource WHERE NOT is_json"
-    wrong.add_lines(FaultKind.NOT_JSON, connection, places)
+    places = f"FROM {name}_resource WHERE NOT is_json"
+    wrong.add(connection, f"SELECT 'NOT_JSON' AS kind, file, line {places}")
     if wrong.counts:
         raise EventsError([*wrong.sentences()])
     for step in (ENCOUNTERS, RESULTS, EVENTS):

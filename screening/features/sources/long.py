@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 
 from screening.errors import EventsError, UsageError
 from screening.features.events import (
-    BIRTH,
-    DEATH,
     EVENT_COLUMNS,
-    SEX,
     Span,
     sql_literal,
     sql_text,
@@ -54,9 +51,9 @@ them.
 """
 
 MEDS_CODES: Mapping[str, tuple[str, ...]] = {
-    BIRTH: ("MEDS_BIRTH",),
-    DEATH: ("MEDS_DEATH",),
-    SEX: ("GENDER//*",),
+    "BIRTH": ("MEDS_BIRTH",),
+    "DEATH": ("MEDS_DEATH",),
+    "SEX": ("GENDER//*",),
 }
 """Codes of MEDS for reserved ones."""
 
