@@ -60,8 +60,8 @@ benchmarks: $(VENV)/installed-test
 # A test that fails under coverage does not keep the page from being written, but ends with an error.
 coverage: $(VENV)/coverage
 	rm -rf build/coverage && mkdir -p build/coverage
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal; failed=$$?; \
-	$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet -o build/coverage.json && \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report= -n $(WORKERS) --dist worksteal; failed=$$?; \
+	$(BIN)/coverage json --quiet -o build/coverage.json && \
 	$(BIN)/python docs/covered.py build/coverage.json && exit $$failed
 
 # Runs what benchmarks/promises/runs.csv lacks, and writes the page (half an hour for all of it).
