@@ -167,6 +167,26 @@ class NightsOptions:
     ] = None
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """Options of private files of single patients."""
+
+    missed: Annotated[
+        Path | None,
+        in_output(
+            metavar="FILE",
+            help="Private CSV of cases not flagged on the night before.",
+        ),
+    ] = None
+    rows: Annotated[
+        Path | None,
+        in_output(
+            metavar="FILE",
+            help="Private CSV of every row: true label, event and reason.",
+        ),
+    ] = None
+
+
 def outcomes_command(
     source: Annotated[
         str | None,
@@ -187,20 +207,7 @@ def outcomes_command(
             "the nights, for this reason.",
         ),
     ] = None,
-    missed: Annotated[
-        Path | None,
-        in_output(
-            metavar="FILE",
-            help="Private CSV of cases not flagged on the night before.",
-        ),
-    ] = None,
-    rows: Annotated[
-        Path | None,
-        in_output(
-            metavar="FILE",
-            help="Private CSV of every row: true label, event and reason.",
-        ),
-    ] = None,
+    files: FileOptions,
     as_json: AsJson = False,
 ) -> None:
     """Compare the nights of SERIES with the patients' outcomes.
@@ -233,10 +240,10 @@ def outcomes_command(
             accept_delivery=reason,
             **outcome.given,
         )
-        if missed is not None:
-            _write_lines(book, series, missed, entered.missed)
-        if rows is not None:
-            _write_lines(book, series, rows, entered.rows)
+        if files.missed is not None:
+            _write_lines(book, series, files.missed, entered.missed)
+        if files.rows is not None:
+            _write_lines(book, series, files.rows, entered.rows)
     if as_json:
         answer = {
             "new": entered.new,

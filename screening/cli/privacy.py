@@ -51,6 +51,37 @@ class PlaceOptions:
     ] = None
 
 
+@dataclass(frozen=True)
+class ForgetOptions:
+    """Models to erase in, their last day, and the reason that the trail keeps."""
+
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Model directory to erase in, or a folder of them."
+        ),
+    ] = None
+    retrain_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD",
+            help="Last day of models that contain the row; by default in 30 days.",
+        ),
+    ] = None
+    reason: Annotated[
+        str,
+        typer.Option(
+            metavar="REASON", help="Reason, kept in the trail; do not name the patient."
+        ),
+    ] = "asked for"
+
+    @property
+    def last_day(self) -> datetime.date:
+        """Return the last day of models that contain the row."""
+        day = options.day_from("--retrain-by", self.retrain_by)
+        return day or datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
+
+
 def forget_command(
     patient: Annotated[
         str,
@@ -60,25 +91,7 @@ def forget_command(
     ],
     *,
     places: PlaceOptions,
-    models: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Model directory to erase in, or a folder of them."
-        ),
-    ] = None,
-    retrain_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YYYY-MM-DD",
-            help="Last day of models that contain the row; by default in 30 days.",
-        ),
-    ] = None,
-    reason: Annotated[
-        str,
-        typer.Option(
-            metavar="REASON", help="Reason, kept in the trail; do not name the patient."
-        ),
-    ] = "asked for",
+    erased: ForgetOptions,
     dry_run: DryRun = False,
     sign: options.Sign = None,
     templates: Templates = None,
@@ -97,10 +110,8 @@ def forget_command(
     from screening.scoring.erasing import Erasure
 
     name = _id(patient)
-    last_day = options.day_from("--retrain-by", retrain_by)
-    if last_day is None:
-        last_day = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
-    if GONE in Scope(name).without([reason]):
+    last_day = erased.last_day
+    if GONE in Scope(name).without([erased.reason]):
         raise UsageError(
             "--reason names the patient, and the trail keeps it; write it without "
             "the name"
@@ -113,7 +124,7 @@ def forget_command(
                 Scope(number),
                 book,
                 places.runs,
-                models,
+                erased.models,
                 places.pages,
                 last_day,
                 dry_run,
@@ -122,7 +133,7 @@ def forget_command(
             )
             if not reports:
                 _note_copy(erasure)
-            reports.append(erasure.done(reason))
+            reports.append(erasure.done(erased.reason))
         report = _together(reports)
         n_otherwise = count_written_otherwise(book, name)
     if not _is_known(report):

@@ -19,6 +19,7 @@ from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
+    RowChecks,
     open_source,
     resolve_contract,
 )
@@ -279,10 +280,7 @@ def check_cohort(
             label,
             bool(label),
             notes,
-            gates,
-            to_score,
-            bounds=bounds,
-            score_of=score_of,
+            RowChecks(gates=gates, bounds=bounds, score_of=score_of, to_score=to_score),
         )
         stream.check()
     except CohortError as error:

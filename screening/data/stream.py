@@ -627,6 +627,38 @@ def _without_cells(rows: Cohort, unused: Sequence[Fault]) -> Cohort:
     return replace(rows, values={**rows.values, **missing}, out_of_bounds=cells)
 
 
+@dataclass(frozen=True)
+class RowChecks:
+    """How the rows of a table are checked beside its contract.
+
+    Parameters
+    ----------
+    gates : Gates, optional
+        Profile of training that the rows are compared with; it may stop the run.
+    bounds : mapping of str to Bounds, optional
+        Of columns of numbers in a table to score: a cell beyond is missing, and noted.
+    score_of : ScoreOfRows, optional
+        Takes one row of each unit where the contract says so; by default all rows.
+    ids : IdReader, optional
+        Knows patients of earlier nights; by default nobody.
+    hash_key : str
+        Key of the hashes of ids, 16 characters or more.
+    by_group : bool
+        Yield one batch a group.
+    to_score : bool
+        Rows are to be scored: `on_unseen` decides on a category that training has not
+        seen, and the contract's columns to display are read.
+    """
+
+    gates: Gates | None = None
+    bounds: Mapping[str, Bounds] | None = None
+    score_of: ScoreOfRows | None = None
+    ids: IdReader | None = None
+    hash_key: str = HASH_KEY
+    by_group: bool = False
+    to_score: bool = False
+
+
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
@@ -647,21 +679,8 @@ class CohortStream:
         A row without a label is a violation.
     notes : sequence of str
         What was inferred before; `notes` has these and what the table shows.
-    gates : Gates, optional
-        Profile of training that the rows are compared with; it may stop the run.
-    to_score : bool
-        Rows are to be scored: `on_unseen` decides on a category that training has not
-        seen, and the contract's columns to display are read.
-    by_group : bool
-        Yield one batch a group.
-    hash_key : str
-        Key of the hashes of ids, 16 characters or more.
-    bounds : mapping of str to Bounds, optional
-        Of columns of numbers in a table to score: a cell beyond is missing, and noted.
-    score_of : ScoreOfRows, optional
-        Takes one row of each unit where the contract says so; by default all rows.
-    ids : IdReader, optional
-        Knows patients of earlier nights; by default nobody.
+    checks : RowChecks, optional
+        How rows are checked beside the contract; by default they are not.
 
     Attributes
     ----------
@@ -687,23 +706,18 @@ class CohortStream:
         label: str | None = None,
         need_label: bool = False,
         notes: Sequence[str] = (),
-        gates: Gates | None = None,
-        to_score: bool = False,
-        by_group: bool = False,
-        hash_key: str = HASH_KEY,
-        bounds: Mapping[str, Bounds] | None = None,
-        score_of: ScoreOfRows | None = None,
-        ids: IdReader | None = None,
+        checks: RowChecks | None = None,
     ):
+        checks = checks or RowChecks()
         if contract.neighbourhood is not None:
             optional("neighbourhood").declare_channels(source, contract)
         self.source = source
         self.contract = contract
         self.batch_rows = batch_rows
         self.notes = [*source.notes, *notes]
-        self.gates = gates
-        self.by_group = by_group
-        self._score_of = score_of
+        self.gates = checks.gates
+        self.by_group = checks.by_group
+        self._score_of = checks.score_of
         self.refused: dict[str, int] = {}
         self.colliding: dict[str, np.ndarray] = {}
         self.ids = IdCounts()
@@ -717,15 +731,15 @@ class CohortStream:
             self.refused,
             label,
             need_label,
-            gates,
-            to_score,
-            hash_key,
+            checks.gates,
+            checks.to_score,
+            checks.hash_key,
             clock_of(contract.time_zone),
-            bounds or {},
-            ids or id_reader(contract),
+            checks.bounds or {},
+            checks.ids or id_reader(contract),
         )
         self._is_prepared = False
-        hour_column = contract.hour_column if to_score else None
+        hour_column = contract.hour_column if checks.to_score else None
         columns = [*contract.columns(), *self._reader.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
         others = {*contract.drop, *contract.display, contract.label or ""}
@@ -1062,17 +1076,12 @@ def open_cohort(
     *,
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
-    gates: Gates | None = None,
-    whole_groups: bool = False,
-    hash_key: str = HASH_KEY,
-    bounds: Mapping[str, Bounds] | None = None,
-    score_of: ScoreOfRows | None = None,
-    ids: IdReader | None = None,
+    checks: RowChecks | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
 
-    A cell beyond `plausible` of the contract is missing; `bounds` takes its place.
-    Where the contract takes one row of each unit, `score_of` says which.
+    A cell beyond `plausible` of the contract is missing; bounds of `checks` take its
+    place.
 
     Raises
     ------
@@ -1086,21 +1095,10 @@ def open_cohort(
             "writes them"
         )
     opened, complete = open_source(source, complete)
-    if bounds is None:
-        bounds = bounds_of_columns(complete, None)
-    return CohortStream(
-        opened,
-        complete,
-        batch_rows,
-        label,
-        gates=gates,
-        to_score=True,
-        by_group=whole_groups,
-        hash_key=hash_key,
-        bounds=bounds,
-        score_of=score_of,
-        ids=ids,
-    )
+    checks = replace(checks or RowChecks(), to_score=True)
+    if checks.bounds is None:
+        checks = replace(checks, bounds=bounds_of_columns(complete, None))
+    return CohortStream(opened, complete, batch_rows, label, checks=checks)
 
 
 def open_source(source: Readable, contract: Contract) -> tuple[Source, Contract]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, concatenate, labels_of
-from screening.data.stream import open_cohort
+from screening.data.stream import RowChecks, open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
 from screening.model_selection.judged_patients import (
@@ -372,7 +372,9 @@ class _NightTable:
             # Read as when it was scored: a category unknown in training is no error.
             contract = self.champion.contract
             score_of = score_of_rows(self.champion.recipe, contract)
-            stream = open_cohort(self.path, contract, score_of=score_of)
+            stream = open_cohort(
+                self.path, contract, checks=RowChecks(score_of=score_of)
+            )
             digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
             digest = ",".join(digests)
             verdicts = [verdict for verdict in self.verdicts if verdict.table == digest]

@@ -21,7 +21,13 @@ import pyarrow as pa
 
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
-from screening.data.stream import BATCH_ROWS, CohortStream, id_reader, open_cohort
+from screening.data.stream import (
+    BATCH_ROWS,
+    CohortStream,
+    RowChecks,
+    id_reader,
+    open_cohort,
+)
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.identity.hashes import HASH_KEY
@@ -220,17 +226,20 @@ class Model(InBrief):
             batch_rows = BATCH_ROWS
         gates = Gates(profile, self.contract) if profile else None
         bounds = self.bounds if judges_cells else None
+        checks = RowChecks(
+            gates=gates,
+            bounds=bounds,
+            score_of=score_of_rows(self.recipe, self.contract),
+            ids=ids or self.id_reader(),
+            hash_key=self.digest,
+            by_group=self.lesions is not None,
+        )
         return open_cohort(
             source,
             contract or self.contract,
             batch_rows=batch_rows,
             label=label,
-            gates=gates,
-            whole_groups=self.lesions is not None,
-            hash_key=self.digest,
-            bounds=bounds,
-            score_of=score_of_rows(self.recipe, self.contract),
-            ids=ids or self.id_reader(),
+            checks=checks,
         )
 
     def id_reader(self, key: str = HASH_KEY, known: Patients | None = None) -> IdReader:
