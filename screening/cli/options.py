@@ -74,7 +74,6 @@ COMPLETIONS = {"series": series_like}
 in_data = partial(typer.Option, rich_help_panel="Data")
 in_method = partial(typer.Option, rich_help_panel="Method")
 in_rule = partial(typer.Option, rich_help_panel="Rule")
-in_validation = partial(typer.Option, rich_help_panel="Validation")
 in_output = partial(typer.Option, rich_help_panel="Output")
 in_ledger = partial(typer.Option, rich_help_panel="Ledger")
 

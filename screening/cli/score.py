@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewRunOptions:
+class RunOutput:
     """The run directory to write, and when its command fails."""
 
     out: Annotated[
@@ -68,19 +68,19 @@ class NewRunOptions:
 
 def score_command(
     model: options.ModelFolder,
-    cohort: options.CohortOptions,
+    source: options.CohortOptions,
     *,
     night: NightOptions,
     ledger: options.LedgerMaybe = None,
     readers: options.ReaderOptions,
     resources: Annotated[Resources, Without("memory")],
-    new: NewRunOptions,
+    output: RunOutput,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
     if ledger:
         # Before processes are started, which could not be ended by another user.
         act_as_owner(ledger)
-    prepare_for_scoring(cohort.cohort, resources)
+    prepare_for_scoring(source.cohort, resources)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.ledger.reach import refuse_copy_at
@@ -91,7 +91,7 @@ def score_command(
     _refuse_without_page(readers, night)
     if not ledger:
         _refuse_without_ledger(night)
-    key = options.public_key_from(new.require_signature)
+    key = options.public_key_from(output.require_signature)
     if ledger:
         # Before the folder of pages is made, which may be the original's.
         refuse_copy_at(ledger)
@@ -105,8 +105,8 @@ def score_command(
     ):
         run = score(
             loaded,
-            cohort.readable,
-            new.out,
+            source.readable,
+            output.out,
             ledger=book,
             night=replace(night, published=pages is not None),
             resources=replace(resources, progress=progress),
@@ -116,14 +116,14 @@ def score_command(
         if night.shadow and book is not None:
             series = document["ledger"]["series"]
             compared = compare_nights(book, series, document["model"]["digest"])
-            beside = compared.to_dict() if new.as_json else agreement(compared)
+            beside = compared.to_dict() if output.as_json else agreement(compared)
             answer["beside"] = beside
     answer |= _hand_out_night(ledger, run, night.refused, pages)
     _log_night(document, night.label)
-    if not new.as_json:
+    if not output.as_json:
         answer = _in_words(answer)
-    print_answer(answer, new.as_json)
-    if new.strict:
+    print_answer(answer, output.as_json)
+    if output.strict:
         _exit_if_attention(run)
 
 

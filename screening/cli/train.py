@@ -76,7 +76,7 @@ class MethodOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewModelOptions:
+class ModelOutput:
     """The model directory to write."""
 
     out: Annotated[
@@ -99,13 +99,13 @@ class NewModelOptions:
 
 def train_command(
     context: typer.Context,
-    cohort: options.CohortOptions,
+    source: options.CohortOptions,
     method: MethodOptions,
     table: TableOptions,
     rule: options.RuleOptions,
     validation: Validation,
     resources: Resources,
-    new: NewModelOptions,
+    output: ModelOutput,
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
@@ -119,8 +119,8 @@ def train_command(
     COHORT.
     """
     chosen_by = rule.rule()
-    signer = options.signer_from(new.sign)
-    prepare_for_training(cohort.cohort, resources)
+    signer = options.signer_from(output.sign)
+    prepare_for_training(source.cohort, resources)
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
@@ -131,9 +131,9 @@ def train_command(
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
 
-    out = new.out
-    check_templates(new.templates, "model")
-    _refuse_model_in_use(out, new.ledger)
+    out = output.out
+    check_templates(output.templates, "model")
+    _refuse_model_in_use(out, output.ledger)
     with (
         open_cluster(resources.cluster) as workers,
         publish(out, "model") as folder,
@@ -144,14 +144,14 @@ def train_command(
         recipe = load_recipe(method.recipe)
         others = map(load_recipe, validation.beside or ())
         past = read_cohort(
-            cohort.readable,
+            source.readable,
             table=replace(table, keep=columns_of_points(recipe, *others)),
             need_label=True,
             label_optional=recipe.machine == "one_class",
             propose=True,
             independent=validation.independent,
         )
-        if not new.force:
+        if not output.force:
             refuse_other_model(out, recipe, past)
         if workers is not None:
             workers.check(secret=True)
@@ -169,16 +169,16 @@ def train_command(
                 command=options.command_of(context, NOT_RECORDED),
             )
         options.say_unsigned(out, signer)
-        _write(model.files, folder, new.templates, signer)
+        _write(model.files, folder, output.templates, signer)
     notes = model.facts.training.notes
     # Nobody should have to open the page to see what was dropped, inferred or guessed.
     for note in notes:
         logs.note(note)
-    answer = {"model": str(out), "id": model.id, **facts_of(model, new.as_json)}
+    answer = {"model": str(out), "id": model.id, **facts_of(model, output.as_json)}
     answer["report"] = str(out / "report.html")
-    if new.as_json:
+    if output.as_json:
         answer["notes"] = notes
-    print_answer(answer, new.as_json)
+    print_answer(answer, output.as_json)
 
 
 def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
@@ -282,7 +282,7 @@ class MethodsOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewComparisonOptions:
+class ComparisonOutput:
     """The comparison to write."""
 
     out: Annotated[
@@ -303,7 +303,7 @@ def compare_command(
     rule: options.RuleOptions,
     validation: Annotated[Validation, Without("lesions", "contamination", "beside")],
     resources: Annotated[Resources, Without("memory")],
-    new: NewComparisonOptions,
+    output: ComparisonOutput,
 ) -> None:
     """Compare methods on the same folds, including their thresholds.
 
@@ -326,10 +326,10 @@ def compare_command(
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
 
-    check_templates(new.templates, "comparison")
+    check_templates(output.templates, "comparison")
     with (
-        publish(new.out, "comparison") as folder,
-        checkpoints_beside(new.out, "fits") as kept,
+        publish(output.out, "comparison") as folder,
+        checkpoints_beside(output.out, "fits") as kept,
         bar("Comparing") as progress,
     ):
         sources = name_sources(list(map(cohorts.source, cohorts.cohorts)))
@@ -350,10 +350,12 @@ def compare_command(
             resources=replace(resources, progress=progress, kept=kept),
             command=options.command_of(context, NOT_RECORDED),
         )
-        write_comparison(compared, folder, new.templates)
-    results = compared.summary() if new.as_json else compared.table()
+        write_comparison(compared, folder, output.templates)
+    results = compared.summary() if output.as_json else compared.table()
     best = best_methods(compared.facts)
-    print_answer({"comparison": str(new.out), **results, "best": best}, new.as_json)
+    print_answer(
+        {"comparison": str(output.out), **results, "best": best}, output.as_json
+    )
 
 
 @dataclass(frozen=True)
@@ -380,7 +382,7 @@ class TruthOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewValidationOptions:
+class ValidationOutput:
     """The validation to write, or the model of another place."""
 
     out: Annotated[
@@ -404,9 +406,9 @@ class NewValidationOptions:
 def validate_command(
     context: typer.Context,
     model: options.ModelFolder,
-    cohort: options.CohortOptions,
+    source: options.CohortOptions,
     truth: TruthOptions,
-    new: NewValidationOptions,
+    output: ValidationOutput,
 ) -> None:
     """Validate MODEL on labelled patients of another place or time.
 
@@ -422,50 +424,54 @@ def validate_command(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    if new.recalibrate:
-        _recalibrate(model, cohort, truth, new)
+    if output.recalibrate:
+        _recalibrate(model, source, truth, output)
         return
-    check_templates(new.templates, "validation")
-    with publish(new.out, "validation") as folder:
+    check_templates(output.templates, "validation")
+    with publish(output.out, "validation") as folder:
         validation = validate(
             load_model(model),
-            cohort.readable,
+            source.readable,
             **vars(truth),
             command=options.command_of(context, NOT_RECORDED),
         )
-        write_validation(validation, folder, new.templates)
+        write_validation(validation, folder, output.templates)
     document = validation.to_dict()
     answer = {
-        "validation": str(new.out),
-        "report": str(new.out / "report.html"),
+        "validation": str(output.out),
+        "report": str(output.out / "report.html"),
         "model": validation.model.id,
-        "classes": document["classes"] if new.as_json else validation.lines(),
+        "classes": document["classes"] if output.as_json else validation.lines(),
     }
-    if new.as_json:
+    if output.as_json:
         answer["operating_points"] = points_of(document)
     answer["rows"] = validation.figures.n_rows
     answer["attention"] = document["attention"]
-    print_answer(answer, new.as_json)
+    print_answer(answer, output.as_json)
 
 
 def _recalibrate(
     model: Path,
-    cohort: options.CohortOptions,
+    source: options.CohortOptions,
     truth: TruthOptions,
-    new: NewValidationOptions,
+    output: ValidationOutput,
 ) -> None:
     """Write the model of another place, and print its operating point."""
     from screening.model_selection.recalibrating import recalibrate
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    check_templates(new.templates, "model")
-    with publish(new.out, "model") as folder:
-        after = recalibrate(load_model(model), cohort.readable, **vars(truth))
-        _write(after.files, folder, new.templates, None)
-    answer = {"model": str(new.out), "id": after.id, **facts_of(after, new.as_json)}
-    answer["report"] = str(new.out / "report.html")
-    print_answer(answer, new.as_json)
+    check_templates(output.templates, "model")
+    with publish(output.out, "model") as folder:
+        after = recalibrate(load_model(model), source.readable, **vars(truth))
+        _write(after.files, folder, output.templates, None)
+    answer = {
+        "model": str(output.out),
+        "id": after.id,
+        **facts_of(after, output.as_json),
+    }
+    answer["report"] = str(output.out / "report.html")
+    print_answer(answer, output.as_json)
 
 
 def threshold_command(
@@ -728,10 +734,10 @@ def retrain_command(
         ),
     ],
     model: options.ModelFolder,
-    cohort: options.CohortOptions,
+    source: options.CohortOptions,
     learning: RetrainingOptions,
     resources: Annotated[Resources, Without("cluster")],
-    new: Annotated[NewModelOptions, Without("force", "ledger")],
+    output: Annotated[ModelOutput, Without("force", "ledger")],
 ) -> None:
     """Retrain the champion's method, including outcomes and verdicts.
 
@@ -740,12 +746,12 @@ def retrain_command(
     champion's. The new model is not used before it is promoted: score it with --shadow,
     check `screen history --beside`, then use `screen promote`.
     """
-    signer = options.signer_from(new.sign)
+    signer = options.signer_from(output.sign)
     day = options.day_from("--review-by", learning.review_by)
     reason = options.reason_from("--accept-delivery", learning.accept_delivery)
     # Before processes are started, which could not be ended by another user.
     act_as_owner(learning.ledger)
-    prepare_for_training(cohort.cohort, resources)
+    prepare_for_training(source.cohort, resources)
 
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
@@ -755,15 +761,15 @@ def retrain_command(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    check_templates(new.templates, "model")
-    out = new.out
+    check_templates(output.templates, "model")
+    out = output.out
     is_there = (out / "model.json").exists()
     champion = load_model(model)
     with open_ledger(learning.ledger) as book, bar("Training") as progress:
         progress(0, 0)
         verdicts = judged_by_outcomes(book, series, champion.digest)
         past = read_cohort(
-            cohort.readable,
+            source.readable,
             champion.contract,
             need_label=True,
             label_optional=champion.contract.label is None,
@@ -790,7 +796,7 @@ def retrain_command(
                     resources=replace(resources, progress=progress),
                     command=options.command_of(context, NOT_RECORDED),
                 )
-                _write(trained.files, folder, new.templates, signer)
+                _write(trained.files, folder, output.templates, signer)
                 # If publishing the model fails, the ledger has an entry without a
                 # model, and never a model without an entry.
                 entry = record_retraining(
@@ -802,10 +808,10 @@ def retrain_command(
         "report": str(out / "report.html"),
         "entry": entry.number,
         "champion": champion.id,
-        **facts_of(trained, new.as_json),
+        **facts_of(trained, output.as_json),
     }
-    if new.as_json:
+    if output.as_json:
         answer["verdicts"] = trained.document["training"]["verdicts"]
     else:
         answer["verdicts"] = retraining.summary_sentences(learned.facts)
-    print_answer(answer, new.as_json)
+    print_answer(answer, output.as_json)
