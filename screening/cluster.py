@@ -236,7 +236,7 @@ def open_cluster(address: str | Cluster | None) -> Iterator[Cluster | None]:
         If it is no address, nobody answers there, there is no worker, or
         dask.distributed is not installed.
     """
-    if address is None or isinstance(address, Cluster):
+    if not isinstance(address, str):
         yield address
         return
     n_local = _n_local_workers(address)
