@@ -458,8 +458,8 @@ def test_past_without_known_since_says_so(tmp_path):
 
 
 def test_approval_asks_about_undated_features(tmp_path, events):
-    """Features without known_since that carry the ranking are asked for; others, of
-    which it is certain that they were known, are not.
+    """Features without known_since are asked for, also those that do not carry the
+    ranking; others, of which it is certain that they were known, are not.
     """
     is_crp = events["code"].eq("LAB/crp")
     undated = events.assign(known_since=events["known_since"].mask(is_crp))
@@ -472,13 +472,19 @@ def test_approval_asks_about_undated_features(tmp_path, events):
     refused = screen("approve", tmp_path / "model", "--by", "A. B.", code=2)
 
     declared = Contract.load(tmp_path / "past.contract.toml").features
-    undated = {name for name, one in declared.items() if one.available is None}
+    undated = {name for name, one in declared.items() if one.available == "unknown"}
     assert undated == {
         *(f"crp_{take}" for take in ("mean", "sum", "slope", "min", "max")),
         "lab_count",
     }
     assert "state whether these columns are known at the hour" in refused.stderr
-    assert "crp_" in refused.stderr
+    assert all(name in refused.stderr for name in undated)
+    screen(
+        "approve",
+        tmp_path / "model",
+        *("--by", "A. B.", "--reason", "a test"),
+        *("--known-before", ",".join(undated)),
+    )
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "may know more than the night did" in page
 

@@ -4,8 +4,10 @@ import datetime
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from event_tables import (
+    COLUMNS,
     FIRST,
     LAST,
     hospital,
@@ -16,9 +18,15 @@ from event_tables import (
 
 pytest.importorskip("duckdb")
 
+import duckdb
+
 from screening import Features
 from screening.errors import EventsError, UsageError
+from screening.features import events
+from screening.features.engine import Engine
 from screening.features.events import Span, open_engine
+from screening.features.faults import Faults
+from screening.features.reading import read_source
 from screening.features.spec import Source
 
 NIGHT = "2024-03-31"
@@ -173,3 +181,80 @@ def test_engine_has_limits():
         assert "screening-features-" in folder
         assert float(memory.split()[0]) <= 2.8
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("name", ["days/2024-03-20.csv", "days/day=2024-03-20/a.csv"])
+def test_line_of_another_day_than_its_file(tmp_path, name):
+    """A line in a file of an earlier day is named: later nights would not read it."""
+    (tmp_path / name).parent.mkdir(parents=True)
+    late = "p1,s1,2024-03-20T05:00:00,2024-03-24T05:00:00,crea,1,,\n"
+    wrong = "p1,s1,2024-03-24T05:00:00,,crea,1,,\np1,,1950-01-01,,BIRTH,,,\n"
+    header = ",".join(COLUMNS)
+    stay = STAY.replace("2024-03-01", "2024-03-20")
+    (tmp_path / name).write_text(f"{header}\n{stay}{late}{wrong}")
+    spec = small_spec(tmp_path, "", COUNT, '[stays]\nlongest = "9d"\n')
+    source = 'path = "days/**/*.csv"\nby_day = true'
+    spec.write_text(spec.read_text().replace('path = "events.csv"', source))
+
+    faults = Features(spec).make_night("2024-03-25").faults
+
+    assert faults == [
+        f"{name.removeprefix('days/')}: the line is not of the day in the file's path "
+        "(2 lines: 4, 5); a night that does not need that day does not read it; "
+        "correct the path"
+    ]
+
+
+def test_row_groups_outside_the_span_are_not_read(tmp_path):
+    """Of a Parquet file sorted by time, what is not within the span is not read."""
+    path = tmp_path / "events.parquet"
+    lines = hospital().sort_values("time", ignore_index=True)
+    lines.to_parquet(path, index=False, row_group_size=200)
+    groups = pq.ParquetFile(path).metadata
+    last = groups.row_group(groups.num_row_groups - 1)
+    values = last.column(groups.schema.names.index("value"))
+    ends = values.dictionary_page_offset + values.total_compressed_size
+    damaged = bytearray(path.read_bytes())
+    damaged[ends - 60 : ends] = b"\xff" * 60
+    path.write_bytes(damaged)
+    span = Span(datetime.datetime(2024, 3, 25), datetime.datetime(2024, 3, 28))
+
+    with open_engine(1) as connection:
+        source = Source(format="long", path=str(path), zone="Europe/Berlin")
+        read_source(source, "lines", connection, Faults(), span)
+        query = "SELECT count(value), min(time), max(time) FROM lines({})"
+        within = connection.execute(query.format(span.sql)).fetchone()
+        with pytest.raises(duckdb.Error):
+            connection.execute(query.format("NULL, NULL")).fetchone()
+
+    assert within[0] > 100
+    # Times in a file may be in another zone than the span.
+    assert within[1] >= span.since - datetime.timedelta(days=1)
+    assert within[2] <= span.until + datetime.timedelta(days=1)
+
+
+def test_more_than_fits_into_memory_is_spilled(tmp_path, monkeypatch):
+    """A past that does not fit into memory is made by files, and is the same."""
+    lines = hospital()
+    several = [
+        lines.assign(**(lines[["subject", "stay"]] + f"-{number}"))
+        for number in range(12)
+    ]
+    written_events(pd.concat(several), tmp_path / "events.parquet")
+    spec = spec_of(tmp_path, "events.parquet", row="every")
+    whole = Features(spec, threads=1).past(FIRST, LAST)
+    spilled = []
+    run = Engine.run
+
+    def watched(self, sql, **values):
+        answer = run(self, sql, **values)
+        files = "SELECT coalesce(sum(size), 0) FROM duckdb_temporary_files()"
+        spilled.extend(self.connection.cursor().execute(files).fetchone())
+        return answer
+
+    monkeypatch.setattr(events, "MEMORY_BYTES", 24 << 20)
+    monkeypatch.setattr(Engine, "run", watched)
+    small = Features(spec, threads=1).past(FIRST, LAST)
+
+    assert max(spilled) > 0
+    pd.testing.assert_frame_equal(small, whole)

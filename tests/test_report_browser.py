@@ -14,6 +14,7 @@ import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
 from commands import as_json
 from compared_methods import QUICK, cohort, table
+from event_tables import FIRST, LAST, hospital, spec_of, written_events
 from flow_cohorts import night_of_patients, patients, written
 from ledger_nights import simulate
 from report_fixture import (
@@ -28,9 +29,10 @@ from report_fixture import (
 )
 from written_files import read_json
 
-from screening import compare, history, open_ledger, read_cohort, train
+from screening import Features, compare, history, open_ledger, read_cohort, train
 from screening.report import render_model, render_run
 from screening.report.comparison import render_comparison
+from screening.report.features import render_features
 from screening.report.history import render_history
 from screening.report.page import render_case
 
@@ -376,7 +378,28 @@ def trained_model(folder: Path) -> str:
     return render_model(model.document)
 
 
+def features(folder: Path) -> str:
+    """Return the page of a table of features, with wrong lines and codes not met."""
+    pytest.importorskip("duckdb")
+    events = hospital().replace({"unit": {"umol/L": "furlong"}})
+    is_crp = events["code"].eq("LAB/crp")
+    events["known_since"] = events["known_since"].mask(is_crp)
+    written_events(events, folder / "events.csv")
+    made = Features(spec_of(folder), threads=1).make_past(FIRST, LAST)
+    assert made.faults
+    assert made.undated
+    assert made.coverage.codes_not_met
+    return render_features(
+        "past.parquet",
+        rows=made.rows,
+        faults=made.faults,
+        undated=made.undated,
+        coverage=made.coverage,
+    )
+
+
 MADE: dict[str, Callable[[Path], str]] = {
+    "features": features,
     "nights": nights,
     "compared": compared,
     "case": one_case,
@@ -430,12 +453,12 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, schem
 
 def test_axe_on_telephone(opened, axe, page):
     """Axe finds nothing at all on a telephone and no page scrolls sideways, on a tablet
-    neither.
+    or a large screen neither.
     """
     view, seen = opened(page, 320, 800)
     assert view.evaluate(WIDTH) <= 320
     assert seen == []
-    for width in (390, 768, 1100):
+    for width in (390, 768, 1440):
         view.set_viewport_size({"width": width, "height": 800})
         assert view.evaluate(WIDTH) <= width
         assert faults(view, axe) == []

@@ -165,10 +165,10 @@ class Feature(BaseModel):
     normalise: Literal["within_group", "within_group_robust"] | None = None
     """Subtract the mean of the group and divide by its standard deviation. Robust: use
     the median and 1.4826 times the median absolute deviation."""
-    available: Literal["before", "after"] | None = None
+    available: Literal["before", "after", "unknown"] | None = None
     """Whether the value is available when the night's table is taken, before the
-    outcome; approval requires an answer. "after" excludes the column from every model.
-    """
+    outcome; approval requires an answer if it is "unknown", or if the ranking rests on
+    the column. "after" excludes the column from every model."""
     on_unseen: OnUnseen | None = None
     """As under `[cohort]`, for this feature only."""
     on_unit_change: OnUnitChange | None = None

@@ -41,7 +41,7 @@ def contract_of(spec: Spec, undated: Collection[str]) -> Contract:
             else dict(STATIC_TYPES[feature])
         )
         if name in undated:
-            declared["description"] = UNDATED
+            declared |= {"available": "unknown", "description": UNDATED}
         else:
             declared["available"] = "before"
         features[name] = declared

@@ -379,11 +379,15 @@ def engine_opened(
             yield engine
         except duckdb.OutOfMemoryException as error:
             raise MemoryError(error) from None
-        except (
-            duckdb.DataError,
-            duckdb.InvalidInputException,
-            duckdb.IOException,
-        ) as error:
+        except duckdb.Error as error:
+            of_files = (
+                duckdb.DataError,
+                duckdb.InvalidInputException,
+                duckdb.IOException,
+            )
+            # What is wrong within a Parquet file has no kind of its own.
+            if type(error) is not duckdb.Error and not isinstance(error, of_files):
+                raise
             raise read_error(error, [source.path for source in spec.source]) from None
 
 

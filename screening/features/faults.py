@@ -49,6 +49,10 @@ class FaultKind(Enum):
     NEGATIVE_DURATION = ("the end is before the beginning", "the stay is left out")
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
+    OTHER_DAY = (
+        "the line is not of the day in the file's path",
+        "a night that does not need that day does not read it; correct the path",
+    )
     MERGE_CIRCLE = ("patients are merged in a circle", "the line is left out")
 
     def __init__(self, sentence: str, treatment: str):

@@ -13,12 +13,13 @@ from screening.features.events import (
     WITHDRAWN,
     Span,
     has_code,
+    sql_literal,
     sql_text,
 )
 from screening.features.faults import Faults
 from screening.features.sources import SOURCES
 from screening.features.sources.long import MEDS_CODES
-from screening.features.spec import Source
+from screening.features.spec import DATE_OF_FILE, Source
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,11 +30,17 @@ WITHOUT_TIME = "('SEX', 'MERGED')"
 IS_COMPARED = (
     "(is_compared OR (value IS NULL AND coalesce(has_comparator(text), false)))"
 )
+# Neither the event nor what is known of it is of the day of its file, as far as zones
+# allow.
+_DAY = f"""try_cast(regexp_extract(file, '.*({DATE_OF_FILE.pattern})', 1) AS DATE)"""
+OTHER_DAY = f"""$by_day AND least(abs(date_diff('day', time, {_DAY})),
+      abs(date_diff('day', known_since, {_DAY}))) > 1"""
 # Of each line what is wrong with it, the name of a `FaultKind`.
 FAULTS = f"""SELECT file, line, unnest(list_filter([wrong,
     CASE WHEN subject IS NULL THEN 'NO_SUBJECT' END,
     CASE WHEN code IS NULL THEN 'NO_CODE' END,
     CASE WHEN {IS_COMPARED} THEN 'COMPARATOR' END,
+    CASE WHEN {OTHER_DAY} THEN 'OTHER_DAY' END,
     CASE WHEN timezone($zone, timezone($zone, local_time)) <> local_time
          THEN 'LOST_TIME' END,
     CASE WHEN timezone($zone, timezone($zone, local_time) - INTERVAL 1 HOUR)
@@ -95,7 +102,9 @@ WHERE subject IS NOT NULL AND code IS NOT NULL
     connection.execute(statement)
     zone = sql_text(source.zone)
     for query in (
-        FAULTS.replace("$lines", f"{written}({span.sql})").replace("$zone", zone),
+        FAULTS.replace("$lines", f"{written}({span.sql})")
+        .replace("$zone", zone)
+        .replace("$by_day", sql_literal(source.by_day)),
         NO_TIME.replace("$lines", f"{written}(NULL, NULL)").replace("$code", code),
         EARLY.replace("$lines", f"{name}(NULL, NULL)"),
     ):

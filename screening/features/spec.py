@@ -49,7 +49,7 @@ Take = Literal[
     "change",
 ]
 WHOLE_STAY = "stay"
-DATE_OF_FILE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
+DATE_OF_FILE = re.compile(r"\d{4}-\d\d-\d\d")
 ONE_DAY = datetime.timedelta(days=1)
 # Columns of every table that are not features.
 ROLES = ("id", "group", "time", "label")

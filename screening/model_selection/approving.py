@@ -37,13 +37,14 @@ def approve(
         Required if the verdict of its validation is "no".
     known_before : sequence of str
         Columns that are known at the hour of the night. One of each block that carries
-        the ranking is required, unless the contract declares it.
+        the ranking is required, unless the contract declares it, and each column of
+        which the contract says that this is unknown.
 
     Raises
     ------
     UsageError
-        If nobody is named, a reason is required, or it is not known of a column that
-        carries the ranking whether it is known before the outcome.
+        If nobody is named, a reason is required, or nobody has said of such a column
+        whether it is known before the outcome.
     """
     if not by.strip():
         raise UsageError(

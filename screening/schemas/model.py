@@ -660,16 +660,21 @@ class ModelDocument(Document):
     def unanswered(self) -> list[Sequence[str]]:
         """Return the blocks that approval asks for, of which no column is known.
 
-        Those that carry the ranking, and the columns of open questions.
+        Those that carry the ranking, the columns of open questions, and those of which
+        the contract says that it is not known.
         """
         known = self.columns_known_before
         reliance = self.training.reliance
         carrying = reliance.carrying if reliance else ()
         blocks = [block.columns for block in carrying]
         listed = set(chain.from_iterable(blocks))
-        blocks += [
-            [leak.column] for leak in self.open_questions if leak.column not in listed
+        asked = [leak.column for leak in self.open_questions]
+        asked += [
+            name
+            for name, feature in self.contract.get("features", {}).items()
+            if feature.get("available") == "unknown"
         ]
+        blocks += [[name] for name in dict.fromkeys(asked) if name not in listed]
         return [columns for columns in blocks if known.isdisjoint(columns)]
 
     @property

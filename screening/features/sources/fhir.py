@@ -13,7 +13,6 @@ import json
 import zlib
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ import pyarrow as pa
 from screening.errors import EventsError
 from screening.features.events import UNION, WITHDRAWN, Span, sql_text, timed
 from screening.features.faults import Faults
+from screening.features.sources.long import file_label
 from screening.features.spec import Source
 
 if TYPE_CHECKING:
@@ -355,12 +355,12 @@ WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
 def _batches(files: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield the lines of files with their numbers."""
     for path in files:
-        file_name = Path(path).name
+        label = file_label(path)
         numbered = _numbered_lines(path)
         while lines := list(islice(numbered, BATCH_LINES)):
             numbers, written = zip(*lines, strict=True)
             yield pa.record_batch(
-                [[file_name] * len(lines), numbers, written], schema=LINE_SCHEMA
+                [[label] * len(lines), numbers, written], schema=LINE_SCHEMA
             )
 
 

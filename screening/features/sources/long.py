@@ -57,6 +57,8 @@ MEDS_CODES: Mapping[str, tuple[str, ...]] = {
 }
 """Codes of MEDS for reserved ones."""
 
+# What a file is called: from the folder on whose name has a date, else its own name.
+FILE_LABEL = r"[^/]*\d{4}-\d\d-\d\d.*|[^/]+$"
 # Folder of the events of a MEDS data set; its neighbour `metadata` has none.
 MEDS_FOLDER = "data"
 
@@ -168,9 +170,10 @@ def open_files(
     tables = [file for file in files if file.endswith(PARQUET_ENDINGS)]
     if tables:
         parts.append(
-            "SELECT * EXCLUDE (filename, file_row_number), parse_filename(filename) AS "
-            f"file, 1 + file_row_number AS line FROM read_parquet({sql_literal(tables)}"
-            ", filename=true, file_row_number=true, union_by_name=true)"
+            "SELECT * EXCLUDE (filename, file_row_number), "
+            f"regexp_extract(filename, {sql_text(FILE_LABEL)}) AS file, "
+            f"1 + file_row_number AS line FROM read_parquet({sql_literal(tables)}, "
+            "filename=true, file_row_number=true, union_by_name=true)"
         )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:
@@ -203,11 +206,17 @@ def _csv_select(file: str) -> str:
     options = "header=true, auto_detect=false, quote='\"', escape='\"', delim="
     # Of a file that is read alone the order of lines is kept.
     return (
-        f"SELECT *, {sql_text(Path(file).name)} AS file, "
+        f"SELECT *, {sql_text(file_label(file))} AS file, "
         "1 + row_number() OVER () AS line "
         f"FROM read_csv({sql_text(file)}, {options}{sql_text(delimiter)}, "
         f"columns={{{columns}}})"
     )
+
+
+def file_label(path: str) -> str:
+    """Return what a file is called where a line of it is named."""
+    found = re.search(FILE_LABEL, path)
+    return found[0] if found else path
 
 
 def read_error(error: Exception, files: Sequence[str]) -> EventsError:
