@@ -157,15 +157,21 @@ def readme_shell(clone, home) -> Iterator[Shell]:
 
 
 @pytest.mark.first
-def test_readme_pasted(readme_shell, clone):
-    """Its first night needs no attention, and its page and model are there."""
+def test_readme_pasted(readme_shell, clone, home):
+    """Its first night needs no attention, its page and model are there, and nothing was
+    written to the clone.
+    """
+    before = {path.name for path in clone.iterdir()}
     paste_document(readme_shell, "README.md")
+    folder = home / "infection"
 
-    night = read_json(clone / "runs/2026-01-14/run.json")
+    night = read_json(folder / "runs/2026-01-14/run.json")
     assert night["attention"] == []
     assert night["counts"]["scored"] == 240
     for page in ("trained/infection", "trained/quick", "runs/2026-01-14", "runs/again"):
-        assert (clone / page / "report.html").exists()
+        assert (folder / page / "report.html").exists()
+    assert read_json(folder / "trained/infection/model.json")["approval"] is not None
+    assert {path.name for path in clone.iterdir()} == before
 
 
 def save_verdicts(browser, page_file: Path, downloads: Path) -> None:
