@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,6 +44,8 @@ EXPORTS = {
 
 GROUP = "screening"
 """Group of the entry points of plug-ins."""
+DEBUG = "SCREEN_PLUGIN_DEBUG"
+"""Environment variable of a plug-in's author: with it, failures have a traceback."""
 # The registry of each kind of member, by the first word of an entry point's name.
 KINDS = {
     "factor": "screening.factors:FACTORS",
@@ -109,6 +113,20 @@ def without_plugins() -> Iterator[None]:
         _with_plugins.reset(token)
 
 
+class LeftOut(NamedTuple):
+    """What a plug-in adds and cannot be used, and why.
+
+    `member`: its kind and name, such as "column points".
+    """
+
+    plugin: Plugin
+    member: str
+    fault: str
+
+    def __str__(self) -> str:
+        return f"plug-in {self.plugin}: its {self.member} is left out: {self.fault}"
+
+
 class Registry(Mapping[str, Member]):
     """Members of one kind by name: what ships, then what plug-ins add.
 
@@ -133,7 +151,7 @@ class Registry(Mapping[str, Member]):
         accepted: Callable[[str, Any], Member],
     ) -> None:
         self.kind = kind
-        self.faults: list[str] = []
+        self.faults: list[LeftOut] = []
         self._shipped = shipped
         self._accepted = accepted
         self._plugins: dict[str, Plugin] = {}
@@ -171,7 +189,7 @@ class Registry(Mapping[str, Member]):
             if plugin is None:
                 raise
             # Its message might hold a patient's value.
-            self._leave_out(name, plugin, type(error).__name__)
+            self._leave_out(name, plugin, type(error).__name__, error)
             return default
 
     def _filled(self) -> dict[str, Member]:
@@ -199,46 +217,70 @@ class Registry(Mapping[str, Member]):
         except (Exception, SystemExit) as error:
             lines = str(error).splitlines()
             fault = ": ".join([type(error).__name__, *lines[:1]])
-            self._leave_out(entry.name, entry.plugin, fault)
+            self._leave_out(entry.name, entry.plugin, fault, error)
 
     def _register(self, members: dict[str, Member], name: str, member: Member) -> None:
         if name in members:
             raise ValueError(f"there are two of the name {name}")
         members[name] = member
 
-    def _leave_out(self, name: str, plugin: Plugin, fault: str) -> None:
+    def _leave_out(
+        self, name: str, plugin: Plugin, fault: str, error: BaseException
+    ) -> None:
         """Remove a plug-in's member, and log why."""
         if self._members is not None:
             self._members.pop(name, None)
-        message = f"plug-in {plugin}: its {self.kind} {name} is left out: {fault}"
-        if message not in self.faults:
-            self.faults.append(message)
-            _logger.warning(message)
+        left_out = LeftOut(plugin, f"{self.kind} {name}", fault)
+        if left_out not in self.faults:
+            self.faults.append(left_out)
+            _logger.warning(str(left_out))
+            log_traceback(error)
 
 
-def plugin_faults() -> list[str]:
-    """Load all plug-ins, and return why members of theirs are left out."""
-    faults = [*_unknown_kinds()]
+def log_traceback(error: BaseException) -> None:
+    """Log where a plug-in failed if `DEBUG` is set, since it may show values."""
+    if os.environ.get(DEBUG):
+        _logger.warning("".join(traceback.format_exception(error)))
+
+
+def plugin_faults() -> list[LeftOut]:
+    """Load all plug-ins, and return what of theirs is left out."""
     # Without plug-ins nothing is imported.
     for place in KINDS.values() if _entries() else ():
+        len(pkgutil.resolve_name(place))
+    return faults_so_far()
+
+
+def faults_so_far() -> list[LeftOut]:
+    """Return what of plug-ins was found to be left out; imports no plug-in."""
+    if not _entries():
+        return []
+    faults = [*_unknown_kinds()]
+    for place in KINDS.values():
         registry: Registry[Any] = pkgutil.resolve_name(place)
-        len(registry)
         faults += registry.faults
     return faults
 
 
-@cache
-def _unknown_kinds() -> tuple[str, ...]:
-    """Return, and log once, which entry points are of no kind."""
-    faults = []
+def plugin_members() -> dict[str, list[str]]:
+    """Return what each plug-in adds, such as "column points"; imports no plug-in."""
+    members: dict[str, list[str]] = {}
     for entry in _entries():
-        if entry.kind not in KINDS:
-            faults.append(
-                f"plug-in {entry.plugin}: its entry point {entry.point.name} is left "
-                f"out: names begin with {', '.join(KINDS)}, and a dot"
-            )
+        members.setdefault(str(entry.plugin), []).append(f"{entry.kind} {entry.name}")
+    return members
+
+
+@cache
+def _unknown_kinds() -> tuple[LeftOut, ...]:
+    """Return, and log once, which entry points are of no kind."""
+    rule = f"names begin with {', '.join(KINDS)}, and a dot"
+    faults = [
+        LeftOut(entry.plugin, f"entry point {entry.point.name}", rule)
+        for entry in _entries()
+        if entry.kind not in KINDS
+    ]
     for fault in faults:
-        _logger.warning(fault)
+        _logger.warning(str(fault))
     return tuple(faults)
 
 

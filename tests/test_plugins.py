@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from commands import screen
 from flow_cohorts import night_of_patients
+from report_fixture import Outline, nosocomial_run
 
 from screening import registry
 from screening.errors import ModelError, UsageError
@@ -26,8 +27,11 @@ from screening.io.opening import _accepted_reader
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
 from screening.registry import KINDS, Registry, accepted_class, without_plugins
-from screening.report.columns import Column
+from screening.report import render_run
+from screening.report.columns import COLUMNS, Column
 from screening.report.columns import _accepted as _accepted_column
+from screening.report.model_attention import with_attention
+from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import NIGHT, ReasonKind
 from screening.schemas.reasons import _accepted as _accepted_reason
 from screening.scoring.exports import _accepted as _accepted_export
@@ -49,7 +53,10 @@ BROKEN = {
 BROKEN_NIGHT = """
 from screening.io.readers import TableFile
 from screening.metrics.figures import figure
-from screening.report.columns import Column
+from screening.report import render_run
+from screening.report.columns import COLUMNS, Column
+from screening.report.model_attention import with_attention
+from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import NIGHT, ReasonKind
 
 RECIPE = "name = 'text'"
@@ -200,6 +207,78 @@ def test_broken_named_once(seen, member, fault):
     assert fault in line
     assert "patient" not in line
     assert line.removeprefix("screen: ") in seen["check"]
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["column empty", "reason finds", "reader knows", "entry point colum.typed"],
+)
+def test_broken_named_on_page(seen, folder, member):
+    """What a plug-in does not add to a night is a reason for attention."""
+    reasons = [
+        reason["words"]
+        for reason in seen["run"]["attention"]
+        if reason["code"] == "plugin_left_out"
+    ]
+    page = (folder / "run" / "report.html").read_text()
+
+    (words,) = [words for words in reasons if f"The {member} of" in words]
+    assert words.startswith(f"The {member} of plug-in broken 1.0 is missing here: ")
+    assert "a patient" not in words
+    assert f"The {member} of plug-in broken 1.0" in page
+    assert 'class="k empty"' not in page
+
+
+def test_broken_figure_named_by_model(seen):
+    """The model says which figure its tables do not have, also once it is approved."""
+    model = ModelDocument.from_dict(seen["model"])
+    words = [reason.words for reason in with_attention(model).attention]
+
+    assert "The figure fails of plug-in broken 1.0 is missing here: TypeError." in words
+
+
+@pytest.mark.parametrize("fault", ["KeyError", "TypeError"])
+def test_column_fails_on_one_line(plugged, monkeypatch, fault):
+    """It is left out whole, with its head, and the page says so; others are shown."""
+    plugged(
+        {"column.some": "added_members:SOME", "column.whole": "added_members:WHOLE"},
+        f"""
+from screening.report import render_run
+from screening.report.columns import COLUMNS, Column
+
+def some(line):
+    return {{1: "x"}}.get(line.rank, {{"TypeError": None}}["{fault}"])
+
+SOME = Column("some", "1rem", "1mm", "one", head=lambda run: "Some", text=some)
+WHOLE = Column("whole", "1rem", "1mm", "all", lambda run: "All", text=lambda line: "y")
+""",
+    )
+    columns = Registry("column", COLUMNS._shipped, COLUMNS._accepted)
+    monkeypatch.setattr("screening.report.columns.COLUMNS", columns)
+    monkeypatch.setattr("screening.report.page.COLUMNS", columns)
+    page = Outline(render_run(nosocomial_run()))
+
+    assert f"The column some of plug-in added 1.0 is missing here: {fault}" in page.text
+    assert "k some" not in {facts.get("class") for facts in page.all("span")}
+    assert "Some" not in page.words
+    assert "k whole" in {facts.get("class") for facts in page.all("span")}
+
+
+def test_traceback_for_authors(plugged, monkeypatch, caplog):
+    """A failure has its line where SCREEN_PLUGIN_DEBUG is set, and nowhere else."""
+
+    def fail():
+        raise ValueError("the value of a patient")
+
+    plugged({"factor.two": "added_members:TWO"}, "TWO = 2")
+    quiet, loud = numbers(), numbers()
+    assert [len(quiet), len(loud)] == [2, 2]
+    quiet.call("two", fail, default=0)
+    assert "in fail" not in caplog.text
+    monkeypatch.setenv("SCREEN_PLUGIN_DEBUG", "1")
+    loud.call("two", fail, default=0)
+
+    assert "in fail" in caplog.text
 
 
 def test_broken_kind_named(seen):

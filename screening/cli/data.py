@@ -208,7 +208,7 @@ def check_command(
     violations, notes = check_cohort(database.source(cohort), expected, **training)
     gates = training.get("gates")
     attention = gates.attention() if gates and not violations else []
-    notes += plugin_faults()
+    notes += map(str, plugin_faults())
     answer = {"violations": violations, "notes": notes}
     if as_json:
         reasons = list(map(vars, attention))

@@ -57,11 +57,12 @@ from screening.recipes.encoders import (
     with_scores,
 )
 from screening.recipes.recipe import Recipe
-from screening.registry import optional
+from screening.registry import faults_so_far, optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
+from screening.schemas.reasons import reasons_of_left_out
 from screening.schemas.validation import LesionFacts
 from screening.settings import Resources, Search, TableOptions, Validation, as_search
 from screening.store.model import Model
@@ -424,6 +425,7 @@ def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Mode
         *study.cohort.doubts,
         *reasons([*study.signs]),
         *row_number_ids(study.cohort),
+        *reasons_of_left_out(faults_so_far()),
     ]
     return Model(
         document=card.replace(attention=attention).to_dict(),

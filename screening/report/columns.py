@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from screening.registry import Registry
@@ -138,23 +137,50 @@ def _shipped() -> Iterator[tuple[str, Column]]:
 
 
 def _accepted(name: str, column: Any) -> Column:
-    """Return the column of a plug-in, whose mistakes leave cells empty."""
+    """Return the column of a plug-in; TypeError or ValueError if it cannot be used."""
     if not isinstance(column, Column):
         raise TypeError("it is not a Column")
     if column.name != name:
         raise ValueError(f"its `name` is not {name!r}")
     if column.text is None:
         raise ValueError("it has no `text`")
-    return replace(
-        column,
-        head=partial(COLUMNS.call, name, column.head, default=""),
-        note=partial(COLUMNS.call, name, column.note, default=""),
-        text=partial(COLUMNS.call, name, column.text, default=""),
-    )
+    return column
 
 
 COLUMNS: Registry[Column] = Registry("column", _shipped, _accepted)
 """The columns of the worklist by name, from left to right."""
+
+
+def columns_of(run: RunDocument, lines: Sequence[Any]) -> list[Column]:
+    """Return the columns of a list of `worklist.Line`.
+
+    A column of a plug-in that fails for one line is left out whole: an empty cell would
+    be read as "none".
+    """
+    columns = []
+    for name, column in [*COLUMNS.items()]:
+        if column.text is None:
+            columns.append(column)
+        else:
+            filled = COLUMNS.call(name, _filled, column, run, lines, default=None)
+            columns += filter(None, [filled])
+    return columns
+
+
+def _filled(column: Column, run: RunDocument, lines: Sequence[Any]) -> Column | None:
+    """Return a column whose texts are made; TypeError if one is no text."""
+    assert column.text is not None, "only such columns are filled"
+    head = column.head(run)
+    note = column.note(run)
+    texts = {id(line): column.text(line) for line in lines}
+    if not all(isinstance(text, str) for text in (head, note, *texts.values())):
+        raise TypeError("not a text")
+    return replace(
+        column,
+        head=lambda run: head,
+        note=lambda run: note,
+        text=lambda line: texts[id(line)],
+    )
 
 
 def grid_style(columns: Sequence[Column]) -> str:

@@ -22,7 +22,11 @@ MAX_AGE_YEARS = 2
 """Years after the last patient, or training, until a review where no date is set."""
 DAYS_A_YEAR = 365.25
 # Codes of reasons that only training can see.
-_ABOUT_ROWS = (reasons.IDS_ARE_ROW_NUMBERS.code, reasons.ROWS_OF_ONE_PATIENT.code)
+_OF_TRAINING = (
+    reasons.IDS_ARE_ROW_NUMBERS.code,
+    reasons.ROWS_OF_ONE_PATIENT.code,
+    reasons.PLUGIN_LEFT_OUT.code,
+)
 
 
 def attention_of_model(model: ModelDocument) -> list[Reason]:
@@ -34,10 +38,10 @@ def attention_of_model(model: ModelDocument) -> list[Reason]:
 def with_attention(document: ModelDocument) -> ModelDocument:
     """Return the document with its reasons for attention.
 
-    Those about the rows of training stay as training wrote them.
+    Those that only training can see stay as training wrote them.
     """
-    about_rows = [reason for reason in document.attention if reason.code in _ABOUT_ROWS]
-    return document.replace(attention=[*attention_of_model(document), *about_rows])
+    kept = [reason for reason in document.attention if reason.code in _OF_TRAINING]
+    return document.replace(attention=[*attention_of_model(document), *kept])
 
 
 def questions_of(model: ModelDocument) -> list[Reason]:

@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 from scipy.special import pdtrc
 
+from screening.registry import faults_so_far, plugin_names
 from screening.report import format as fmt
 from screening.report.model_attention import (
     DAYS_A_YEAR,
@@ -21,6 +22,7 @@ from screening.report.model_attention import (
     reasons_of_figures,
     review_due,
 )
+from screening.report.worklist import score_places, worklist
 from screening.schemas import reasons
 from screening.schemas.base import Reason
 from screening.schemas.model import ModelDocument
@@ -104,7 +106,7 @@ def attention_of_night(
         *_reasons_of_workload(run),
         *_reasons_of_flags(run, usual),
         *_reasons_of_quiet(run, quiet, usual),
-        *reasons.reasons_of_plugins(run),
+        *_reasons_of_plugins(run),
         *run.attention,
     ]
     # Without an id column, that ids are row numbers says the same.
@@ -112,6 +114,15 @@ def attention_of_night(
     if not recognisable and reasons.IDS_ARE_ROW_NUMBERS.code not in codes:
         attention.append(reasons.NOT_RECOGNISABLE())
     return attention
+
+
+def _reasons_of_plugins(run: RunDocument) -> Iterator[Reason]:
+    """Yield the reasons that plug-ins find, and then what of plug-ins is left out."""
+    yield from reasons.reasons_of_plugins(run)
+    if plugin_names("column"):
+        # Their columns are tried, so that the document names those that fail.
+        worklist(run, score_places(run.model, run))
+    yield from reasons.reasons_of_left_out(faults_so_far())
 
 
 def _reasons_of_age(

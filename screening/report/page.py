@@ -15,7 +15,7 @@ from screening.metrics.figures import FIGURES
 from screening.report import format as fmt
 from screening.report import model_charts, night, trade_off, worklist
 from screening.report.check_values import check_section
-from screening.report.columns import grid_style, people_of
+from screening.report.columns import COLUMNS, grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.model_attention import review_due
@@ -95,8 +95,13 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """Return the page of a run; `templates` as for `render_model`."""
     pictures = bool(run.voxels and night.has_pictures(run.voxels))
+    listed = worklist.worklist(run, worklist.score_places(run.model, run))
+    # Columns that failed only now, such as on the page of an old run.
+    known = {reason.words for reason in run.attention}
+    left_out = reasons.reasons_of_left_out(COLUMNS.faults)
+    new = [reason for reason in left_out if reason.words not in known]
+    run = run.replace(attention=[*run.attention, *new])
     blocks = figures_of(run.model, run)
-    listed = worklist.worklist(run, blocks["places"])
     return draw(
         "run.html.j2",
         {

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from markupsafe import Markup, escape
 
 from screening.report import format as fmt
-from screening.report.columns import COLUMNS, displayed
+from screening.report.columns import columns_of, displayed
 from screening.report.values import Value, value_of
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import (
@@ -475,18 +475,19 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
             line_of_case(run, case, places, rank)
             for rank, case in enumerate(run.cases, start=1)
         ]
+    # With nothing below them.
+    near = [
+        replace(line_of_case(run, case, places), unfolds=False)
+        for case in run.near_misses
+    ]
     flagged = lines[: run.to_review]
     states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),
-        "near": [
-            # With nothing below it.
-            replace(line_of_case(run, case, places), unfolds=False)
-            for case in run.near_misses
-        ],
+        "near": near,
         "others": lines[run.to_review :],
         "columns": displayed(run),
-        "cells": list(COLUMNS.values()),
+        "cells": columns_of(run, [*lines, *near]),
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),

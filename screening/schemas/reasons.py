@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from screening.registry import Registry
+from screening.registry import LeftOut, Registry
 from screening.schemas.base import Reason
 from screening.schemas.history import Measure
 
@@ -754,6 +754,16 @@ CHANCE_MISFIT = ReasonKind(
     arises_in=VALIDATION,
 )
 
+PLUGIN_LEFT_OUT = ReasonKind(
+    code="plugin_left_out",
+    words="The {member} of plug-in {plugin} is missing here: {fault}.",
+    remedy="Do without it, or install a corrected version of the plug-in.",
+    when="a column, figure, reason or reader of a [plug-in](plugins.md) failed, or "
+    "could not be loaded",
+    arises_in=MODEL_AND_NIGHTS,
+    stands=False,
+)
+
 
 def _shipped() -> Iterator[tuple[str, ReasonKind]]:
     """Yield the kinds above by code, in their order."""
@@ -787,6 +797,11 @@ def reasons_of_plugins(run: object) -> Iterator[Reason]:
     for code, kind in REASONS.items():
         if kind.found_in is not None:
             yield from REASONS.call(code, _found, kind, run, default=nothing)
+
+
+def reasons_of_left_out(faults: Iterable[LeftOut]) -> list[Reason]:
+    """Return a reason for each thing that a plug-in adds and that is left out."""
+    return [PLUGIN_LEFT_OUT(**fault._asdict()) for fault in faults]
 
 
 def _found(kind: ReasonKind, run: object) -> list[Reason]:

@@ -500,6 +500,7 @@ NO_COMMAND: dict[str, str] = {
     "guessed": MODEL_ITSELF,
     "rows_of_one_patient": MODEL_ITSELF,
     "ids_are_row_numbers": MODEL_ITSELF,
+    "plugin_left_out": "the plug-in is to be corrected by its authors",
     "counts_do_not_add_up": "a bug: the page is reported and not used",
     "over_memory": "the key of NIGHT.toml to write is in the sentence",
     "merges_refused": "the table of merged numbers is to be corrected",

@@ -492,7 +492,8 @@ def test_reasons_listed():
     cases = [*PROVOKED, *BY_MODEL, *ELSEWHERE, *NO_COMMAND]
 
     assert len(cases) == len(set(cases))
-    assert set(cases) == set(REASONS)
+    where = "cases are in tests/faults/remedies.py: PROVOKED, or NO_COMMAND"
+    assert set(cases) == set(REASONS), where
     for code in NO_COMMAND:
         assert len(NO_COMMAND[code]) > 10
     for place in ELSEWHERE.values():
