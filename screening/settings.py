@@ -317,7 +317,9 @@ class Search(OptionGroup):
 
 def as_search(search: Search | int | None) -> Search | None:
     """Return a search; a number is that of the settings that compete."""
-    return Search(search=search) if isinstance(search, int) else search
+    if search is None or isinstance(search, Search):
+        return search
+    return Search(search=search)
 
 
 @documented

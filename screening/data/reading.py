@@ -99,21 +99,8 @@ def read_cohort(
     if contract is not None:
         roles["contract"] = contract
     (table,) = groups_from(roles, (TableOptions, table))
-    contract = table.contract
-    beside = None if contract is not None else contract_beside(source)
-    stated = resolve_contract(
-        contract if beside is None else beside,
-        label=table.label,
-        positive=table.positive,
-        unlabelled=table.unlabelled,
-        leave_out=table.leave_out,
-        id=table.id,
-        group=table.group,
-        time=table.time,
-        score=table.score,
-        drop=table.drop,
-        neighbourhood=table.neighbourhood,
-    )
+    beside = None if table.contract is not None else contract_beside(source)
+    stated = _stated_contract(table, beside)
     files, stated = open_source(source, stated)
     is_proposed = propose and not stated.features
     if is_proposed:
@@ -149,6 +136,23 @@ def read_cohort(
         note = f"the contract is {beside.name}, next to the table"
         cohort = replace(cohort, notes=[*cohort.notes, note])
     return cohort
+
+
+def _stated_contract(table: TableOptions, beside: Path | None) -> Contract:
+    """Return the contract of a table, or the one beside it, with the stated roles."""
+    return resolve_contract(
+        table.contract if beside is None else beside,
+        label=table.label,
+        positive=table.positive,
+        unlabelled=table.unlabelled,
+        leave_out=table.leave_out,
+        id=table.id,
+        group=table.group,
+        time=table.time,
+        score=table.score,
+        drop=table.drop,
+        neighbourhood=table.neighbourhood,
+    )
 
 
 def contract_beside(source: Readable) -> Path | None:

@@ -169,7 +169,7 @@ Grid = Annotated[
 ]
 
 
-class Search(BaseModel):
+class SearchSpace(BaseModel):
     """The [search] table: settings that are tried if the caller names none.
 
     Parameters
@@ -220,7 +220,7 @@ class Recipe(BaseModel):
         Positive numbers that are strongly skewed are put on a log scale (`Encoder`).
     parameters : dict
         Parameters that ``build`` lets the caller override, with their defaults.
-    search : Search
+    search : SearchSpace
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -248,7 +248,7 @@ class Recipe(BaseModel):
     scarce: list[str] = []
     log_skewed: bool = False
     parameters: Values = {}
-    search: Search = Search()
+    search: SearchSpace = SearchSpace()
     _text: str = PrivateAttr("")
     _every: dict[str, Recipe] = PrivateAttr(default_factory=dict)
 
@@ -399,7 +399,7 @@ def _problem(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{key!r} is missing"
     if error["type"] == "extra_forbidden":
-        table = Search if within else Recipe
+        table = SearchSpace if within else Recipe
         keys = tuple(table.model_fields)
         possible = did_you_mean(last, keys) or f" ({', '.join(keys)})"
         return f"{key!r} is not a key of a recipe{possible}"
