@@ -17,6 +17,7 @@ import typer
 from screening.cli import COMMANDS, EXAMPLES, app
 from screening.cli.options import RuleOptions
 from screening.option_groups import option_of, options_of
+from screening.registry import refuse_plugins
 from screening.settings import Resources, Search, TableOptions, Validation
 
 DOCS = Path(__file__).parent
@@ -224,6 +225,7 @@ def _own_default(line: str, shared: str) -> str:
 
 def main() -> None:
     """Write both pages."""
+    refuse_plugins()
     (DOCS / "commands.md").write_text(commands(), encoding="utf-8")
     folder = DOCS / "reference"
     folder.mkdir(exist_ok=True)

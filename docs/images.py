@@ -192,6 +192,9 @@ def main() -> None:
     """Write every picture."""
     from playwright.sync_api import sync_playwright
 
+    from screening.registry import refuse_plugins
+
+    refuse_plugins()
     chromium = (
         shutil.which("chromium")
         or shutil.which("chromium-browser")

@@ -13,6 +13,7 @@ from typing import Any
 
 from screening.recipes.building import list_recipes
 from screening.recipes.recipe import Recipe
+from screening.registry import refuse_plugins
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "methods"
@@ -175,6 +176,7 @@ def pages() -> dict[str, str]:
 
 def main() -> None:
     """Write pages and pictures."""
+    refuse_plugins()
     from geometry import drawn
 
     FOLDER.mkdir(exist_ok=True)

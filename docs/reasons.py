@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from screening.registry import refuse_plugins
 from screening.schemas.reasons import (
     MODEL,
     MODEL_AND_NIGHTS,
@@ -60,6 +61,7 @@ def _row(kind: ReasonKind) -> str:
 
 def main() -> None:
     """Write the page."""
+    refuse_plugins()
     page = Path(__file__).parent / "reasons.md"
     page.write_text(reference(), encoding="utf-8")
 

@@ -22,6 +22,9 @@ def texts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    from screening.registry import refuse_plugins
+
+    refuse_plugins()
     FOLDER.mkdir(exist_ok=True)
     for name, text in texts().items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -13,6 +13,7 @@ from pathlib import Path
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
+from screening.registry import refuse_plugins
 from screening.report.columns import help_table
 from screening.report.drawing import environment_of
 
@@ -63,6 +64,7 @@ def worklist(text: str) -> str:
 
 def main() -> None:
     """Write both documents."""
+    refuse_plugins()
     path = ROOT / "docs" / "page.md"
     path.write_text(worklist(path.read_text(encoding="utf-8")), encoding="utf-8")
     folder = ROOT / "docs" / "reference"

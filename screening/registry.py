@@ -99,6 +99,18 @@ def plugin_names(kind: str) -> list[str]:
     return [entry.name for entry in _entries() if entry.kind == kind]
 
 
+def refuse_plugins() -> None:
+    """Raise UsageError if there are plug-ins, before files of the repository are made.
+
+    These have only what ships.
+    """
+    if _entries():
+        raise UsageError(
+            f"plug-ins are installed ({', '.join(plugin_members())}) and would be in "
+            "the files of this repository; uninstall them first"
+        )
+
+
 @contextmanager
 def without_plugins() -> Iterator[None]:
     """Let registries have only what ships.

@@ -300,18 +300,26 @@ def test_factor_of_contributing(tree):
     )
     lists = [
         tree / "tests" / name
-        for name in ("test_factors.py", "test_recipes.py", "test_site.py")
+        for name in (
+            "test_factors.py",
+            "test_recipes.py",
+            "test_site.py",
+            "test_figures.py",
+        )
     ]
     answer = json.loads(python(tree, *SCREEN, "recipes", "slab", "--json"))
     listed = answer["recipes"]
     python(tree, *TRAIN, *own)
     python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
-    tested = python(tree, "-m", "pytest", "-k", "slab or methods", "-vv", *lists)
+    tested = python(
+        tree, "-m", "pytest", "-k", "slab or methods or undefined", "-vv", *lists
+    )
 
     assert "'Errors'" in python(tree, "-c", titles)
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tree.parent / "away" / "run" / "report.html").exists()
     assert len(re.findall(r"slab.* PASSED", tested)) >= 8
+    assert re.search(r"test_a_figure_is_undefined.* PASSED", tested)
 
 
 def test_a_room_of_the_registry_can_be_taken_out(tmp_path):

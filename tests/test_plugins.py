@@ -5,18 +5,23 @@ missing.
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from functools import partial
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from commands import screen
+from docs_pages import read_blocks
 from flow_cohorts import night_of_patients
 from report_fixture import Outline, nosocomial_run
 
 from screening import registry
+from screening.cli.score import ExportOptions
 from screening.errors import ModelError, UsageError
 from screening.estimators.scores import GivenScore
 from screening.estimators.two_class import TwoClassSVM
@@ -24,6 +29,8 @@ from screening.factors import FACTORS
 from screening.factors.base import Factor
 from screening.factors.bumps import Bumps
 from screening.io.opening import _accepted_reader
+from screening.io.readers import TableFile
+from screening.metrics.judged_rows import JudgedRows
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
 from screening.registry import KINDS, Registry, accepted_class, without_plugins
@@ -31,10 +38,14 @@ from screening.report import render_run
 from screening.report.columns import COLUMNS, Column
 from screening.report.columns import _accepted as _accepted_column
 from screening.report.model_attention import with_attention
+from screening.report.values import Value
+from screening.report.worklist import Line
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import NIGHT, ReasonKind
 from screening.schemas.reasons import _accepted as _accepted_reason
+from screening.scoring import exports
 from screening.scoring.exports import _accepted as _accepted_export
+from screening.scoring.rows import FlaggedRows
 from screening.store.loading import load_model
 
 TESTS = Path(__file__).parent
@@ -56,6 +67,8 @@ from screening.metrics.figures import figure
 from screening.report import render_run
 from screening.report.columns import COLUMNS, Column
 from screening.report.model_attention import with_attention
+from screening.report.values import Value
+from screening.report.worklist import Line
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import NIGHT, ReasonKind
 
@@ -375,6 +388,8 @@ KIND = partial(ReasonKind, words="It is.", remedy="", when="never", arises_in=NI
         (_accepted_reader, "path", Path),
         (_accepted_text, "svm", Path("svm.toml")),
         (_accepted_export, "list", lambda out: None),
+        (_accepted_export, "list", lambda flagged, *, out, least=1: None),
+        (_accepted_export, "list", lambda flagged, **options: None),
         (_accepted_column, "score", "score"),
         (_accepted_column, "other", Column("score", "", "", "", text=str)),
         (_accepted_column, "score", Column("score", "", "", "")),
@@ -402,6 +417,60 @@ def test_recipe_of_plugin_checked():
 
 def test_estimator_of_plugin_accepted():
     assert _accepted_estimator("given", GivenScore) is GivenScore
+
+
+def test_export_options_of_command():
+    """An export may have each option that `screen export` has for single forms."""
+    names = {field.name for field in fields(ExportOptions)}
+
+    assert {*exports.OPTIONS} == names | {"force"}
+    for write in exports.FORMS.values():
+        assert {*signature(write).parameters} <= {"flagged", *exports.OPTIONS}
+
+
+def test_page_on_plugins_reader_by_name():
+    """The reader of docs/plugins.md that is told by the name knows no other file."""
+    blocks = read_blocks(TESTS.parent / "docs" / "plugins.md")
+    (block,) = [block for block in blocks if "def knows" in block.text]
+    names = {"TableFile": TableFile}
+    exec(block.text, names)
+    reader = _accepted_reader("laboratory", names["Laboratory"])
+
+    assert reader.knows(Path("a.LAB"), b"") is True
+    assert reader.knows(Path("a.csv"), b"") is False
+    assert reader.decimal_mark == ","
+
+
+def test_page_on_plugins_names_fields():
+    """Fields of the objects that functions get are on docs/plugins.md."""
+    page = (TESTS.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
+    table = page.partition("## What functions get")[2].partition("##")[0]
+    for kind in (FlaggedRows, JudgedRows, Line):
+        (row,) = re.findall(rf"^\| `{kind.__name__}` \| (.*) \|$", table, re.MULTILINE)
+        named = set(re.findall(r"`([a-z_]+)[`(]", row.replace("`run.json`", "")))
+        known = {*dir(kind), *kind.__dataclass_fields__, *Value.__dataclass_fields__}
+        assert len(named) >= 4
+        assert named <= known
+
+
+def test_scripts_refuse_plugins(plugged):
+    """What is written into the repository has nothing of an installed plug-in."""
+    registry.refuse_plugins()
+    plugged({"column.two": "added_members:TWO"}, "TWO = 2")
+    registry._entries.cache_clear()
+
+    with pytest.raises(UsageError, match=r"plug-ins are installed \(added 1\.0\)"):
+        registry.refuse_plugins()
+
+
+def test_version_lists_plugins(plugged):
+    """`screen --version` has a line for each plug-in, and imports none."""
+    plugged({"factor.two": "added_members:TWO"}, "TWO = 2")
+
+    version, line = screen("--version").stdout.splitlines()
+    assert version.startswith("screening ")
+    assert line == "plug-in added 1.0: factor two"
+    assert "added_members" not in sys.modules
 
 
 def test_page_on_plugins_shows_the_tested_package():

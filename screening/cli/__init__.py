@@ -154,7 +154,11 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
+        from screening.registry import plugin_members
+
         typer.echo(f"screening {version('screening')}")
+        for plugin, members in plugin_members().items():
+            typer.echo(f"plug-in {plugin}: {', '.join(members)}")
         raise typer.Exit
 
 
@@ -170,7 +174,7 @@ def screen(
             "--version",
             callback=_version,
             is_eager=True,
-            help="Show the version and exit.",
+            help="Show the version and the plug-ins, and exit.",
         ),
     ] = False,
 ) -> None:

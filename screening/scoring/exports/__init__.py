@@ -20,6 +20,18 @@ from screening.registry import EXPORTS, Registry, plugin_names
 _OWN = {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)}
 _MODULES = dict(sorted((_OWN | EXPORTS).items()))
 
+OPTIONS = (
+    "out",
+    "url",
+    "table",
+    "id_system",
+    "definition",
+    "reference",
+    "since",
+    "force",
+)
+"""Options of `screen export`, of which each form takes some."""
+
 Write = Callable[..., str | None]
 
 
@@ -36,8 +48,14 @@ def _shipped() -> Iterator[tuple[str, Write]]:
 
 def _accepted(name: str, write: Any) -> Write:
     """Return the function of a plug-in; TypeError or ValueError if it is none."""
-    if next(iter(signature(write).parameters), None) != "flagged":
+    first, *others = [*signature(write).parameters, None]
+    if first != "flagged":
         raise TypeError("it is not a function whose first parameter is `flagged`")
+    unknown = [name for name in others if name not in {*OPTIONS, None}]
+    if unknown:
+        raise TypeError(
+            f"`{unknown[0]}` is not an option of screen export: {', '.join(OPTIONS)}"
+        )
     return write
 
 
