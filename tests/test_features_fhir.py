@@ -229,6 +229,43 @@ def test_stay_parts(read):
     assert [row[4] for row in events].count("ADMISSION") == 1
 
 
+@pytest.mark.parametrize(
+    ("end", "discharges"),
+    [("2026-03-12T09:00:00Z", ["2026-03-12T09:00"]), (None, [])],
+)
+def test_admitted_from_the_emergency_room(read, end, discharges):
+    """A stay that begins as an emergency ends with the encounter that is part of it."""
+    emergency = {**ENCOUNTER, "class": {"code": "EMER"}}
+    admitted = {
+        **ENCOUNTER,
+        "id": "e2",
+        "status": "finished" if end else "in-progress",
+        "partOf": {"reference": "Encounter/e1"},
+        "period": {"start": ENCOUNTER["period"]["end"], "end": end},
+    }
+
+    events, _ = read(emergency, admitted)
+
+    assert [row[1] for row in events if row[4] == "ADMISSION"] == ["e1"]
+    assert [row[2] for row in events if row[4] == "DISCHARGE"] == [
+        *map(time, discharges)
+    ]
+
+
+def test_part_of_a_visit_is_a_stay(read):
+    """An encounter that is part of an ambulatory one, or of none that is there, is a
+    stay.
+    """
+    visit = {**ENCOUNTER, "class": {"code": "AMB"}}
+    of_visit = {**ENCOUNTER, "id": "e2", "partOf": {"reference": "Encounter/e1"}}
+    of_none = {**ENCOUNTER, "id": "e3", "partOf": {"reference": "Encounter/e9"}}
+
+    events, _ = read(visit, of_visit, of_none)
+
+    stays = [row[1] for row in events if row[4] == "ADMISSION"]
+    assert sorted(stays) == ["e2", "e3"]
+
+
 def test_visit_is_no_stay(read):
     """An ambulatory encounter is an event, not a stay; a cancelled one is nothing."""
     visit = {**ENCOUNTER, "class": {"code": "AMB"}}

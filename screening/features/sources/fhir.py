@@ -136,14 +136,16 @@ SELECT *, fhir_id(r.partOf.reference) AS parent,
   end_time(r.period."end", r.period.start, {zone}) AS stop
 FROM {name}_newest WHERE type = 'Encounter';
 
--- The stay of an encounter that is part of another one is that of the other.
+-- The stay of an encounter that is part of another one is that of the other, unless
+-- the other is no stay.
 CREATE OR REPLACE TEMP TABLE {name}_stay AS
 WITH RECURSIVE up(id, stay, height) AS (
   SELECT id, id, 0 FROM {name}_encounter
   UNION
-  SELECT up.id, parent.parent, height + 1
-  FROM up JOIN {name}_encounter parent ON parent.id = up.stay
-  WHERE parent.parent IS NOT NULL AND height < 9)
+  SELECT up.id, parent.id, height + 1
+  FROM up JOIN {name}_encounter part ON part.id = up.stay
+  JOIN {name}_encounter parent ON parent.id = part.parent AND NOT parent.is_visit
+  WHERE height < 9)
 SELECT id, arg_max(stay, height) AS stay FROM up GROUP BY id;
 """
 
@@ -282,11 +284,16 @@ WHERE coalesce(e.l.status, '') NOT IN ('planned', 'reserved')""",
 FROM {name}_rooted
 WHERE is_part AND NOT is_visit AND coalesce(len(r.location), 0) = 0
   AND r.serviceProvider IS NOT NULL""",
-    """SELECT subject, stay, r.period."end" AS written, stop AS instant, file,
-  line, 'DISCHARGE' AS code,
+    # A stay from the emergency room on ends with its last part, which may be open.
+    """SELECT subject, stay, r.period."end" AS written, stop AS instant, file, line,
+  'DISCHARGE' AS code,
   coalesce(r.hospitalization.dischargeDisposition.coding[1].code,
            r.hospitalization.dischargeDisposition.text) AS text
-FROM {name}_rooted WHERE NOT is_visit AND NOT is_part AND stop IS NOT NULL""",
+FROM (SELECT *, max(stop) FILTER (NOT is_part) OVER (PARTITION BY stay) AS whole_stop
+      FROM {name}_rooted WHERE NOT is_visit)
+WHERE NOT is_part OR stop IS NOT NULL OR start >= whole_stop
+QUALIFY stop IS NOT NULL AND row_number() OVER (
+  PARTITION BY stay ORDER BY stop DESC NULLS FIRST, is_part, id) = 1""",
     """SELECT subject, stay, written, entered, code, value, unit, text, file, line,
   is_compared, wrong
 FROM {name}_coded""",
