@@ -253,17 +253,19 @@ def test_admitted_from_the_emergency_room(read, end, discharges):
 
 
 def test_part_of_a_visit_is_a_stay(read):
-    """An encounter that is part of an ambulatory one, or of none that is there, is a
-    stay.
+    """An encounter is a stay if it is part of an ambulatory one, of none that is there,
+    or of one that was over for a day.
     """
     visit = {**ENCOUNTER, "class": {"code": "AMB"}}
     of_visit = {**ENCOUNTER, "id": "e2", "partOf": {"reference": "Encounter/e1"}}
     of_none = {**ENCOUNTER, "id": "e3", "partOf": {"reference": "Encounter/e9"}}
+    again = {**ENCOUNTER, "id": "e4", "partOf": {"reference": "Encounter/e2"}}
+    again["period"] = {"start": "2026-03-11T08:00:00Z", "end": "2026-03-12T08:00:00Z"}
 
-    events, _ = read(visit, of_visit, of_none)
+    events, _ = read(visit, of_visit, of_none, again)
 
     stays = [row[1] for row in events if row[4] == "ADMISSION"]
-    assert sorted(stays) == ["e2", "e3"]
+    assert sorted(stays) == ["e2", "e3", "e4"]
 
 
 def test_visit_is_no_stay(read):

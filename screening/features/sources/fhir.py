@@ -137,7 +137,7 @@ SELECT *, fhir_id(r.partOf.reference) AS parent,
 FROM {name}_newest WHERE type = 'Encounter';
 
 -- The stay of an encounter that is part of another one is that of the other, unless
--- the other is no stay.
+-- the other is no stay, or was over for a day: some write a readmission so.
 CREATE OR REPLACE TEMP TABLE {name}_stay AS
 WITH RECURSIVE up(id, stay, height) AS (
   SELECT id, id, 0 FROM {name}_encounter
@@ -145,6 +145,7 @@ WITH RECURSIVE up(id, stay, height) AS (
   SELECT up.id, parent.id, height + 1
   FROM up JOIN {name}_encounter part ON part.id = up.stay
   JOIN {name}_encounter parent ON parent.id = part.parent AND NOT parent.is_visit
+    AND coalesce(part.start <= parent.stop + INTERVAL 1 DAY, true)
   WHERE height < 9)
 SELECT id, arg_max(stay, height) AS stay FROM up GROUP BY id;
 """
