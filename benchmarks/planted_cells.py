@@ -6,7 +6,9 @@ The columns of numbers of the UCI sets in ../shared/data, and of the nosocomial 
 A third of the rows is left out at random; bounds are those of the others. True rows:
 how many of the rows left out have a cell out of bounds. Planted cells: a value in place
 of one left out, or one left out times a factor, only in columns where no other row has
-such a value. `plausible` is not used.
+such a value. `plausible` is not used. Beside them, values inside the bounds that may be
+in another unit or lack a digit: true ones that are doubted, and a value left out that
+is written in another unit of its quantity, where the name of its column tells it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI
 
+from screening.contract.contract import Contract, Feature
 from screening.io.columns import Columns
+from screening.monitoring.drift import profile
+from screening.monitoring.other_readings import ColumnReadings, readings_of_columns
 from screening.monitoring.out_of_bounds import Bounds, bounds_of_range
 
 SAMPLE = Path(__file__).parents[1] / "sample_cohorts" / "nosocomial_past.csv"
@@ -68,6 +73,7 @@ class Counts:
         self.planted: dict[str, list[bool]] = {}
         self.true_rows: list[np.ndarray] = []
         self.true_cells: list[np.ndarray] = []
+        self.true_doubted: list[bool] = []
         self.n_columns = 0
 
     def add_split(self, columns: Columns, rng: np.random.Generator) -> None:
@@ -75,7 +81,7 @@ class Counts:
         n_rows = len(next(iter(columns.values())))
         is_left_out = rng.random(n_rows) < LEFT_OUT
         is_named = np.zeros(n_rows, bool)
-        for values in columns.values():
+        for name, values in columns.items():
             past = values[~is_left_out & np.isfinite(values)]
             bounds = bounds_of_range(past.min(), past.max()) if len(past) else None
             if bounds is None:
@@ -84,17 +90,58 @@ class Counts:
             new = values[is_left_out & np.isfinite(values)]
             if len(new):
                 self.true_cells.append(bounds.exceeded_by(new))
-                self._plant(values, float(rng.choice(new)), bounds)
+                readings = readings_of(name, past)
+                self._doubt(new, bounds, readings)
+                cell = float(rng.choice(new))
+                self._plant(values, cell, bounds, readings)
+                self._rewrite(cell, bounds, readings)
         self.true_rows.append(is_named[is_left_out])
 
-    def _plant(self, values: np.ndarray, cell: float, bounds: Bounds) -> None:
+    def _plant(
+        self,
+        values: np.ndarray,
+        cell: float,
+        bounds: Bounds,
+        readings: ColumnReadings | None,
+    ) -> None:
         for sign, change in plants(values):
             planted = change(cell)
             # A 0 times 10 is what it was.
             if planted == cell:
                 continue
-            is_named = bool(bounds.exceeded_by(np.array([planted]))[0])
+            is_named = is_listed(planted, bounds, readings)
             self.planted.setdefault(sign, []).append(is_named)
+
+    def _doubt(
+        self, new: np.ndarray, bounds: Bounds, readings: ColumnReadings | None
+    ) -> None:
+        for value in new:
+            is_within = not bounds.exceeded_by(np.array([value]))[0]
+            is_doubted = is_within and is_listed(float(value), bounds, readings)
+            self.true_doubted.append(is_doubted)
+
+    def _rewrite(
+        self, cell: float, bounds: Bounds, readings: ColumnReadings | None
+    ) -> None:
+        for conversion in readings.conversions if readings else ():
+            written = conversion.factor * cell + conversion.offset
+            is_named = is_listed(written, bounds, readings)
+            self.planted.setdefault("in another unit", []).append(is_named)
+
+
+def readings_of(name: str, past: np.ndarray) -> ColumnReadings | None:
+    """Return the other readings of a column by its name and past values."""
+    contract = Contract(features={name: Feature(type="number")})
+    return readings_of_columns(contract, profile({name: past}, contract)).get(name)
+
+
+def is_listed(value: float, bounds: Bounds, readings: ColumnReadings | None) -> bool:
+    """Return True for a value out of bounds, or with another reading."""
+    if bounds.exceeded_by(np.array([value]))[0]:
+        return True
+    if readings is None or not len(readings.outside(np.array([value]))):
+        return False
+    return readings.reading_of(value) is not None
 
 
 def main() -> None:
@@ -115,8 +162,10 @@ def main() -> None:
     cells = np.concatenate(counts.true_cells)
     print(f"true rows named: {1000 * rows.mean():.2f} of 1,000")
     print(f"true cells named: {1000 * cells.mean():.2f} of 1,000")
+    doubted = 1000 * np.mean(counts.true_doubted)
+    print(f"true cells within bounds doubted: {doubted:.2f} of 1,000")
     for sign, named in counts.planted.items():
-        print(f"{sign:7} {100 * np.mean(named):5.0f} % of {len(named):,} named")
+        print(f"{sign:16} {100 * np.mean(named):5.0f} % of {len(named):,} named")
 
 
 if __name__ == "__main__":

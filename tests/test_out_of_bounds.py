@@ -23,8 +23,10 @@ from screening import (
     score,
     train,
 )
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Feature
 from screening.errors import CohortError
+from screening.monitoring.drift import number_profile
+from screening.monitoring.other_readings import readings_of_columns
 from screening.monitoring.out_of_bounds import (
     bounds_of_columns,
     bounds_of_range,
@@ -201,6 +203,55 @@ def test_odd_rows_listed(run):
     unflagged = [line for line in listed.values() if not line["rank"]]
     assert len(listed) == document["counts"]["flagged"] + len(unflagged)
     assert "9999" not in (run.directory / "flagged.csv").read_text()
+
+
+def readings(name: str, unit: str | None, low: float, high: float):
+    """Other readings of a column whose training values are spread evenly by factors."""
+    past = np.geomspace(low, high, 200)
+    contract = Contract(features={name: Feature(type="number", unit=unit)})
+    profile = Profile(n_rows=200, n_units=200, features={name: number_profile(past)})
+    return readings_of_columns(contract, profile)[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "low", "high", "written", "meant", "other"),
+    [
+        ("pao2", "mmHg", 42, 223, 16.7, 125.3, "kPa"),
+        ("glucose", "mg/dL", 60, 400, 8.8, 158.5, "mmol/L"),
+        ("creatinine", "umol/L", 28, 963, 1.0, 88.4, "mg/dL"),
+        ("respiratory_rate", None, 8, 40, 2.2, 22.0, ""),
+    ],
+)
+def test_reading_in_another_unit(name, unit, low, high, written, meant, other):
+    """A number outside training that is a usual one in another unit, or by a digit."""
+    reading = readings(name, unit, low, high).reading_of(written)
+
+    assert reading.value == pytest.approx(meant, rel=1e-3)
+    assert reading.unit == other
+
+
+@pytest.mark.parametrize("value", [224.0, 30.0, 0.001])
+def test_value_without_another_reading(value):
+    """What no unit of the quantity makes a usual value is not doubted."""
+    assert readings("pao2", "mmHg", 42, 223).reading_of(value) is None
+
+
+def test_doubtful_value_listed(model, tmp_path):
+    """It is used, and listed with both readings; the row keeps its chance."""
+    night = night_of_patients(60, seed=7)
+    low, _ = model.facts.training.profile.features["crp"].range
+    night.loc[5, "crp"] = 0.3 * low
+
+    run = score(model, night, tmp_path / "run")
+
+    (value,) = run.document["check_values"]["values"]
+    page = page_in(run.directory)
+    assert (value["column"], value["treatment"]) == ("crp", "scored_with")
+    assert value["reading"] == pytest.approx(3 * low)
+    assert run.document["check_values"]["doubtful"] == 1
+    assert run.document["counts"]["out_of_bounds"] == 0
+    assert "if it is in mg/dL" in page
+    assert "scored as it is" in page
 
 
 def test_sound_night_lists_nothing(model, tmp_path):

@@ -80,7 +80,7 @@ def profile(
     for name, feature in contract.features.items():
         values = features[name]
         if feature.type == "number":
-            described[name] = _numbers(values)
+            described[name] = number_profile(values)
         else:
             counted = count_texts(values)
             ordered = sorted(counted, key=lambda text: (-counted[text], text))
@@ -91,7 +91,8 @@ def profile(
     return Profile(n_rows=n_rows, n_units=n_units, features=described)
 
 
-def _numbers(values: np.ndarray) -> NumberProfile:
+def number_profile(values: np.ndarray) -> NumberProfile:
+    """Return the distribution of a column of numbers, shape (n_rows,)."""
     values = values[np.isfinite(values)]
     if not values.size:
         return NumberProfile(edges=(), counts=(0,), range=None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from screening.report import format as fmt
-from screening.schemas.run import ChannelFault, CheckValues, RunDocument
+from screening.schemas.run import ChannelFault, CheckValues, OddValue, RunDocument
 
 FINDINGS = {
     "unreadable": "a text that is not a number",
@@ -14,9 +14,11 @@ FINDINGS = {
 }
 TREATMENTS = {
     "scored_without": "scored without it",
+    "scored_with": "scored as it is",
     "left_out": "not scored",
     "not_taken": "this row was not used",
 }
+SCORED = ("scored_without", "scored_with")
 FAULT_WORDS: Mapping[ChannelFault, str] = {
     "missing": "no voxel has a value",
     "out of bounds": "every voxel is out of bounds",
@@ -59,10 +61,10 @@ def check_section(run: RunDocument) -> dict[str, object] | None:
         *_lines_of_channels(run, odd),
         *_lines_of_alike(odd),
     ]
-    scored = [value for value in odd.values if value.treatment == "scored_without"]
+    scored = [value for value in odd.values if value.treatment in SCORED]
     n_rows_listed = len({value.row for value in scored})
     n_patients_listed = len({channel.group for channel in odd.channels})
-    n_more = odd.rows - n_rows_listed + odd.patients - n_patients_listed
+    n_more = odd.rows + odd.doubtful - n_rows_listed + odd.patients - n_patients_listed
     n_more += odd.left_out + odd.not_taken - (len(odd.values) - len(scored))
     # Of rows erased since, the counts are unchanged.
     return {
@@ -81,7 +83,11 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
         if value.value is not None:
             unit = fmt.unit(units.get(value.column))
             finding = f"{fmt.number(value.value)} {unit}"
-            remark = f"bounds {fmt.value_range((value.low, value.high))}; {remark}"
+            limits = fmt.value_range((value.low, value.high))
+            if value.reading is None:
+                remark = f"bounds {limits}; {remark}"
+            else:
+                remark = f"{_reading_words(value)}; training {limits}; {remark}"
         name = fmt.name(value.id)
         if value.group is not None:
             name = f"{fmt.name(value.group)}, {name}"
@@ -91,8 +97,17 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
             column=fmt.name(run.model.title_of(value.column)),
             finding=finding.strip(),
             remark=remark,
-            flagged=value.flagged if value.treatment == "scored_without" else None,
+            flagged=value.flagged if value.treatment in SCORED else None,
         )
+
+
+def _reading_words(value: OddValue) -> str:
+    """Return what the value is in the unit of training if it is in another."""
+    number = fmt.number(value.reading)
+    if value.reading_unit is None:
+        return f"{number} if a digit is missing"
+    unit = fmt.unit(value.training_unit)
+    return f"{number} {unit} if it is in {fmt.unit(value.reading_unit)}"
 
 
 def _lines_of_alike(odd: CheckValues) -> Iterator[OddLine]:

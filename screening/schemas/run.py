@@ -137,13 +137,15 @@ class ExplainedCase(Case):
 
 
 class OddValue(Document):
-    """A cell that cannot be used, and what became of its row.
+    """A cell that cannot be used, or is doubtful, and what became of its row.
 
     `value` is None for a text that is not a number and for an empty cell, as `fault`
-    says. `low` and `high` are the bounds of the column, None where it has none. `row`
-    counts from 1; `display` has the columns that the contract displays. `treatment`
-    says whether the row was scored without the cell, has no score, or is not the row of
-    its unit that was scored.
+    says. `low` and `high` are the bounds of the column, None where it has none; of a
+    value outside training they are the range of training. `row` counts from 1;
+    `display` has the columns that the contract displays. `treatment` says whether the
+    row was scored with or without the cell, has no score, or is not the row of its unit
+    that was scored. `reading` is the value if it is in `reading_unit` instead of
+    `training_unit`; without units, if a digit is missing.
     """
 
     id: str
@@ -155,8 +157,15 @@ class OddValue(Document):
     high: float | None
     flagged: bool
     display: Mapping[str, str | None] | None = None
-    fault: Literal["out_of_bounds", "unreadable", "missing"] = "out_of_bounds"
-    treatment: Literal["scored_without", "left_out", "not_taken"] = "scored_without"
+    fault: Literal["out_of_bounds", "unreadable", "missing", "outside_training"] = (
+        "out_of_bounds"
+    )
+    treatment: Literal["scored_without", "scored_with", "left_out", "not_taken"] = (
+        "scored_without"
+    )
+    reading: float | None = None
+    reading_unit: str | None = None
+    training_unit: str | None = None
 
 
 ChannelFault = Literal["missing", "out of bounds", "one value"]
@@ -189,11 +198,13 @@ class CheckValues(Document):
 
     `rows` counts rows that were scored without such a cell, `by_column` their cells of
     each column, `left_out` the cells for which rows have no score, `not_taken` those
-    for which another row of a unit was scored, and `patients` those with a channel that
-    cannot be used. `alike` are rows of possibly one patient.
+    for which another row of a unit was scored, `doubtful` other rows with a value that
+    was used and may be in another unit, and `patients` those with a channel that cannot
+    be used. `alike` are rows of possibly one patient.
     """
 
     rows: int
+    doubtful: int = 0
     left_out: int = 0
     not_taken: int = 0
     by_column: Mapping[str, int]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,12 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.data.unused_rows import UnusedCell, UnusedCells
-from screening.monitoring.out_of_bounds import Bounds
+from screening.monitoring.other_readings import (
+    ColumnReadings,
+    Reading,
+    other_readings,
+)
+from screening.monitoring.out_of_bounds import Bounds, OddCell
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 from screening.schemas.run import (
     AlikeRow,
@@ -50,6 +56,8 @@ class OddRows:
     size : int
         Largest number of values that are listed.
     n_rows : int
+    n_doubtful : int
+        Other rows with a value inside bounds that may be in another unit.
     by_column : Counter
         Cells out of bounds of each column.
     values : tuple of OddValue
@@ -58,6 +66,7 @@ class OddRows:
 
     size: int
     n_rows: int = 0
+    n_doubtful: int = 0
     by_column: Counter[str] = field(default_factory=Counter)
     values: tuple[OddValue, ...] = ()
 
@@ -68,6 +77,7 @@ class OddRows:
         flagged: np.ndarray,
         odd_columns: pa.Array,
         bounds: Mapping[str, Bounds],
+        readings: Mapping[str, ColumnReadings],
     ) -> OddRows:
         """Return those of a batch.
 
@@ -78,53 +88,81 @@ class OddRows:
         odd_columns : pa.Array, shape (n_rows,)
             Valid in the rows with cells out of bounds.
         bounds : mapping of str to Bounds
+        readings : mapping of str to ColumnReadings
         """
         size = VOXELS_SHOWN if batch.contract.coordinates else VALUES_SHOWN
-        n_rows = len(odd_columns) - odd_columns.null_count
-        if batch.out_of_bounds is None or not n_rows:
-            return cls(size)
-        rows = np.flatnonzero(np.asarray(odd_columns.is_valid()))
-        cells = batch.out_of_bounds[rows]
-        by_column = Counter(cell.column for cell in chain.from_iterable(cells))
-        values = []
-        for row in rows[:size]:
-            values += _values_of_row(batch, int(row), bool(flagged[row]), bounds)
-        return cls(size, n_rows, by_column, tuple(values[:size]))
+        doubtful = other_readings(batch.measured, readings)
+        cells_of: dict[int, Sequence[OddCell]] = {}
+        if batch.out_of_bounds is not None and odd_columns.null_count < batch.n_rows:
+            rows = np.flatnonzero(np.asarray(odd_columns.is_valid())).tolist()
+            cells_of = {row: batch.out_of_bounds[row] for row in rows}
+        by_column = Counter(
+            cell.column for cell in chain.from_iterable(cells_of.values())
+        )
+        values: list[OddValue] = []
+        for row in sorted(cells_of.keys() | doubtful.keys())[:size]:
+            place = _place_of(batch, row, bool(flagged[row]))
+            for cell in cells_of.get(row, ()):
+                values.append(_out_of_bounds(place, cell, bounds))
+            for reading in doubtful.get(row, ()):
+                values.append(_doubtful(place, reading, readings[reading.column]))
+        n_doubtful = len(doubtful.keys() - cells_of.keys())
+        return cls(size, len(cells_of), n_doubtful, by_column, tuple(values[:size]))
 
     def __add__(self, other: OddRows) -> OddRows:
         values = self.values + other.values
         return OddRows(
             self.size,
             self.n_rows + other.n_rows,
+            self.n_doubtful + other.n_doubtful,
             self.by_column + other.by_column,
             values[: self.size],
         )
 
 
-def _values_of_row(
-    batch: Cohort, row: int, flagged: bool, bounds: Mapping[str, Bounds]
-) -> list[OddValue]:
-    """Return the values out of bounds of one row."""
-    assert batch.out_of_bounds is not None, "the rows have been tested"
+def _place_of(batch: Cohort, row: int, flagged: bool) -> dict[str, Any]:
+    """Return the fields of an `OddValue` that are those of its row."""
     display = {name: texts[row] for name, texts in (batch.display or {}).items()}
-    values = []
-    for cell in batch.out_of_bounds[row]:
-        low, high = _limits(bounds.get(cell.column))
-        group = None if batch.group is None else batch.group[row]
-        value = OddValue(
-            id=batch.id[row],
-            group=group,
-            row=int(batch.rows[row]),
-            column=cell.column,
-            value=cell.value,
-            low=low,
-            high=high,
-            flagged=flagged,
-            display=display or None,
-            fault="unreadable" if cell.value is None else "out_of_bounds",
-        )
-        values.append(value)
-    return values
+    return {
+        "id": batch.id[row],
+        "group": None if batch.group is None else batch.group[row],
+        "row": int(batch.rows[row]),
+        "flagged": flagged,
+        "display": display or None,
+    }
+
+
+def _out_of_bounds(
+    place: Mapping[str, Any], cell: OddCell, bounds: Mapping[str, Bounds]
+) -> OddValue:
+    """Return a cell that was not used."""
+    low, high = _limits(bounds.get(cell.column))
+    return OddValue(
+        **place,
+        column=cell.column,
+        value=cell.value,
+        low=low,
+        high=high,
+        fault="unreadable" if cell.value is None else "out_of_bounds",
+    )
+
+
+def _doubtful(
+    place: Mapping[str, Any], reading: Reading, column: ColumnReadings
+) -> OddValue:
+    """Return a cell that was used, and may be in another unit."""
+    return OddValue(
+        **place,
+        column=reading.column,
+        value=reading.written,
+        low=column.low,
+        high=column.high,
+        fault="outside_training",
+        treatment="scored_with",
+        reading=reading.value,
+        reading_unit=reading.unit or None,
+        training_unit=reading.training_unit or None,
+    )
 
 
 def _limits(bounds: Bounds | None) -> tuple[float | None, float | None]:
@@ -255,7 +293,7 @@ def check_values_of(
 
     Rows without a score come first.
     """
-    has_values = rows.n_rows or channels or unused.n_cells
+    has_values = rows.n_rows or rows.n_doubtful or channels or unused.n_cells
     if not has_values and not alike:
         return None
     patients = {channel.group for channel in channels}
@@ -263,6 +301,7 @@ def check_values_of(
     values.sort(key=lambda value: value.treatment == "not_taken")
     return CheckValues(
         rows=rows.n_rows,
+        doubtful=rows.n_doubtful,
         left_out=unused.n_cells["left_out"],
         not_taken=unused.n_cells["not_taken"],
         by_column=dict(sorted(rows.by_column.items())),

@@ -20,6 +20,7 @@ from screening.errors import CohortError
 from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
+from screening.monitoring.other_readings import ColumnReadings, readings_of_columns
 from screening.schemas.run import Sampled
 from screening.scoring.alike_rows import RowContents
 from screening.scoring.check_values import OddRows, count_channels
@@ -224,6 +225,12 @@ class BlockScorer:
         return grids
 
     @cached_property
+    def readings(self) -> dict[str, ColumnReadings]:
+        """Other readings of values outside training, by column."""
+        profile = self.model.facts.training.profile
+        return readings_of_columns(self.model.contract, profile)
+
+    @cached_property
     def histogram(self) -> ScoreHistogram:
         """Bins of the scores."""
         return ScoreHistogram(self.model)
@@ -329,6 +336,7 @@ class BlockScorer:
                 flagged,
                 rows[OUT_OF_BOUNDS].combine_chunks(),
                 self.model.bounds,
+                self.readings,
             ),
             channels=count_channels(batch, self.model.bounds),
             by_class=(watched >= self.model.thresholds).sum(axis=0),
