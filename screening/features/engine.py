@@ -304,7 +304,6 @@ class Engine:
                 "CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM rows "
                 f"WHERE row > {start} AND row <= {start + PART_ROWS}"
             )
-            self.run(queries.SEEN)
             self.run(queries.PICKED)
             select = queries.features_made(features)
             if start:

@@ -8,7 +8,8 @@ Every text is read with the tables that the steps before have made:
 - `merges`: who a subject is, from an instant until another;
 - `stays`, `candidates`, `rows`: stays, their nights, the nights that are in;
 - `events`: the lines of the codes of the spec that a window can reach;
-- `seen`: the lines that count at the hour of each row, in the version known then.
+- `picked`: the lines that count for a feature of a row, in the version known then;
+- `made`: the features of a row.
 
 No aggregate depends on the order of lines: sums are ordered, `last` has a total order.
 """
@@ -304,35 +305,28 @@ WITH codes AS (SELECT DISTINCT code FROM events)
 {union}"""
 
 
-SEEN = f"""CREATE OR REPLACE TEMP TABLE seen AS
+# For each feature of a row the lines in its window, in the version known at the hour.
+PICKED = f"""CREATE OR REPLACE TEMP TABLE picked AS
 WITH hours AS (
   SELECT row, hour AS at, admission, false AS is_before FROM part
   UNION ALL SELECT row, before, admission, true FROM part
-  WHERE EXISTS (FROM features WHERE take = 'change')
-), reach AS (
-  SELECT c.code, max(f.reach) AS reach, bool_or(f.reach IS NULL) AS is_stay,
-    bool_or(f.take = 'change') AS has_change
-  FROM feature_codes c JOIN features f USING (feature) GROUP BY c.code
-), visible AS (
-  SELECT h.*, e.stay, e.subject, e.code, e.time, e.known, e.value, e.unit, e.text
+), known AS (
+  SELECT h.row, h.is_before, h.at, f.feature, f.unit AS wanted, e.time, e.known,
+    e.value, e.unit, e.text
   FROM hours h JOIN people p USING (row) JOIN events e ON e.subject = p.subject
-  JOIN reach r ON r.code = e.code
-  WHERE e.time <= h.at AND e.known <= h.at AND (r.has_change OR NOT h.is_before)
-    AND (e.time > h.at - r.reach OR (r.is_stay AND e.time >= h.admission))
+  JOIN feature_codes c USING (code) JOIN features f USING (feature)
+  WHERE e.time <= h.at AND e.known <= h.at AND (f.take = 'change' OR NOT h.is_before)
+    AND CASE WHEN f.reach IS NULL THEN e.time >= h.admission
+             ELSE e.time > h.at - f.reach END
   QUALIFY e.known = max(e.known) OVER (
-    PARTITION BY h.row, h.is_before, e.subject, e.stay, e.code, e.time)
+    PARTITION BY h.row, h.is_before, f.feature, e.subject, e.stay, e.code, e.time)
 )
-SELECT * FROM visible WHERE {IS_VALID}"""
-
-PICKED = """CREATE OR REPLACE TEMP TABLE picked AS
-SELECT s.row, f.feature, s.is_before, s.time, s.known, s.text,
-  CASE WHEN f.unit IS NULL THEN s.value ELSE s.value * u.factor + u.shift END AS value,
-  (epoch_us(s.time) - epoch_us(s.at)) / 3600000000.0 AS x
-FROM seen s JOIN feature_codes c USING (code) JOIN features f USING (feature)
-LEFT JOIN units u ON u.feature = f.feature AND u.unit IS NOT DISTINCT FROM s.unit
-WHERE (f.take = 'change' OR NOT s.is_before)
-  AND CASE WHEN f.reach IS NULL THEN s.time >= s.admission
-           ELSE s.time > s.at - f.reach END"""
+SELECT k.row, k.feature, k.is_before, k.time, k.known, k.text,
+  CASE WHEN wanted IS NULL THEN value ELSE value * u.factor + u.shift END AS value,
+  (epoch_us(k.time) - epoch_us(k.at)) / 3600000000.0 AS x
+FROM known k
+LEFT JOIN units u ON u.feature = k.feature AND u.unit IS NOT DISTINCT FROM k.unit
+WHERE {IS_VALID}"""
 
 
 def _sum(term: str) -> str:
