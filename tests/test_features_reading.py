@@ -238,7 +238,7 @@ def test_more_than_fits_into_memory_is_spilled(tmp_path, monkeypatch):
     lines = hospital()
     several = [
         lines.assign(**(lines[["subject", "stay"]] + f"-{number}"))
-        for number in range(12)
+        for number in range(20)
     ]
     written_events(pd.concat(several), tmp_path / "events.parquet")
     spec = spec_of(tmp_path, "events.parquet", row="every")
@@ -252,7 +252,7 @@ def test_more_than_fits_into_memory_is_spilled(tmp_path, monkeypatch):
         spilled.extend(self.connection.cursor().execute(files).fetchone())
         return answer
 
-    monkeypatch.setattr(events, "MEMORY_BYTES", 24 << 20)
+    monkeypatch.setattr(events, "MEMORY_BYTES", 40 << 20)
     monkeypatch.setattr(Engine, "run", watched)
     small = Features(spec, threads=1).past(FIRST, LAST)
 
