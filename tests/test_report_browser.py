@@ -339,6 +339,40 @@ def test_long_id_on_one_line(opened, width):
     )
 
 
+# Texts of a line that are cut, or lie behind its verdict.
+NOT_SEEN = """
+[...document.querySelectorAll('#list .c')].slice(0, 8).flatMap(line => {
+  const verdict = line.querySelector('.t').getBoundingClientRect();
+  const behind = box => box.right > verdict.left && box.left < verdict.right
+    && box.bottom > verdict.top + 1 && box.top < verdict.bottom - 1;
+  return [...line.querySelectorAll('.p bdi, .w > .tag, .w > small')].filter(one => {
+    const boxes = [...one.getClientRects()];
+    const end = one.closest('.p, .w > *');
+    const isCut = getComputedStyle(end).overflow !== 'visible'
+      && end.scrollWidth > end.clientWidth;
+    return !boxes.length || isCut || boxes.some(behind);
+  }).map(one => one.textContent);
+})
+"""
+
+
+def test_place_and_remarks_seen_at_every_width(opened):
+    """Ward, bed, the tag of the audit and the nights of a line are never cut."""
+    run = placed()
+    for case in run["cases"]:
+        case["display"] = {"ward": "orthopaedics and trauma", "bed": "12-4"}
+        case["drawn"] = True
+        case["nights"] = 2
+    view, _ = opened(render_run(run))
+    unseen = {}
+    for width in (390, 768, 1280, 1366, 1440, 1536, 1920):
+        view.set_viewport_size({"width": width, "height": 900})
+        unseen[width] = view.evaluate(NOT_SEEN)
+
+    assert view.locator("#list .w > small").count() > 8
+    assert {width: words for width, words in unseen.items() if words} == {}
+
+
 def test_keyboard_verdict_beyond_fold(opened):
     """A line beyond the fold takes a verdict when the keyboard comes to it."""
     view, seen = opened(render_run(with_lines()))
