@@ -359,7 +359,7 @@ class Engine:
 def engine_opened(
     spec: Spec,
     nights: Sequence[datetime.date],
-    is_past: bool,
+    is_past: bool = True,
     threads: int | None = None,
 ) -> Iterator[Engine]:
     """Open an engine on the sources of a spec.

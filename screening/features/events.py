@@ -212,6 +212,14 @@ def has_code(patterns: Iterable[str]) -> str:
     return f"({' OR '.join(conditions)})" if conditions else "false"
 
 
+OF_PEOPLE = (
+    """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
+FROM {name}_born WHERE birth IS NOT NULL""",
+    """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
+FROM {name}_born WHERE sex IS NOT NULL""",
+)
+"""Births and sexes of the people of a view `{name}_born`."""
+
 UNION = "\nUNION ALL BY NAME\n"
 """What joins events of several kinds; each names the columns that it has."""
 

@@ -122,7 +122,6 @@ def reserved_code(codes: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     mapped = [
         f"WHEN {has_code(patterns)} THEN '{reserved}'"
         for reserved, patterns in codes.items()
-        if patterns
     ]
     behind = [
         f"WHEN {has_code([pattern])} THEN nullif(ltrim(code[{len(pattern)}:], '/'), '')"

@@ -152,7 +152,7 @@ class Features:
         if outcome is None:
             raise UsageError(f"{self.path.name} has no table [outcome]; add one")
         nights = _nights(first, last)
-        with engine_opened(self.spec, nights, True, self.threads) as engine:
+        with engine_opened(self.spec, nights, threads=self.threads) as engine:
             engine.find_rows()
             # Where every night is a row, an outcome is of the patient.
             of_patients = self.spec.stays.row == "every"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from screening.errors import EventsError
-from screening.features.events import UNION, WITHDRAWN, Span, sql_text, timed
+from screening.features.events import OF_PEOPLE, UNION, WITHDRAWN, Span, sql_text, timed
 from screening.features.faults import Faults
 from screening.features.sources.long import file_label
 from screening.features.spec import Source
@@ -252,10 +252,7 @@ FROM {name}_newest WHERE type = 'Patient';
 """
 
 KINDS = (
-    """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
-FROM {name}_born WHERE birth IS NOT NULL""",
-    """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
-FROM {name}_born WHERE sex IS NOT NULL""",
+    *OF_PEOPLE,
     """SELECT id AS subject, 'DEATH' AS code, r.deceasedDateTime AS written,
   file, line
 FROM {name}_newest WHERE type = 'Patient' AND r.deceasedDateTime IS NOT NULL""",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from screening.errors import UsageError
-from screening.features.events import UNION, Span, sql_text, timed
+from screening.features.events import OF_PEOPLE, UNION, Span, sql_text, timed
 from screening.features.sources.long import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
@@ -162,10 +162,7 @@ FROM {name}_person;
 """
 
 KINDS = (
-    """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
-FROM {name}_born WHERE birth IS NOT NULL""",
-    """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
-FROM {name}_born""",
+    *OF_PEOPLE,
     """SELECT subject, visit AS stay, starts AS written,
   CASE WHEN is_stay THEN 'ADMISSION'
        ELSE coalesce(c.whole_code, 'OMOP/' || concept) END AS code,
