@@ -31,6 +31,7 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
+TIMES = ("time", "known_since")
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "long": {column: column for column in EVENT_COLUMNS},
     "meds": {
@@ -78,34 +79,18 @@ def select_events(
     EventsError
         A file cannot be read.
     """
-    unknown = [column for column in source.columns if column not in EVENT_COLUMNS]
-    if unknown:
-        raise UsageError(
-            f"source {source.path}: columns.{unknown[0]} is not a column of events"
-            f"{did_you_mean(unknown[0], EVENT_COLUMNS)}"
-        )
     of_data = Path(source.path) / MEDS_FOLDER
     if source.format == "meds" and of_data.is_dir():
         source = source.model_copy(update={"path": str(of_data)})
     columns = {**COLUMNS[source.format], **source.columns}
     files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span)
     types = open_files(files, f"{name}_files", connection)
-    for column, named in columns.items():
-        is_wanted = column in REQUIRED or column in source.columns
-        if is_wanted and named not in types:
-            raise UsageError(
-                f"source {source.path}: column '{named}' for {column} does not "
-                f"exist{did_you_mean(named, types)}; name it under `columns`"
-            )
-    times = {}
-    for column in ("time", "known_since"):
-        kind = types.get(columns[column], "VARCHAR")
-        if kind not in ("VARCHAR", "DATE") and not kind.startswith("TIMESTAMP"):
-            raise UsageError(
-                f"source {source.path}: column '{columns[column]}' has {kind}, not "
-                "times; write times such as 2026-03-10T06:00:00+01:00"
-            )
-        times[column] = f"trim({column})" if kind == "VARCHAR" else column
+    _refuse_columns(source, columns, types)
+    kinds = {column: types.get(named) for column, named in columns.items()}
+    times = {
+        column: f"trim({column})" if kinds[column] == "VARCHAR" else column
+        for column in TIMES
+    }
     zone = sql_text(source.zone)
     words = "coalesce(text_of(text), CASE WHEN number IS NULL THEN text_of(value) END)"
     select = f"""SELECT file, line, text_of(subject) AS subject, text_of(stay) AS stay,
@@ -118,6 +103,31 @@ FROM (SELECT *, number_of(value) AS number
   FROM (SELECT file, line, {renamed(columns, types)} FROM {name}_files))
 WHERE span_start IS NULL OR {_is_near(types[columns["time"]])}"""
     return timed(select, zone)
+
+
+def _refuse_columns(
+    source: Source, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Refuse columns that are no events', not in the table, or no times."""
+    for column, named in columns.items():
+        if column not in EVENT_COLUMNS:
+            raise UsageError(
+                f"source {source.path}: columns.{column} is not a column of events"
+                f"{did_you_mean(column, EVENT_COLUMNS)}"
+            )
+        is_wanted = column in REQUIRED or column in source.columns
+        if is_wanted and named not in types:
+            raise UsageError(
+                f"source {source.path}: column '{named}' for {column} does not "
+                f"exist{did_you_mean(named, types)}; name it under `columns`"
+            )
+        kind = types.get(named, "VARCHAR")
+        is_time = kind in ("VARCHAR", "DATE") or kind.startswith("TIMESTAMP")
+        if column in TIMES and not is_time:
+            raise UsageError(
+                f"source {source.path}: column '{named}' has {kind}, not times; write "
+                "times such as 2026-03-10T06:00:00+01:00"
+            )
 
 
 def _is_near(kind: str) -> str:

@@ -8,7 +8,7 @@ list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -231,7 +231,8 @@ def select_events(
     for table, found in types.items():
         types[table] = {column.lower(): kind for column, kind in found.items()}
     known = source.columns.get("known_since", "")
-    _refuse_missing(source, types, known)
+    _refuse_tables(source, types)
+    _refuse_columns(source, types, known)
     for table, columns in TABLES.items():
         if table in CLINICAL:
             columns = {**columns, "entered": known}
@@ -321,24 +322,28 @@ def _tables_of_database(
     return opened
 
 
-def _refuse_missing(
+def _refuse_tables(source: Source, tables: Collection[str]) -> None:
+    """Refuse a source without a table that it must have."""
+    missing = [table for table in REQUIRED_TABLES if table not in tables]
+    if CLINICAL.keys().isdisjoint(tables):
+        missing.append(f"of {', '.join(CLINICAL)}")
+    if missing:
+        raise UsageError(
+            f"source {source.path}: table {missing[0]} does not exist; correct `path`"
+        )
+
+
+def _refuse_columns(
     source: Source, types: Mapping[str, Mapping[str, str]], known: str
 ) -> None:
-    """Refuse a source without a table or column that it must have."""
-    missing = [table for table in REQUIRED_TABLES if table not in types]
-    clinical = [table for table in CLINICAL if table in types]
-    if missing or not clinical:
-        table = missing[0] if missing else f"of {', '.join(CLINICAL)}"
-        raise UsageError(
-            f"source {source.path}: table {table} does not exist; correct `path`"
-        )
+    """Refuse a table without a column that it must have."""
     faults = [
         f"{source.path}: table {table} has no column {column}"
         for table, found in types.items()
         for name, column in TABLES[table].items()
         if name in REQUIRED_COLUMNS and column not in found
     ]
-    if known and not any(known in types[table] for table in clinical):
+    if known and not any(known in types[table] for table in CLINICAL if table in types):
         faults.append(
             f"{source.path}: no table has the column {known} of columns.known_since"
         )
