@@ -2,629 +2,58 @@
 
 from __future__ import annotations
 
-import tempfile
-import threading
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from screening.clock.zone import Clock, clock_of
+from screening.clock.zone import clock_of
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
-    TypedColumn,
-    are_filled,
     fill_down,
-    parse_coordinate,
-    parse_feature,
     parse_texts,
-    parse_times,
 )
 from screening.contract.violations import (
-    CELLS_OF_NO_NUMBER,
     MAX_SHOWN_ROWS,
-    NEEDED,
-    NEEDED_OUT_OF_BOUNDS,
-    NEEDED_UNREADABLE,
-    NOT_TAKEN,
-    OUT_OF_BOUNDS,
-    READ_ALL_THE_SAME,
-    UNREADABLE,
-    UNSEEN,
-    Fault,
     Violations,
     refuse_absent,
 )
+from screening.data.block_reader import BlockReader, Piece, ReadCounts, listed
 from screening.data.cohort import Cohort, concatenate
-from screening.data.ids import stems_of
-from screening.data.labels import BLANK_IS
+from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
-from screening.data.refused_cells import refused_cells, repeated_ids
-from screening.data.score_scale import ScoreScale
+from screening.data.refused_cells import repeated_ids
+from screening.data.typed_rows import RowTyper
 from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
-from screening.files import discard, temporary_folder_named
-from screening.identity.hashes import HASH_KEY, keyed_hashes
+from screening.identity.hashes import HASH_KEY
 from screening.identity.table import IdCounts, IdReader
 from screening.identity.writing import BUT_FOR
-from screening.io.columns import Columns, absent, stretches
+from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
     Block,
     FilePlace,
-    PartFormat,
     SectionedFile,
     Source,
     SourcePart,
 )
-from screening.monitoring.drift import GateCounts, Gates
+from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import (
     Bounds,
-    beyond_bounds,
     bounds_of_columns,
-    odd_cells_by_row,
 )
 from screening.registry import optional
 from screening.spelling import first_of, names_from
-from screening.threads import run_in_threads
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids stay in memory; those of more rows go to a file.
-UNFILED_ROWS = 1 << 20
-# Hashes that a thread sorts at a time; more if there would be too many parts.
-HELD_ROWS = 1 << 20
-MAX_PARTS = 32
-# Hashes that are read at a time.
-READ_ROWS = 1 << 17
-Value = TypeVar("Value")
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Consecutive rows of a table, to be typed together.
-
-    Parameters
-    ----------
-    part : PartFormat
-    n_above : int
-        Rows of the table above the part.
-    blocks : iterable of Block
-        Read already, or read where they are typed.
-    unreadable : sequence of str
-        What is wrong with a part that cannot be read, or not to its end.
-    """
-
-    part: PartFormat
-    n_above: int
-    blocks: Iterable[Block] = ()
-    unreadable: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class ReadCounts:
-    """Counts of rows that were read; those of consecutive rows add up.
-
-    Parameters
-    ----------
-    violations : Violations
-    gates : GateCounts, optional
-        Also of rows that break the contract: other units may break it in each.
-    ids : IdCounts
-    unused : UnusedCells
-        Cells for which rows are not scored.
-    score_scale : ScoreScale
-        Of the values of a score made elsewhere.
-    """
-
-    violations: Violations
-    gates: GateCounts | None
-    ids: IdCounts = field(default_factory=IdCounts)
-    unused: UnusedCells = field(default_factory=UnusedCells)
-    score_scale: ScoreScale = field(default_factory=ScoreScale)
-
-    def __add__(self, other: ReadCounts) -> ReadCounts:
-        gates = other.gates if self.gates is None else self.gates
-        if self.gates is not None and other.gates is not None:
-            gates = self.gates + other.gates
-        violations = self.violations + other.violations
-        return ReadCounts(
-            violations,
-            gates,
-            self.ids + other.ids,
-            self.unused + other.unused,
-            self.score_scale + other.score_scale,
-        )
-
-
-@dataclass(frozen=True)
-class TypedBlock:
-    """The sound rows of one block, and what was counted of all its rows.
-
-    Parameters
-    ----------
-    first_row : int
-        Number of the first row in the table, counted from 1.
-    rows : Cohort or None
-        Normalised where the contract says so; None if no row is sound.
-    id_hashes : ndarray of uint64, shape (n_rows,), optional
-        Hashes of the ids of all rows, 0 where there is none; None without a column of
-        ids.
-    is_sound : ndarray of bool, shape (n_rows,)
-    counts : ReadCounts
-    refused : pyarrow.Table or None
-        Lines of `refused_cells`; None where nobody wants them.
-    reduced_hashes : ndarray of uint64, shape (n_rows,), optional
-        Of the reduced forms of the ids, where each row has its own.
-    """
-
-    first_row: int
-    rows: Cohort | None
-    id_hashes: np.ndarray | None
-    is_sound: np.ndarray
-    counts: ReadCounts
-    refused: pa.Table | None = None
-    reduced_hashes: np.ndarray | None = None
-
-
-@dataclass
-class _BlockParser:
-    """Types columns of one block, and notes the faults of their cells."""
-
-    part: PartFormat
-    block: Block
-    faults: list[Fault] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.faults = [
-            ("", "ragged", self.block.ragged),
-            ("", "repeated_header", self.block.repeated_header),
-        ]
-        self._broken = self.block.ragged | self.block.repeated_header
-
-    def texts(
-        self,
-        column: str | None,
-        missing_fault: str | None = None,
-        strip: bool = True,
-        distinct: bool = False,
-    ) -> np.ndarray | None:
-        """Return a role's texts, shape (n_rows,); None where no column has the role."""
-        if column is None:
-            return None
-        cells = self.block.columns[column]
-        return self._noted(column, parse_texts(cells, missing_fault, strip, distinct))
-
-    def text_columns(self, names: Sequence[str]) -> Columns | None:
-        """Return several columns of text by name, None for no names."""
-        columns = {name: np.asarray(self.texts(name)) for name in names}
-        return columns or None
-
-    def coordinates(self, names: Sequence[str]) -> np.ndarray | None:
-        """Return coordinates, shape (n_rows, 3), None for no names."""
-        if not names:
-            return None
-        axes = []
-        for name in names:
-            cells = self.block.columns[name]
-            axis = parse_coordinate(cells, self.part.decimal(name))
-            axes.append(self._noted(name, axis))
-        return np.column_stack(axes)
-
-    def times(self, contract: Contract, clock: Clock) -> np.ndarray | None:
-        """Return times as instants, shape (n_rows,), None for no column."""
-        if contract.time is None:
-            return None
-        cells = self.block.columns[contract.time]
-        typed = parse_times(cells, contract.date_order, contract.date_numbers, clock)
-        return self._noted(contract.time, typed)
-
-    def taken(self, contract: Contract, clock: Clock) -> np.ndarray | None:
-        """Return the instants at which the table was taken; None for no column.
-
-        A blank cell is no fault: the newest time of the column counts.
-        """
-        column = contract.hour_column
-        if column is None:
-            return None
-        cells = self.block.columns[column]
-        typed = parse_times(cells, contract.date_order, None, clock)
-        if column == contract.time:
-            # Its faults are noted as those of the time.
-            return typed.values
-        is_filled = are_filled(cells)
-        typed.faults = [
-            (kind, mask & is_filled if kind == "not_time" else mask)
-            for kind, mask in typed.faults
-        ]
-        return self._noted(column, typed)
-
-    def features(self, contract: Contract) -> Columns:
-        """Return the values of every feature by name."""
-        values = {}
-        for name, feature in contract.features.items():
-            cells = self.block.columns[name]
-            typed = parse_feature(cells, feature, self.part.decimal(name))
-            values[name] = self._noted(name, typed)
-        return values
-
-    def _noted(self, column: str, typed: TypedColumn) -> np.ndarray:
-        for kind, mask in typed.faults:
-            # A broken row has no cells to blame.
-            self.faults.append((column, kind, mask & ~self._broken))
-        return typed.values
-
-
-@dataclass(frozen=True)
-class BlockReader:
-    """Types the rows of blocks by a contract, and counts what is wrong with them.
-
-    It holds nothing of the table, and may read its blocks in any order and place.
-
-    Parameters
-    ----------
-    contract : Contract
-    source : Source
-        Of the rows that are returned.
-    notes : list of str
-    refused : mapping from str to int
-    label : str, optional
-    need_label : bool
-    gates : Gates, optional
-    to_score : bool
-    hash_key : str
-        Key of the hashes of ids.
-    clock : Clock
-        Of times without a zone, in whatever process they are read.
-    bounds : mapping of str to Bounds
-        Of columns of numbers; a cell beyond is missing where rows are scored.
-    ids : IdReader
-    lists_refused : bool
-        List the cells that are refused or out of bounds.
-    repeated_ids : ndarray of uint64, optional
-        Hashes of repeated ids, where such rows are left out.
-    scales : sequence of GroupScales
-        Centres and spreads within groups.
-    taken_rows : ndarray of int, optional
-        Numbers of the rows that are used, in ascending order, where one is taken of
-        each unit.
-    """
-
-    contract: Contract
-    source: Source
-    notes: list[str]
-    refused: dict[str, int]
-    label: str | None
-    need_label: bool
-    gates: Gates | None
-    to_score: bool
-    hash_key: str
-    clock: Clock
-    bounds: Mapping[str, Bounds]
-    ids: IdReader
-    lists_refused: bool = False
-    repeated_ids: np.ndarray | None = None
-    scales: Sequence[GroupScales] = ()
-    taken_rows: np.ndarray | None = None
-
-    @property
-    def display(self) -> list[str]:
-        """Columns that are read to be shown beside a row."""
-        return self.contract.display if self.to_score else []
-
-    def no_counts(self) -> ReadCounts:
-        """Return the counts of no rows."""
-        return ReadCounts(Violations(self.contract), None)
-
-    def without_source(self) -> BlockReader:
-        """Return a reader for another process, which has no use for the table."""
-        return replace(self, source=Source([]), notes=[], refused={})
-
-    def read(self, piece: Piece) -> Iterator[TypedBlock]:
-        """Yield the typed blocks of a piece; one without rows where it is damaged."""
-        unreadable = [*piece.unreadable]
-        try:
-            for block in piece.blocks:
-                yield self._type_block(piece, block)
-        except CohortError as error:
-            unreadable += error.violations
-        if unreadable:
-            violations = Violations(self.contract, table_faults=unreadable)
-            counts = ReadCounts(violations, None)
-            yield TypedBlock(0, None, None, np.zeros(0, dtype=bool), counts)
-
-    def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
-        """Type the rows of a block, and count what is wrong with them."""
-        first_row = piece.n_above + block.first_row
-        numbers = first_row + np.arange(block.n_rows)
-        parser = _BlockParser(piece.part, block)
-        rows = self._type_rows(parser, numbers)
-        said = [fault for fault in parser.faults if fault[1] in READ_ALL_THE_SAME]
-        wrong = [fault for fault in parser.faults if fault[1] not in READ_ALL_THE_SAME]
-        faults, unlisted, unreadable = self._sort_faults(wrong)
-        faults += self._unseen_faults(rows, unlisted)
-        odd_cells = beyond_bounds(rows.values, self.bounds)
-        needed, unused = self._split_needed(odd_cells, unreadable)
-        faults += needed
-        is_taken = None
-        if self.taken_rows is not None:
-            is_taken = np.isin(numbers, self.taken_rows)
-            faults = [_of_taken_rows(fault, is_taken) for fault in faults]
-        id_hashes = None
-        reduced_hashes, ids = self.ids.read(rows.id, rows.group, numbers)
-        if self.contract.id:
-            id_hashes = _hash_ids(rows.id, self.hash_key)
-            if self.repeated_ids is not None:
-                is_repeated = np.isin(id_hashes, self.repeated_ids)
-                faults.append((str(self.contract.id), "repeated_id", is_repeated))
-                if reduced_hashes is not None:
-                    reduced_hashes[is_repeated] = 0
-        gates = self._count_gates(rows, unlisted, is_taken)
-        violations = Violations(self.contract)
-        is_sound = violations.add_block(piece.part.name, block, faults)
-        if is_taken is not None:
-            is_sound &= is_taken
-        scale = self._score_scale(rows)
-        not_taken = _of_other_rows(needed, is_taken)
-        unused_cells = self._unused_cells(rows, faults)
-        unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
-        noted = [*unused, *said]
-        of_used = [(column, kind, mask & is_sound) for column, kind, mask in noted]
-        for column, kind, mask in of_used + not_taken:
-            noted_rows = block.first_row + np.flatnonzero(mask)
-            violations.add(piece.part.name, column, kind, noted_rows)
-        faults += unused
-        if self.to_score:
-            rows = _without_cells(rows, unused)
-        sound = self._normalised(rows.take(is_sound)) if is_sound.any() else None
-        refused = None
-        if self.lists_refused:
-            file = piece.part.name
-            refused = refused_cells(file, block, rows.id, faults, self.bounds)
-        counts = ReadCounts(violations, gates, ids, unused_cells, scale)
-        return TypedBlock(
-            first_row, sound, id_hashes, is_sound, counts, refused, reduced_hashes
-        )
-
-    def _split_needed(
-        self,
-        odd_cells: Mapping[str, np.ndarray],
-        unreadable: Mapping[str, np.ndarray],
-    ) -> tuple[list[Fault], list[Fault]]:
-        """Return faults of cells that a score needs, and of those it can do without."""
-        needed: list[Fault] = []
-        unused: list[Fault] = []
-        for masks, kind_if_needed, kind in (
-            (odd_cells, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
-            (unreadable, NEEDED_UNREADABLE, UNREADABLE),
-        ):
-            for column, mask in masks.items():
-                if self.contract.features[column].is_needed:
-                    needed.append((column, kind_if_needed, mask))
-                else:
-                    unused.append((column, kind, mask))
-        return needed, unused
-
-    def _score_scale(self, rows: Cohort) -> ScoreScale:
-        """Count the values of a score made elsewhere, as they were read."""
-        score = self.contract.score
-        if score is None or score not in rows.values:
-            return ScoreScale()
-        return ScoreScale.of(rows.values[score])
-
-    def _unused_cells(self, rows: Cohort, faults: Sequence[Fault]) -> UnusedCells:
-        """Return the cells for which rows that are to be scored are left out."""
-        if not self.to_score:
-            return UnusedCells()
-        features = self.contract.features
-        causes = [
-            (column, kind, mask)
-            for column, kind, mask in faults
-            if kind in NEEDED and features[column].missing == "leave_out"
-        ]
-        return UnusedCells.of(rows, causes, "left_out")
-
-    def _count_gates(
-        self,
-        rows: Cohort,
-        unlisted: Mapping[str, np.ndarray],
-        is_taken: np.ndarray | None,
-    ) -> GateCounts | None:
-        """Count rows as training's profile does: those that are taken."""
-        if self.gates is None:
-            return None
-        if is_taken is not None:
-            rows = rows.take(is_taken)
-            unlisted = {name: mask[is_taken] for name, mask in unlisted.items()}
-        return self.gates.count(rows.values, rows.rows - 1, rows.group, unlisted)
-
-    def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
-        """Add the rows of a piece to those of which one a unit is taken.
-
-        A value out of bounds is no score, and a row that breaks the contract is none to
-        be taken.
-        """
-        for block in piece.blocks:
-            first_row = piece.n_above + block.first_row
-            numbers = first_row + np.arange(block.n_rows)
-            parser = _BlockParser(piece.part, block)
-            rows = self._type_rows(parser, numbers)
-            odd_cells = beyond_bounds(rows.values, self.bounds)
-            is_broken = self._breaks_contract(parser.faults)
-            rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
-            choice.add(rows.take(~absent(rows.id) & ~is_broken))
-
-    def _breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
-        """Return a mask of the rows that are left out, whichever row of a unit counts.
-
-        A row that lacks a value may still stand for a unit of which all rows do.
-        """
-        faults, _, _ = self._sort_faults(found)
-        exempt = (*READ_ALL_THE_SAME, *NEEDED)
-        masks = [mask for _, kind, mask in faults if kind not in exempt]
-        is_broken: np.ndarray = np.logical_or.reduce(masks)
-        return is_broken
-
-    def _sort_faults(
-        self, found: Sequence[Fault]
-    ) -> tuple[list[Fault], dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return faults of rows, and masks of cells for which rows are scored.
-
-        When rows are scored, `on_unseen` decides on a category that is not listed, an
-        implausible value is out of bounds, and a text that is no number is missing.
-
-        Returns
-        -------
-        faults : list of Fault
-        unlisted, unreadable : dict of str to ndarray
-            Masks of categories that are not listed, and of texts that are no numbers.
-        """
-        if not self.to_score:
-            return [*found], {}, {}
-        faults: list[Fault] = []
-        unlisted: dict[str, np.ndarray] = {}
-        unreadable: dict[str, np.ndarray] = {}
-        for column, kind, mask in found:
-            if kind == "unknown_category" and self._needs_rank(column):
-                # Without a rank the value would be imputed.
-                unreadable[column] = unreadable.get(column, False) | mask
-            elif kind == "unknown_category":
-                unlisted[column] = mask
-            elif self._is_missing_cell(column, kind):
-                unreadable[column] = unreadable.get(column, False) | mask
-            elif kind != "implausible":
-                faults.append((column, kind, mask))
-        return faults, unlisted, unreadable
-
-    def _is_missing_cell(self, column: str, kind: str) -> bool:
-        """Return True if cells of this fault are missing, and their rows are scored."""
-        feature = self.contract.features.get(column)
-        if feature is None or feature.type != "number":
-            return False
-        if feature.missing == "refuse":
-            return False
-        stops = self.contract.on_violation == "stop"
-        return stops and kind in CELLS_OF_NO_NUMBER
-
-    def _needs_rank(self, column: str) -> bool:
-        """Return True for an ordinal without whose value no row is scored."""
-        feature = self.contract.features[column]
-        return feature.type == "ordinal" and feature.is_needed
-
-    def _normalised(self, rows: Cohort) -> Cohort:
-        """Return rows scaled within their groups, with the values as they were read."""
-        values = rows.values
-        raw: dict[str, np.ndarray] = {}
-        for scales in self.scales:
-            values = scales.applied(np.asarray(rows.group), values)
-            raw |= {name: rows.values[name] for name in scales.columns}
-        return replace(rows, values=values, raw=raw or None)
-
-    def _type_rows(self, parser: _BlockParser, numbers: np.ndarray) -> Cohort:
-        """Return all rows of a block as a cohort, sound or not."""
-        contract = self.contract
-        # In the order in which a row's faults are told: it is left out for the first.
-        ids = parser.texts(contract.id, "no_id", strip=False, distinct=True)
-        group = parser.texts(contract.group, "no_group", strip=False)
-        label = self._type_labels(parser)
-        coordinates = parser.coordinates(contract.coordinates)
-        time = parser.times(contract, self.clock)
-        taken = parser.taken(contract, self.clock) if self.to_score else None
-        subgroups = parser.text_columns(contract.subgroup)
-        display = parser.text_columns(self.display)
-        values = parser.features(contract)
-        if ids is None:
-            ids = numbers.astype(str).astype(object)
-        if group is not None and contract.group_stem:
-            group = stems_of(group)
-        return Cohort(
-            id=ids,
-            group=group,
-            label=label,
-            time=time,
-            taken=taken,
-            coordinates=coordinates,
-            subgroups=subgroups,
-            display=display,
-            values=values,
-            raw=None,
-            rows=numbers,
-            contract=contract,
-            source=self.source,
-            notes=self.notes,
-            refused=self.refused,
-        )
-
-    def _type_labels(self, parser: _BlockParser) -> np.ndarray | None:
-        """Return the label texts, "" where one is missing and does not mean "no"."""
-        blank_is_no = self.contract.unlabelled == "no"
-        needs_text = self.need_label and not blank_is_no
-        violation = "no_label" if needs_text else None
-        label = parser.texts(self.label, violation)
-        if label is None:
-            return None
-        text_of_blank = BLANK_IS if blank_is_no else ""
-        return np.where(absent(label), text_of_blank, label)
-
-    def _unseen_faults(
-        self, rows: Cohort, unlisted: dict[str, np.ndarray]
-    ) -> list[Fault]:
-        """Return faults for categories that training has not seen and nobody allows."""
-        unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
-        faults: list[Fault] = []
-        for name in dict.fromkeys([*unseen, *unlisted]):
-            if self.contract.policy("on_unseen", name) == "unknown":
-                continue
-            masks = [by_name[name] for by_name in (unseen, unlisted) if name in by_name]
-            faults.append((name, UNSEEN, np.any(masks, axis=0)))
-        return faults
-
-
-def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
-    """Return a fault for which rows are left out, of rows that would be used.
-
-    What breaks the contract does so in any row.
-    """
-    column, kind, mask = fault
-    if kind in (*NEEDED, UNSEEN):
-        mask = mask & is_taken
-    return column, kind, mask
-
-
-def _of_other_rows(faults: Sequence[Fault], is_taken: np.ndarray | None) -> list[Fault]:
-    """Return cells out of bounds of the rows of which another one of a unit is used."""
-    if is_taken is None:
-        return []
-    return [
-        (column, NOT_TAKEN, mask & ~is_taken)
-        for column, kind, mask in faults
-        if kind == NEEDED_OUT_OF_BOUNDS
-    ]
-
-
-def _faults(kind: str, masks: Mapping[str, np.ndarray]) -> list[Fault]:
-    """Return the faults of one kind, from masks of rows by column."""
-    return [(column, kind, mask) for column, mask in masks.items()]
-
-
-def _without_cells(rows: Cohort, unused: Sequence[Fault]) -> Cohort:
-    """Return rows in which cells that cannot be used are missing."""
-    masks: dict[str, np.ndarray] = {}
-    for name, _, mask in unused:
-        masks[name] = masks.get(name, False) | mask
-    cells = odd_cells_by_row(rows.values, masks, rows.n_rows)
-    missing = {
-        name: np.where(mask, np.nan, rows.values[name]) for name, mask in masks.items()
-    }
-    return replace(rows, values={**rows.values, **missing}, out_of_bounds=cells)
 
 
 @dataclass(frozen=True)
@@ -724,23 +153,26 @@ class CohortStream:
         self.unused = UnusedCells()
         self.on_refused: Callable[[pa.Table], None] | None = None
         self.n_rows = 0
-        self._reader = BlockReader(
+        typer = RowTyper(
             contract,
             source,
             self.notes,
             self.refused,
             label,
             need_label,
-            checks.gates,
             checks.to_score,
-            checks.hash_key,
             clock_of(contract.time_zone),
+        )
+        self._reader = BlockReader(
+            typer,
+            checks.gates,
+            checks.hash_key,
             checks.bounds or {},
             checks.ids or id_reader(contract),
         )
         self._is_prepared = False
         hour_column = contract.hour_column if checks.to_score else None
-        columns = [*contract.columns(), *self._reader.display, label, hour_column]
+        columns = [*contract.columns(), *typer.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
         others = {*contract.drop, *contract.display, contract.label or ""}
         refuse_absent(source, self._columns, others)
@@ -819,7 +251,7 @@ class CohortStream:
             for block in piece.blocks:
                 cells = block.columns[column]
                 texts = parse_texts(cells, None, distinct=True).values
-                ids.add(_hash_ids(texts, self._reader.hash_key))
+                ids.add(hash_ids(texts, self._reader.hash_key))
         repeated, _ = ids.repeats()
         return repeated
 
@@ -1065,11 +497,6 @@ def id_reader(contract: Contract) -> IdReader:
     )
 
 
-def listed(value: Value | None) -> list[Value]:
-    """Return a list of a value, empty for None."""
-    return [] if value is None else [value]
-
-
 def open_cohort(
     source: Readable,
     contract: Contract | str | Path,
@@ -1159,69 +586,3 @@ def _pieces_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]
     for batch in batches:
         for name, rows in stretches(np.asarray(batch.group)):
             yield name, batch.take(np.arange(rows.start, rows.stop))
-
-
-class DuplicateIds:
-    """Finds repeated ids of a table of any length, in bounded memory.
-
-    Holds 64 bits of each, of many rows in a file without a name.
-    """
-
-    def __init__(self) -> None:
-        self.n_rows = 0
-        self._file = tempfile.SpooledTemporaryFile(8 * UNFILED_ROWS)  # noqa: SIM115
-        self._lock = threading.Lock()
-        weakref.finalize(self, discard, self._file)
-
-    def add(self, hashes: np.ndarray) -> None:
-        """Take in the hashes of the ids of further rows, 0 where a row has none."""
-        with temporary_folder_named():
-            self._file.write(np.ascontiguousarray(hashes).data)
-        self.n_rows += len(hashes)
-
-    def repeats(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the hashes of repeated ids, and the rows that have one.
-
-        Both are sorted ascending; rows count from 0.
-        """
-        # Equal hashes have equal low bits: a part is the hashes with the same ones.
-        n_parts = 1
-        while n_parts * HELD_ROWS < self.n_rows and n_parts < MAX_PARTS:
-            n_parts *= 2
-        repeated = [np.zeros(0, np.uint64)]
-
-        def find_repeats(part: int) -> None:
-            hashes = np.concatenate([*self._part(part, n_parts)])
-            hashes.sort()
-            repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
-
-        run_in_threads(find_repeats, range(n_parts))
-        hashes = np.sort(np.concatenate(repeated))
-        rows = [np.zeros(0, np.int64)]
-        n_above = 0
-        for block in self._read() if hashes.size else ():
-            nearest = np.searchsorted(hashes, block).clip(max=len(hashes) - 1)
-            rows.append(n_above + np.flatnonzero(hashes[nearest] == block))
-            n_above += len(block)
-        return hashes, np.concatenate(rows)
-
-    def _part(self, part: int, n_parts: int) -> Iterator[np.ndarray]:
-        """Yield the hashes whose low bits are the number of a part."""
-        for block in self._read():
-            # 0 stands for no id.
-            yield block[(block & (n_parts - 1) == part) & (block != 0)]
-
-    def _read(self) -> Iterator[np.ndarray]:
-        """Yield the hashes in the order of rows; threads take turns to read."""
-        for start in range(0, max(1, self.n_rows), READ_ROWS):
-            with self._lock, temporary_folder_named():
-                self._file.seek(8 * start)
-                content = self._file.read(8 * READ_ROWS)
-            yield np.frombuffer(content, np.uint64)
-
-
-def _hash_ids(ids: np.ndarray, key: str) -> np.ndarray:
-    """Return 64 bits an id, shape (n_rows,); 0 where there is none."""
-    hashes = keyed_hashes(ids, key)
-    hashes[absent(ids)] = 0
-    return hashes

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from screening.data.block_reader import BlockReader, Piece, ReadCounts, listed
 from screening.data.cohort import Cohort
-from screening.data.stream import BlockReader, Piece, ReadCounts, listed
 from screening.errors import CohortError
 from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts

@@ -19,8 +19,9 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
+from screening.data.block_reader import Piece
 from screening.data.cohort import Cohort
-from screening.data.stream import CohortStream, Piece, ReadingTotals
+from screening.data.stream import CohortStream, ReadingTotals
 from screening.fork_server import seconds_to_start
 from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files

@@ -125,7 +125,7 @@ class Summary:
             n_units = discoveries.n_screened
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
-        clock = self.scorer.reader.clock
+        clock = self.scorer.reader.typer.clock
         times = local_times(np.array(part.days, "datetime64[us]"), clock)
         days = [str(day) for day in times.astype("datetime64[D]")]
         night_hour = hour_of_night(
