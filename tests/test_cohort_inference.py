@@ -457,7 +457,7 @@ def test_inference_positive_stated(share):
     target = np.repeat([1, 0], [share, 100 - share])
     table = pd.DataFrame({"radius": radius, "target": target})
     contract, notes = starter_contract(table)
-    remark = f"positive: 1, {share}% of rows (if the others are the cases, give `positive` 0)"
+    remark = f"positive: 1 ({share}% of rows; if 0 is the case, set `positive` to 0)"
     assert contract.positive == ["1"]
     assert f"guessed role {remark}" in notes
 

@@ -20,6 +20,7 @@ PASTED = {
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 ENVIRONMENT = Path(sys.prefix)
+FIRST_NIGHT = "nights/ward-7.infection/2026-01-14"
 
 
 def environment_of(home: Path, path: str) -> dict[str, str]:
@@ -194,7 +195,7 @@ def paste_tutorial(shell: Shell, browser) -> None:
         if not block.is_pasted:
             continue
         if block.lines[0].startswith("$ screen review"):
-            night = shell.folder / "runs/2026-01-14/report.html"
+            night = shell.folder / FIRST_NIGHT / "report.html"
             save_verdicts(browser, night, shell.home / "Downloads")
         answer = shell.paste_block(block, answer)
 
@@ -218,13 +219,22 @@ def test_tutorial_and_howto_pasted(tmp_path, home, programs, browser):
     shell = Shell(tmp_path, home, programs)
     paste_tutorial(shell, browser)
     shell.close()
-    night = tmp_path / "nights/ward-7.infection/2026-01-15/run.json"
-    counts = read_json(night)["counts"]
+    nights = [
+        read_json(tmp_path / folder / "run.json")
+        for folder in (FIRST_NIGHT, FIRST_NIGHT.replace("14", "15"))
+    ]
+    overview = (tmp_path / "nights/overview/2026-01-15.html").read_text("utf-8")
+    counts = nights[1]["counts"]
     another = Shell(tmp_path, home, programs)
     paste_document(another, "docs/howto.md")
     paste_document(another, "docs/nightly.md")
     another.close()
 
+    for night in nights:
+        assert night["attention"] == []
+        assert night["model"]["approval"] is not None
+        assert night["counts"]["flagged"] + night["counts"]["drawn"] <= 40
+    assert "Missed nights" not in overview
     assert counts["read"] == 220
     assert counts["pending"] > 0
     assert counts["known"] > 0

@@ -61,7 +61,7 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
         (pulse,) = series_statuses(ledger, Due(later))
     assert pulse.fine is fine_then
     assert pulse.said.startswith(
-        f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
+        f"night 2026-01-01, published {hours:.1f} h ago: 2 of 10 flagged"
     )
 
 

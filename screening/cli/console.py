@@ -203,7 +203,9 @@ def agreement(compared: NightsBeside) -> list[str]:
 def _flagged_by(model: Flagging) -> str:
     """Return in a line what one of two models flagged, and what it flagged alone."""
     shadow = " in shadow" if model.shadow else ""
-    line = f"{model.series}{shadow} ({model.model}): "
+    # A series without a night in common may have no model yet.
+    named = f" ({model.model})" if model.model else ""
+    line = f"{model.series}{shadow}{named}: "
     if model.cases_per_night is not None:
         line += f"{model.cases_per_night:.1f} a night, "
     return (

@@ -57,8 +57,8 @@ def init_command(
         typer.Option(
             metavar="MODEL",
             help=(
-                "Print the most important columns of this model, with the names and "
-                "units that its pages show."
+                "Print the most important columns of this model, with the titles "
+                "and units that its pages show."
             ),
         ),
     ] = None,
@@ -73,8 +73,8 @@ def init_command(
     terminal, init asks for each role without an option, and lists what it guessed and
     dropped. It refuses to write a contract that the table violates.
 
-    After training, --names MODEL prints the names and units of the most important
-    columns, as lines for the contract.
+    After training, --names MODEL prints title and unit of the most important columns.
+    Correct both in the contract's tables of these columns, then train again.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole

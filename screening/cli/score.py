@@ -223,7 +223,7 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in answer.items()
         if key not in TIMES and (value or key == "attention")
     }
-    return stated | {"counts": lines, "table taken": taken_words(**_times(answer))}
+    return stated | {"counts": lines, "hour of night": taken_words(**_times(answer))}
 
 
 # Keys of an answer that say when the table was taken.

@@ -556,17 +556,13 @@ def _remark_on_sentinels(column: Candidate) -> str:
 REVIEW_RULES = (
     ReviewRule(
         "numbers_as_codes",
-        lambda column: (
-            "numbers that were read as codes by their name; of quantities write "
-            'type = "number"'
-        ),
+        lambda column: 'by its name a code; if it is a quantity, write type = "number"',
         lambda column, feature: column.holds_numbered_codes,
     ),
     ReviewRule(
         "codes_as_numbers",
         lambda column: (
-            "numbers that were read as quantities by their name; of codes write "
-            'type = "category"'
+            'by its name a quantity; if it is a code, write type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.may_hold_codes,
     ),

@@ -267,8 +267,7 @@ def _guess_note(
         (other,) = {*label.counts} - {*value}
         share = label.counts[value[0]] / label.counts.total()
         note += (
-            f", {share:.0%} of rows (if the others are the cases, give `positive` "
-            f"{other})"
+            f" ({share:.0%} of rows; if {other} is the case, set `positive` to {other})"
         )
     return note
 

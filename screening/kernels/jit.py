@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,11 @@ class _CompileNotice(event.Listener):
 
 
 def _warn_once(message: str) -> None:
-    """Log a warning unless this process has logged one about compilation."""
-    if not _warned.is_set():
+    """Log a warning unless this process has logged one about compilation.
+
+    Workers log none: the command that started them compiles the same loops.
+    """
+    if not _warned.is_set() and current_process().name == "MainProcess":
         _warned.set()
         logger.warning(message)
 

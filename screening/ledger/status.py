@@ -347,8 +347,8 @@ class _Series:
         )
         sentences = [
             (
-                f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
-                f"{night.scored} flagged"
+                f"night {published.night}, published {hours:.1f} h ago: "
+                f"{night.flagged} of {night.scored} flagged"
             ),
             given_up or sentence,
             *acknowledgements,

@@ -158,8 +158,8 @@ def _figures(series: SeriesFacts) -> list[Figure]:
     """Return the figures of a series."""
     workload = series.workload
     waiting = (
-        f"{fmt.ratio(workload.waiting_per_night)} of them had no verdict when their "
-        "night was scored"
+        f"on average {fmt.ratio(workload.waiting_per_night)} had no verdict when "
+        "their night was scored"
     )
     if workload.minutes_per_night is not None:
         waiting += f", about {fmt.count(workload.minutes_per_night)} minutes"

@@ -30,8 +30,8 @@ def reliance_words(model: ModelDocument) -> list[str]:
             area = reliance.without[n_blocks - 1]
             parts.append(f"{area:.2f} without {' + '.join(blocks)}")
         sentences.append(
-            f"What the ranking{of_class} rests on: {reliance.recipe} on the same folds "
-            f"has {'; '.join(parts)}."
+            f"What the ranking{of_class} rests on: {reliance.recipe} without tuning, "
+            f"on the same folds, has {'; '.join(parts)}."
         )
     for answer in model.known_before:
         columns = ", ".join(map(fmt.name, answer.columns))
