@@ -100,7 +100,8 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     known = {reason.words for reason in run.attention}
     left_out = reasons.reasons_of_left_out(COLUMNS.faults)
     new = [reason for reason in left_out if reason.words not in known]
-    run = run.replace(attention=[*run.attention, *new])
+    if new:
+        run = run.replace(attention=[*run.attention, *new])
     blocks = figures_of(run.model, run)
     return draw(
         "run.html.j2",
