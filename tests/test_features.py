@@ -168,6 +168,19 @@ p1,,2024-03-03T12:00:00,,MERGED,,,p0
     assert after["crea"].item() == 4
 
 
+def test_merge_of_a_survivor_and_its_withdrawal(tmp_path):
+    """A patient is the last survivor of a chain, and again itself once that is said."""
+    lines = """p1,,2024-03-02T12:00:00,,MERGED,,,p2
+p2,,2024-03-03T12:00:00,,MERGED,,,p3
+p1,,2024-03-04T12:00:00,,MERGED,,,entered-in-error
+"""
+    made = Features(small_spec(tmp_path, STAY + lines, 'age = "age"'))
+
+    groups = [made.night(f"2024-03-0{day}")["group"].item() for day in (2, 3, 4, 5)]
+
+    assert groups == ["p1", "p2", "p3", "p1"]
+
+
 def test_merge_chain_and_circle(tmp_path):
     """Chains of merges are followed; a circle is counted, and merges nobody."""
     lines = """p1,,,,MERGED,,,p2

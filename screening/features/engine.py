@@ -21,10 +21,8 @@ from screening.features.events import (
     Span,
     open_engine,
     sql_literal,
-    sql_text,
 )
 from screening.features.faults import Faults
-from screening.features.merges import resolved_merges
 from screening.features.reading import read_source
 from screening.features.sources.long import read_error
 from screening.features.spec import Coded, Spec
@@ -181,7 +179,12 @@ class Engine:
         ]
         self.insert("nights", "night DATE, hour TIMESTAMP, before TIMESTAMP", hours)
         self.read_lines("moves", queries.MOVES, None, self.end)
-        self._resolve_merges()
+        self.run(queries.MERGE_SPANS)
+        self.run(queries.MERGE_CHAINS)
+        if self.run("SELECT 1 FROM merge_chains WHERE is_circle LIMIT 1").fetchall():
+            self.faults.add(self.connection, queries.CIRCLES)
+        self.run(queries.MERGES)
+        self.run(queries.MERGES_NOW)
         self.run(queries.STAYS)
         longest = self.spec.stays.longest
         self.run(queries.CANDIDATES, longest=Hours(longest or A_LIFE))
@@ -237,24 +240,6 @@ class Engine:
         """Return the first admission of a table's stays."""
         ((first,),) = self.run(f"SELECT min(admission) FROM {table}").fetchall()
         return first or self.last
-
-    def _resolve_merges(self) -> None:
-        lines = self.run(queries.MERGED).fetchall()
-        merges, circles = resolved_merges(lines)
-        if circles:
-            subjects = ", ".join(map(sql_text, circles))
-            self.faults.add(
-                self.connection,
-                "SELECT 'MERGE_CIRCLE' AS kind, file, line FROM lines(NULL, NULL) "
-                f"WHERE code = 'MERGED' AND subject IN ({subjects})",
-            )
-        rows = [(*merge[:3], merge.until or FOREVER) for merge in merges]
-        columns = "alias VARCHAR, survivor VARCHAR, since TIMESTAMP, until TIMESTAMP"
-        self.insert("merges", columns, rows)
-        if rows:
-            # Patients' ids are not printed.
-            self.statements[-1] = f"-- {len(rows):,} rows of ids into merges"
-        self.run(queries.MERGES_NOW)
 
     def _refuse_repeated(self) -> None:
         """Raise EventsError where two rows have one id."""

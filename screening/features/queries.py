@@ -5,7 +5,8 @@ Every text is read with the tables that the steps before have made:
 - `lines`: the events of all sources, as they are;
 - `moves`: admissions, transfers, discharges, births, deaths, sex;
 - `nights`: the nights, each with its hour and the hour of the day before;
-- `merges`: who a subject is, from an instant until another;
+- `merge_spans`, `merge_chains`, `merges`: who a subject is, from an instant until
+  another;
 - `stays`, `candidates`, `rows`: stays, their nights, the nights that are in;
 - `events`: the lines of the codes of the spec that a window can reach;
 - `picked`: the lines that count for a feature of a row, in the version known then;
@@ -56,10 +57,44 @@ MOVES = f"""{_IS_KNOWN} AND code IN
   ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
 
 
-MERGED = f"""SELECT DISTINCT subject,
-  CASE WHEN {IS_VALID} THEN text ELSE subject END AS survivor,
-  greatest(time, known) AS since
-FROM moves WHERE code = 'MERGED' AND text IS NOT NULL ORDER BY ALL"""
+# Who a subject is said to be, from an instant until another; before, it is itself.
+MERGE_SPANS = f"""CREATE OR REPLACE TEMP TABLE merge_spans AS
+WITH spans AS (
+  SELECT subject, max(survivor) AS survivor, since,
+    coalesce(lead(since) OVER (PARTITION BY subject ORDER BY since), {_FOREVER})
+      AS until
+  FROM (SELECT subject, CASE WHEN {IS_VALID} THEN text ELSE subject END AS survivor,
+          greatest(time, known) AS since
+        FROM moves WHERE code = 'MERGED' AND text IS NOT NULL)
+  GROUP BY subject, since
+)
+SELECT * FROM spans
+UNION ALL SELECT subject, subject, {_ALWAYS}, min(since) FROM spans GROUP BY subject"""
+
+# Who that is said to be in turn, until a subject comes again: then it is a circle.
+MERGE_CHAINS = """CREATE OR REPLACE TEMP TABLE merge_chains AS
+WITH RECURSIVE chains AS (
+  SELECT subject AS alias, survivor, since, until, [subject] AS passed
+  FROM merge_spans WHERE survivor <> subject
+  UNION ALL
+  SELECT c.alias, s.survivor, greatest(c.since, s.since), least(c.until, s.until),
+    list_append(c.passed, c.survivor)
+  FROM chains c JOIN merge_spans s
+    ON s.subject = c.survivor AND s.since < c.until AND c.since < s.until
+  WHERE s.survivor <> s.subject AND NOT list_contains(c.passed, c.survivor)
+)
+SELECT *, list_contains(passed, survivor) AS is_circle FROM chains"""
+
+# The ends of chains: who is said to be nobody else.
+MERGES = """CREATE OR REPLACE TEMP TABLE merges AS
+SELECT c.alias, c.survivor, greatest(c.since, s.since) AS since,
+  least(c.until, s.until) AS until
+FROM merge_chains c LEFT JOIN merge_spans s
+  ON s.subject = c.survivor AND s.since < c.until AND c.since < s.until
+WHERE s.subject IS NULL OR s.survivor = s.subject"""
+
+CIRCLES = """SELECT 'MERGE_CIRCLE' AS kind, file, line FROM lines(NULL, NULL)
+WHERE code = 'MERGED' AND subject IN (SELECT alias FROM merge_chains WHERE is_circle)"""
 
 # A stay without an id is one of its admission. It is over with the subject's next one.
 STAYS = f"""CREATE OR REPLACE TEMP TABLE stays AS
