@@ -11,15 +11,8 @@ import pyarrow as pa
 
 from screening.contract.contract import Contract
 from screening.contract.violations import (
-    CELLS_OF_NO_NUMBER,
     NEEDED,
-    NEEDED_OUT_OF_BOUNDS,
-    NEEDED_UNREADABLE,
-    NOT_TAKEN,
     OUT_OF_BOUNDS,
-    READ_ALL_THE_SAME,
-    UNREADABLE,
-    UNSEEN,
     Fault,
     Violations,
 )
@@ -28,6 +21,7 @@ from screening.data.duplicate_ids import hash_ids
 from screening.data.normalising import GroupScales
 from screening.data.one_per_unit import RowChoice
 from screening.data.refused_cells import refused_cells
+from screening.data.row_faults import FaultJudge
 from screening.data.score_scale import ScoreScale
 from screening.data.typed_rows import RowTyper
 from screening.data.unused_rows import UnusedCells
@@ -195,22 +189,23 @@ class BlockReader:
             counts = ReadCounts(violations, None)
             yield TypedBlock(0, None, None, np.zeros(0, dtype=bool), counts)
 
+    @property
+    def judge(self) -> FaultJudge:
+        """Decides which rows are left out."""
+        return FaultJudge(self.contract, self.to_score)
+
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
         """Type the rows of a block, and count what is wrong with them."""
         first_row = piece.n_above + block.first_row
         numbers = first_row + np.arange(block.n_rows)
         rows, found = self.typer.type_rows(piece.part, block, numbers)
-        said = [fault for fault in found if fault[1] in READ_ALL_THE_SAME]
-        wrong = [fault for fault in found if fault[1] not in READ_ALL_THE_SAME]
-        faults, unlisted, unreadable = self._sort_faults(wrong)
-        faults += self._unseen_faults(rows, unlisted)
         odd_cells = beyond_bounds(rows.values, self.bounds)
-        needed, unused = self._split_needed(odd_cells, unreadable)
-        faults += needed
+        unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
+        judged = self.judge.judge(found, odd_cells, unseen)
         is_taken = None
         if self.taken_rows is not None:
             is_taken = np.isin(numbers, self.taken_rows)
-            faults = [_of_taken_rows(fault, is_taken) for fault in faults]
+        faults = judged.of_taken_rows(is_taken)
         id_hashes = None
         reduced_hashes, ids = self.ids.read(rows.id, rows.group, numbers)
         if self.contract.id:
@@ -220,51 +215,40 @@ class BlockReader:
                 faults.append((str(self.contract.id), "repeated_id", is_repeated))
                 if reduced_hashes is not None:
                     reduced_hashes[is_repeated] = 0
-        gates = self._count_gates(rows, unlisted, is_taken)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
         if is_taken is not None:
             is_sound &= is_taken
-        scale = self._score_scale(rows)
-        not_taken = _of_other_rows(needed, is_taken)
-        unused_cells = self._unused_cells(rows, faults)
-        unused_cells += UnusedCells.of(rows, not_taken, "not_taken")
-        noted = [*unused, *said]
-        of_used = [(column, kind, mask & is_sound) for column, kind, mask in noted]
-        for column, kind, mask in of_used + not_taken:
+        not_taken = judged.of_other_rows(is_taken)
+        for column, kind, mask in [*judged.read_all_the_same(is_sound), *not_taken]:
             noted_rows = block.first_row + np.flatnonzero(mask)
             violations.add(piece.part.name, column, kind, noted_rows)
-        faults += unused
+        unused = self._unused_cells(rows, faults)
+        unused += UnusedCells.of(rows, not_taken, "not_taken")
+        counts = ReadCounts(
+            violations,
+            self._count_gates(rows, judged.unlisted, is_taken),
+            ids,
+            unused,
+            self._score_scale(rows),
+        )
         if self.to_score:
-            rows = _without_cells(rows, unused)
-        sound = self._normalised(rows.take(is_sound)) if is_sound.any() else None
+            rows = _without_cells(rows, judged.unused)
         refused = None
         if self.lists_refused:
-            file = piece.part.name
-            refused = refused_cells(file, block, rows.id, faults, self.bounds)
-        counts = ReadCounts(violations, gates, ids, unused_cells, scale)
+            listed_faults = [*faults, *judged.unused]
+            refused = refused_cells(
+                piece.part.name, block, rows.id, listed_faults, self.bounds
+            )
         return TypedBlock(
-            first_row, sound, id_hashes, is_sound, counts, refused, reduced_hashes
+            first_row,
+            self._normalised(rows.take(is_sound)) if is_sound.any() else None,
+            id_hashes,
+            is_sound,
+            counts,
+            refused,
+            reduced_hashes,
         )
-
-    def _split_needed(
-        self,
-        odd_cells: Mapping[str, np.ndarray],
-        unreadable: Mapping[str, np.ndarray],
-    ) -> tuple[list[Fault], list[Fault]]:
-        """Return faults of cells that a score needs, and of those it can do without."""
-        needed: list[Fault] = []
-        unused: list[Fault] = []
-        for masks, kind_if_needed, kind in (
-            (odd_cells, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
-            (unreadable, NEEDED_UNREADABLE, UNREADABLE),
-        ):
-            for column, mask in masks.items():
-                if self.contract.features[column].is_needed:
-                    needed.append((column, kind_if_needed, mask))
-                else:
-                    unused.append((column, kind, mask))
-        return needed, unused
 
     def _score_scale(self, rows: Cohort) -> ScoreScale:
         """Count the values of a score made elsewhere, as they were read."""
@@ -310,66 +294,9 @@ class BlockReader:
             numbers = first_row + np.arange(block.n_rows)
             rows, found = self.typer.type_rows(piece.part, block, numbers)
             odd_cells = beyond_bounds(rows.values, self.bounds)
-            is_broken = self._breaks_contract(found)
+            is_broken = self.judge.breaks_contract(found)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
             choice.add(rows.take(~absent(rows.id) & ~is_broken))
-
-    def _breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
-        """Return a mask of the rows that are left out, whichever row of a unit counts.
-
-        A row that lacks a value may still stand for a unit of which all rows do.
-        """
-        faults, _, _ = self._sort_faults(found)
-        exempt = (*READ_ALL_THE_SAME, *NEEDED)
-        masks = [mask for _, kind, mask in faults if kind not in exempt]
-        is_broken: np.ndarray = np.logical_or.reduce(masks)
-        return is_broken
-
-    def _sort_faults(
-        self, found: Sequence[Fault]
-    ) -> tuple[list[Fault], dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return faults of rows, and masks of cells for which rows are scored.
-
-        When rows are scored, `on_unseen` decides on a category that is not listed, an
-        implausible value is out of bounds, and a text that is no number is missing.
-
-        Returns
-        -------
-        faults : list of Fault
-        unlisted, unreadable : dict of str to ndarray
-            Masks of categories that are not listed, and of texts that are no numbers.
-        """
-        if not self.to_score:
-            return [*found], {}, {}
-        faults: list[Fault] = []
-        unlisted: dict[str, np.ndarray] = {}
-        unreadable: dict[str, np.ndarray] = {}
-        for column, kind, mask in found:
-            if kind == "unknown_category" and self._needs_rank(column):
-                # Without a rank the value would be imputed.
-                unreadable[column] = unreadable.get(column, False) | mask
-            elif kind == "unknown_category":
-                unlisted[column] = mask
-            elif self._is_missing_cell(column, kind):
-                unreadable[column] = unreadable.get(column, False) | mask
-            elif kind != "implausible":
-                faults.append((column, kind, mask))
-        return faults, unlisted, unreadable
-
-    def _is_missing_cell(self, column: str, kind: str) -> bool:
-        """Return True if cells of this fault are missing, and their rows are scored."""
-        feature = self.contract.features.get(column)
-        if feature is None or feature.type != "number":
-            return False
-        if feature.missing == "refuse":
-            return False
-        stops = self.contract.on_violation == "stop"
-        return stops and kind in CELLS_OF_NO_NUMBER
-
-    def _needs_rank(self, column: str) -> bool:
-        """Return True for an ordinal without whose value no row is scored."""
-        feature = self.contract.features[column]
-        return feature.type == "ordinal" and feature.is_needed
 
     def _normalised(self, rows: Cohort) -> Cohort:
         """Return rows scaled within their groups, with the values as they were read."""
@@ -379,41 +306,6 @@ class BlockReader:
             values = scales.applied(np.asarray(rows.group), values)
             raw |= {name: rows.values[name] for name in scales.columns}
         return replace(rows, values=values, raw=raw or None)
-
-    def _unseen_faults(
-        self, rows: Cohort, unlisted: dict[str, np.ndarray]
-    ) -> list[Fault]:
-        """Return faults for categories that training has not seen and nobody allows."""
-        unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
-        faults: list[Fault] = []
-        for name in dict.fromkeys([*unseen, *unlisted]):
-            if self.contract.policy("on_unseen", name) == "unknown":
-                continue
-            masks = [by_name[name] for by_name in (unseen, unlisted) if name in by_name]
-            faults.append((name, UNSEEN, np.any(masks, axis=0)))
-        return faults
-
-
-def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
-    """Return a fault for which rows are left out, of rows that would be used.
-
-    What breaks the contract does so in any row.
-    """
-    column, kind, mask = fault
-    if kind in (*NEEDED, UNSEEN):
-        mask = mask & is_taken
-    return column, kind, mask
-
-
-def _of_other_rows(faults: Sequence[Fault], is_taken: np.ndarray | None) -> list[Fault]:
-    """Return cells out of bounds of the rows of which another one of a unit is used."""
-    if is_taken is None:
-        return []
-    return [
-        (column, NOT_TAKEN, mask & ~is_taken)
-        for column, kind, mask in faults
-        if kind == NEEDED_OUT_OF_BOUNDS
-    ]
 
 
 def _faults(kind: str, masks: Mapping[str, np.ndarray]) -> list[Fault]:

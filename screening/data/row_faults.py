@@ -1,0 +1,196 @@
+"""Which rows of a block are left out, and which are scored without a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.contract.contract import Contract
+from screening.contract.violations import (
+    CELLS_OF_NO_NUMBER,
+    NEEDED,
+    NEEDED_OUT_OF_BOUNDS,
+    NEEDED_UNREADABLE,
+    NOT_TAKEN,
+    OUT_OF_BOUNDS,
+    READ_ALL_THE_SAME,
+    UNREADABLE,
+    UNSEEN,
+    Fault,
+)
+
+Masks = Mapping[str, np.ndarray]
+"""Masks of rows, by column."""
+
+
+@dataclass(frozen=True)
+class JudgedFaults:
+    """Faults of the cells of a block, by what follows from them.
+
+    Parameters
+    ----------
+    left_out : list of Fault
+        Rows with these are not used.
+    unused : list of Fault
+        Rows are scored without these cells.
+    noted : list of Fault
+        Cells that are read all the same.
+    unlisted : mapping of str to ndarray
+        Masks of categories that the contract does not list.
+    """
+
+    left_out: Sequence[Fault]
+    unused: Sequence[Fault]
+    noted: Sequence[Fault]
+    unlisted: Masks
+
+    def of_taken_rows(self, is_taken: np.ndarray | None) -> list[Fault]:
+        """Return the faults for which rows are left out.
+
+        Where one row of a unit is taken, those for a cell concern the rows taken alone.
+        What breaks the contract does so in any row.
+        """
+        if is_taken is None:
+            return [*self.left_out]
+        faults = []
+        for column, kind, mask in self.left_out:
+            is_of_cell = kind in (*NEEDED, UNSEEN)
+            faults.append((column, kind, mask & is_taken if is_of_cell else mask))
+        return faults
+
+    def of_other_rows(self, is_taken: np.ndarray | None) -> list[Fault]:
+        """Return cells out of bounds of rows whose unit has another row taken."""
+        if is_taken is None:
+            return []
+        return [
+            (column, NOT_TAKEN, mask & ~is_taken)
+            for column, kind, mask in self.left_out
+            if kind == NEEDED_OUT_OF_BOUNDS
+        ]
+
+    def read_all_the_same(self, is_sound: np.ndarray) -> list[Fault]:
+        """Return the faults of rows that are used in spite of them."""
+        return [
+            (column, kind, mask & is_sound)
+            for column, kind, mask in [*self.unused, *self.noted]
+        ]
+
+
+@dataclass(frozen=True)
+class FaultJudge:
+    """Decides by the contract what follows from faults of cells.
+
+    Parameters
+    ----------
+    contract : Contract
+    to_score : bool
+        Rows are to be scored: `on_unseen` decides on a category that is not listed, an
+        implausible value is out of bounds, and a text that is no number is missing.
+    """
+
+    contract: Contract
+    to_score: bool
+
+    def judge(
+        self, found: Sequence[Fault], odd_cells: Masks, unseen: Masks
+    ) -> JudgedFaults:
+        """Return the faults by what follows from them.
+
+        Parameters
+        ----------
+        found : sequence of Fault
+            As `RowTyper` found them.
+        odd_cells : mapping of str to ndarray
+            Masks of the cells out of bounds.
+        unseen : mapping of str to ndarray
+            Masks of the categories that training has not seen.
+        """
+        noted = [fault for fault in found if fault[1] in READ_ALL_THE_SAME]
+        others = [fault for fault in found if fault[1] not in READ_ALL_THE_SAME]
+        faults, unlisted, unreadable = self._sorted(others)
+        faults += self._unseen_faults(unseen, unlisted)
+        needed, unused = self._split_needed(odd_cells, unreadable)
+        return JudgedFaults([*faults, *needed], unused, noted, unlisted)
+
+    def breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
+        """Return a mask of the rows that are left out, whichever row of a unit counts.
+
+        A row that lacks a value may still stand for a unit of which all rows do.
+        """
+        faults, _, _ = self._sorted(found)
+        exempt = (*READ_ALL_THE_SAME, *NEEDED)
+        masks = [mask for _, kind, mask in faults if kind not in exempt]
+        is_broken: np.ndarray = np.logical_or.reduce(masks)
+        return is_broken
+
+    def _sorted(
+        self, found: Sequence[Fault]
+    ) -> tuple[list[Fault], dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return faults of rows, and masks of cells for which rows are scored.
+
+        Returns
+        -------
+        faults : list of Fault
+        unlisted, unreadable : dict of str to ndarray
+            Masks of categories that are not listed, and of texts that are no numbers.
+        """
+        if not self.to_score:
+            return [*found], {}, {}
+        faults: list[Fault] = []
+        unlisted: dict[str, np.ndarray] = {}
+        unreadable: dict[str, np.ndarray] = {}
+        for column, kind, mask in found:
+            is_unknown = kind == "unknown_category"
+            # Without a rank the value would be imputed.
+            is_missing = is_unknown and self._needs_rank(column)
+            if is_missing or self._is_missing_cell(column, kind):
+                unreadable[column] = unreadable.get(column, False) | mask
+            elif is_unknown:
+                unlisted[column] = mask
+            elif kind != "implausible":
+                faults.append((column, kind, mask))
+        return faults, unlisted, unreadable
+
+    def _is_missing_cell(self, column: str, kind: str) -> bool:
+        """Return True if cells of this fault are missing, and their rows are scored."""
+        feature = self.contract.features.get(column)
+        if feature is None or feature.type != "number":
+            return False
+        if feature.missing == "refuse":
+            return False
+        stops = self.contract.on_violation == "stop"
+        return stops and kind in CELLS_OF_NO_NUMBER
+
+    def _needs_rank(self, column: str) -> bool:
+        """Return True for an ordinal without whose value no row is scored."""
+        feature = self.contract.features[column]
+        return feature.type == "ordinal" and feature.is_needed
+
+    def _split_needed(
+        self, odd_cells: Masks, unreadable: Masks
+    ) -> tuple[list[Fault], list[Fault]]:
+        """Return faults of cells that a score needs, and of those it can do without."""
+        needed: list[Fault] = []
+        unused: list[Fault] = []
+        for masks, kind_if_needed, kind in (
+            (odd_cells, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
+            (unreadable, NEEDED_UNREADABLE, UNREADABLE),
+        ):
+            for column, mask in masks.items():
+                if self.contract.features[column].is_needed:
+                    needed.append((column, kind_if_needed, mask))
+                else:
+                    unused.append((column, kind, mask))
+        return needed, unused
+
+    def _unseen_faults(self, unseen: Masks, unlisted: Masks) -> list[Fault]:
+        """Return faults for categories that training has not seen and nobody allows."""
+        faults: list[Fault] = []
+        for name in dict.fromkeys([*unseen, *unlisted]):
+            if self.contract.policy("on_unseen", name) == "unknown":
+                continue
+            masks = [by_name[name] for by_name in (unseen, unlisted) if name in by_name]
+            faults.append((name, UNSEEN, np.any(masks, axis=0)))
+        return faults
