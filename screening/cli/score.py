@@ -400,7 +400,7 @@ def _log_failures(overview: OverviewDocument) -> None:
     for table in overview.outcomes:
         if table.refused:
             text = f"outcomes of {table.series}: refused: {table.refused}"
-            logs.note(f"{text}; then: {' or: '.join(table.remedies)}")
+            logs.note(f"{text}; next: {'; or '.join(table.remedies)}")
 
 
 def _log_attention(overview: OverviewDocument) -> None:
@@ -437,7 +437,7 @@ def _night_in_words(line: SeriesNight) -> str:
         text += f": {' '.join(line.said.split())}"
     text += join_reasons(line.attention)
     if line.remedies:
-        text += f"; then: {' or: '.join(line.remedies)}"
+        text += f"; next: {'; or '.join(line.remedies)}"
     return text
 
 
