@@ -236,6 +236,9 @@ def timed(select: str, zone: str) -> str:
         - `written`: the time, as a text, date or timestamp;
         - `instant`: the time in UTC, where it is not what is written;
         - `entered`: since when it is known, in UTC, if that is stated.
+
+        Where the event stands is said by `file` and `line`; `is_compared` is true for
+        a number with a comparator, and `wrong` is the name of a `FaultKind`.
     zone : str
         Literal of the zone of times that state none.
     """

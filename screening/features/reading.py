@@ -17,13 +17,19 @@ from screening.features.events import (
     sql_text,
 )
 from screening.features.faults import Faults
-from screening.features.sources import SOURCES
-from screening.features.sources.long import MEDS_CODES
+from screening.features.sources import fhir, long, omop
 from screening.features.spec import DATE_OF_FILE, Source
 
 if TYPE_CHECKING:
     import duckdb
 
+# By the format of a source, the function that reads it.
+SOURCES = {
+    "fhir": fhir.select_events,
+    "long": long.select_events,
+    "meds": long.select_events,
+    "omop": omop.select_events,
+}
 # Codes whose time may be missing.
 WITHOUT_TIME = "('SEX', 'MERGED')"
 # The source says so, or the text is a number with a comparator.
@@ -88,7 +94,7 @@ def read_source(
         f"CREATE OR REPLACE TEMP MACRO {written}(span_start, span_end) AS TABLE\n"
         f"{select}"
     )
-    codes = MEDS_CODES if source.format == "meds" else {}
+    codes = long.MEDS_CODES if source.format == "meds" else {}
     code, behind = reserved_code({**codes, **source.codes})
     statement = f"""CREATE OR REPLACE TEMP MACRO {name}(span_start, span_end) AS TABLE
 SELECT {", ".join(EVENT_COLUMNS)}, file, line
