@@ -80,13 +80,6 @@ class Engine:
         """
         return FOREVER if self.is_past else self.last
 
-    def since(self, hours: float | None) -> datetime.datetime:
-        """Return the start of the first window; None is that of a stay."""
-        if hours is not None:
-            window = datetime.timedelta(hours=hours)
-            return self.hour(self.nights[0] - ONE_DAY) - window
-        return self._first_admission("rows")
-
     @property
     def span(self) -> Span:
         """Return the times of events that can be needed."""
@@ -94,7 +87,8 @@ class Engine:
         if longest is None:
             return Span(ALWAYS, self.end)
         windows = [one.window or 0.0 for one in self.spec.of_events.values()]
-        return Span(self.since(max([longest, *windows])), self.end)
+        window = datetime.timedelta(hours=max([longest, *windows]))
+        return Span(self.hour(self.nights[0] - ONE_DAY) - window, self.end)
 
     def hour(self, night: datetime.date) -> datetime.datetime:
         """Return the instant of a night's hour, in UTC, without a zone."""
@@ -222,8 +216,8 @@ class Engine:
             self.run("CREATE OR REPLACE TEMP TABLE not_at_risk (row BIGINT)")
             return
         condition = queries.is_of_outcome(outcome)
-        since = self._first_admission("candidates")
-        self.read_lines("outcome_lines", condition, since, self.end)
+        ((since,),) = self.run("SELECT min(admission) FROM candidates").fetchall()
+        self.read_lines("outcome_lines", condition, since or self.last, self.end)
         self._convert(
             {OUTCOME: outcome}, "SELECT '' AS feature, unit FROM outcome_lines"
         )
@@ -235,11 +229,6 @@ class Engine:
             below=outcome.below,
         )
         self.run(queries.NOT_AT_RISK)
-
-    def _first_admission(self, table: str) -> datetime.datetime:
-        """Return the first admission of a table's stays."""
-        ((first,),) = self.run(f"SELECT min(admission) FROM {table}").fetchall()
-        return first or self.last
 
     def _refuse_repeated(self) -> None:
         """Raise EventsError where two rows have one id."""
@@ -265,8 +254,8 @@ class Engine:
             codes.setdefault(one.window, []).extend(one.patterns)
         self.run(queries.stays_reached([*codes]))
         condition = queries.is_of_features([*codes.values()])
-        since = min(map(self.since, codes))
-        self.read_lines("events", condition, since, self.last)
+        ((since,),) = self.run("SELECT min(since) FROM reached").fetchall()
+        self.read_lines("events", condition, since or self.last, self.last)
         self.run(
             queries.codes_of_features(
                 {name: feature.patterns for name, feature in features.items()}

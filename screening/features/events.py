@@ -237,8 +237,8 @@ def timed(select: str, zone: str) -> str:
         - `instant`: the time in UTC, where it is not what is written;
         - `entered`: since when it is known, in UTC, if that is stated.
 
-        Where the event stands is said by `file` and `line`; `is_compared` is true for
-        a number with a comparator, and `wrong` is the name of a `FaultKind`.
+        `file` and `line` are the place of the event; `is_compared` is true for a
+        number with a comparator, and `wrong` is the name of a `FaultKind`.
     zone : str
         Literal of the zone of times that state none.
     """

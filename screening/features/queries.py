@@ -295,7 +295,8 @@ def stays_reached(windows: Sequence[float | None]) -> str:
     Parameters
     ----------
     windows : sequence of float or None
-        Hours; None is the whole stay. The one at place n gives `since_n`.
+        Hours; None is the whole stay. The one at place n gives `since_n`; `since` is
+        the earliest.
     """
     starts = [
         f"min(r.before - {sql_literal(Hours(hours))})"
@@ -305,7 +306,8 @@ def stays_reached(windows: Sequence[float | None]) -> str:
     ]
     columns = ", ".join(f"{start} AS since_{n}" for n, start in enumerate(starts))
     return f"""CREATE OR REPLACE TEMP TABLE reached AS
-SELECT p.subject, r.stay_id, max(r.hour) AS until, {columns}
+SELECT p.subject, r.stay_id, max(r.hour) AS until, {columns},
+  least({", ".join(starts)}) AS since
 FROM rows r JOIN people p USING (row) GROUP BY ALL"""
 
 

@@ -231,9 +231,9 @@ def file_label(path: str) -> str:
 
 def read_error(error: Exception, files: Sequence[str]) -> EventsError:
     """Return the error of files that DuckDB cannot read, without its values."""
-    told = str(error)
-    line = re.search(r"Line: (\d+)", told)
-    named = [file for file in files if file in told]
+    message = str(error)
+    line = re.search(r"Line: (\d+)", message)
+    named = [file for file in files if file in message]
     file = Path((named or [*files, "source"])[0]).name
     at = f", line {int(line[1]):,}" if line else ""
     return EventsError(
