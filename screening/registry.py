@@ -45,7 +45,7 @@ EXPORTS = {
 GROUP = "screening"
 """Group of the entry points of plug-ins."""
 DEBUG = "SCREEN_PLUGIN_DEBUG"
-"""Environment variable of a plug-in's author: with it, failures have a traceback."""
+"""Environment variable with which failures of plug-ins are logged with a traceback."""
 # The registry of each kind of member, by the first word of an entry point's name.
 KINDS = {
     "factor": "screening.factors:FACTORS",

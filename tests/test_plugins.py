@@ -22,7 +22,7 @@ from report_fixture import Outline, nosocomial_run
 
 from screening import registry
 from screening.cli.score import ExportOptions
-from screening.errors import ModelError, UsageError
+from screening.errors import CohortError, ModelError, UsageError
 from screening.estimators.scores import GivenScore
 from screening.estimators.two_class import TwoClassSVM
 from screening.factors import FACTORS
@@ -45,7 +45,7 @@ from screening.schemas.reasons import NIGHT, ReasonKind
 from screening.schemas.reasons import _accepted as _accepted_reason
 from screening.scoring import exports
 from screening.scoring.exports import _accepted as _accepted_export
-from screening.scoring.rows import FlaggedRows
+from screening.scoring.rows import FlaggedRows, _written
 from screening.store.loading import load_model
 
 TESTS = Path(__file__).parent
@@ -292,6 +292,43 @@ def test_traceback_for_authors(plugged, monkeypatch, caplog):
     loud.call("two", fail, default=0)
 
     assert "in fail" in caplog.text
+
+
+class Failing(TableFile):
+    """A reader of a plug-in with a mistake."""
+
+    kind = "failing"
+    suffixes = (".failing",)
+
+    def read_header(self):
+        raise KeyError("the value of a patient")
+
+
+def test_traceback_of_reader(tmp_path, monkeypatch, caplog):
+    """A reader that cannot read its table has its line too, and its error no value."""
+    file = tmp_path / "a.failing"
+    file.write_text("1")
+    monkeypatch.setenv("SCREEN_PLUGIN_DEBUG", "1")
+    with pytest.raises(CohortError, match=r"failed \(KeyError\); report") as caught:
+        Failing(file, "a.failing")
+
+    assert "patient" not in str(caught.value)
+    assert "in read_header" in caplog.text
+
+
+def test_traceback_of_export(plugged, tmp_path, monkeypatch, caplog):
+    """So has an export that cannot be written."""
+    plugged(
+        {"export.two": "added_members:write"},
+        "def write(flagged, *, out):\n    return flagged.absent\n",
+    )
+    forms = Registry("export", exports.FORMS._shipped, exports._accepted)
+    monkeypatch.setattr(exports, "FORMS", forms)
+    monkeypatch.setenv("SCREEN_PLUGIN_DEBUG", "1")
+    with pytest.raises(UsageError, match=r"export two failed \(AttributeError\)"):
+        _written("two", partial(exports.FORMS["two"], None, out=tmp_path))
+
+    assert "in write" in caplog.text
 
 
 def test_broken_kind_named(seen):

@@ -23,6 +23,7 @@ import pyarrow as pa
 from screening.errors import CohortError, ScreenError, of_system
 from screening.files import digest_beside, digest_of
 from screening.io.arrow_types import to_plain_types
+from screening.registry import log_traceback
 from screening.schemas.run import Geometry
 
 Item = TypeVar("Item")
@@ -366,6 +367,7 @@ class TableFile(SourcePart):
             if isinstance(error, ScreenError) or module.startswith("screening."):
                 raise
             # A mistake of a plug-in ends the reading of this table, not the command.
+            log_traceback(error)
             raise CohortError(
                 f"{self.name}: the reader of plug-in {module} failed "
                 f"({type(error).__name__}); report it to its authors"

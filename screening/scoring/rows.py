@@ -29,6 +29,7 @@ from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
 from screening.ledger.merging import NO_MERGES, Merges
 from screening.parallel import in_parallel
+from screening.registry import log_traceback
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
 from screening.scoring.row_file import ListedCopy, RowFile
@@ -552,6 +553,7 @@ def _written(to: str, write: Callable[[], str | None]) -> str | None:
         plugin = exports.FORMS.plugin_of(to)
         if plugin is None or isinstance(error, ScreenError):
             raise
+        log_traceback(error)
         raise UsageError(
             f"plug-in {plugin}: its export {to} failed ({type(error).__name__}); "
             "report it to its authors"
