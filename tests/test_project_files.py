@@ -442,3 +442,39 @@ def test_paper_references():
     assert set(re.findall(r"@(\w+)", text)) == {name for name, _ in entries}
     assert len(entries) == len(dict(entries))
     assert [name for name, fields in entries if not venue.search(fields)] == []
+
+
+def test_patients_files_not_committed(tmp_path):
+    """Where an unpacked sdist becomes a repository, `git add .` adds only sources."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("needs git")
+    sources = {".gitignore", "pyproject.toml", "tests/windows.csv"}
+    of_patients = (
+        ".venv/pyvenv.cfg",
+        "demo/run.json",
+        "nights/ward/run.json",
+        "past.csv",
+        "PKG-INFO",
+        "runs/2026-01-14/flagged.csv",
+        "screening.db",
+        "screening.egg-info/SOURCES.txt",
+        "setup.cfg",
+        "trained/infection/model.json",
+    )
+    for name in (*sources, *of_patients):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run([git, "init", "--quiet"], cwd=tmp_path, check=True)
+    listed = subprocess.run(
+        [git, "ls-files", "--others", "--exclude-standard"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8")
+
+    assert set(listed.stdout.splitlines()) == sources
+    assert ".gitignore" in manifest.split()
