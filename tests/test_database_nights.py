@@ -19,12 +19,17 @@ from screening.io.connections import described, read_url
 from screening.io.database import bind_night, refuse_writing
 from screening.io.opening import digests, exists
 
-TODAY = datetime.date.today()
-NIGHTS = [str(TODAY - datetime.timedelta(days=days)) for days in (2, 1, 0)]
 # A text with a colon, a type of PostgreSQL, and a share are no parameters.
 QUERY = """SELECT * FROM past
 WHERE day = :night AND ward NOT LIKE 'a:night%' -- at 12:30
 """
+
+
+@pytest.fixture
+def nights() -> list[str]:
+    """The last three nights, of which tonight is the last."""
+    today = datetime.date.today()
+    return [str(today - datetime.timedelta(days=days)) for days in (2, 1, 0)]
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
@@ -78,65 +83,65 @@ def states(lines: list[dict]) -> list[tuple[str, str]]:
     return [(line["night"], line["status"]) for line in lines]
 
 
-def test_query_night_bound(put, tmp_path):
+def test_query_night_bound(put, tmp_path, nights):
     """The night is a parameter; a query without its night is refused."""
-    url = put(nights_of(*NIGHTS))
+    url = put(nights_of(*nights))
     query = tmp_path / "q.sql"
     query.write_text(QUERY)
     database = Database(url, query=query)
 
     assert database.has_nights()
-    first = database.of_night(NIGHTS[0])
+    first = database.of_night(nights[0])
     assert read_cohort(first, id="patient").n_rows == 40
     assert not exists(database.of_night("2001-01-01"))
     with pytest.raises(UsageError, match="only available when scoring"):
         read_cohort(database, id="patient")
 
 
-def test_query_night_in_braces(put, tmp_path):
+def test_query_night_in_braces(put, tmp_path, nights):
     """{date} in a query, in quotes or not, is the same parameter."""
-    url = put(nights_of(*NIGHTS))
+    url = put(nights_of(*nights))
     digest = {}
     for number, place in enumerate((":night", "{date}", "'{date}'")):
         query = tmp_path / f"{number}.sql"
         query.write_text(QUERY.replace(":night AND", f"{place} AND"))
-        database = Database(url, None, query, NIGHTS[1])
+        database = Database(url, None, query, nights[1])
         digest[place] = digests(database)
 
     assert digest[":night"] == digest["{date}"] == digest["'{date}'"] != []
 
 
-def test_run_catches_up_by_query(put, logistic_model, tmp_path, monkeypatch):
+def test_run_catches_up_by_query(put, logistic_model, tmp_path, monkeypatch, nights):
     """Missed nights of a database are scored by their dates, once."""
     monkeypatch.chdir(tmp_path)
-    url = put(nights_of(NIGHTS[0], NIGHTS[2]))
+    url = put(nights_of(nights[0], nights[2]))
     (tmp_path / "q.sql").write_text(QUERY)
     site(tmp_path, logistic_model, url, 'query = "q.sql"')
 
     first = run()
     again = run()
 
-    assert states(first["series"]) == [(NIGHTS[2], "published")]
+    assert states(first["series"]) == [(nights[2], "published")]
     # Of the other night the database has no row.
-    assert states(first["caught_up"]) == [(NIGHTS[0], "published")]
-    assert states(again["series"]) == [(NIGHTS[2], "unchanged")]
+    assert states(first["caught_up"]) == [(nights[0], "published")]
+    assert states(again["series"]) == [(nights[2], "unchanged")]
     assert again["caught_up"] == []
 
 
-def test_run_table_of_date(put, logistic_model, tmp_path, monkeypatch):
+def test_run_table_of_date(put, logistic_model, tmp_path, monkeypatch, nights):
     """A database may have a table for each night."""
     monkeypatch.chdir(tmp_path)
-    for date in NIGHTS[1:]:
+    for date in nights[1:]:
         url = put(nights_of(date), f"night_{date}")
     site(tmp_path, logistic_model, url, 'table = "night_{date}"')
 
     answer = run()
 
-    assert states(answer["series"]) == [(NIGHTS[2], "published")]
-    assert states(answer["caught_up"]) == [(NIGHTS[1], "published")]
+    assert states(answer["series"]) == [(nights[2], "published")]
+    assert states(answer["caught_up"]) == [(nights[1], "published")]
 
 
-def test_run_live_table(logistic_model, tmp_path, monkeypatch):
+def test_run_live_table(logistic_model, tmp_path, monkeypatch, nights):
     """A changed live table is a new delivery; a night that is over is never its."""
     monkeypatch.chdir(tmp_path)
     url = in_sqlite(night_of_patients(40), tmp_path)
@@ -146,31 +151,31 @@ def test_run_live_table(logistic_model, tmp_path, monkeypatch):
     unchanged = run()
     said_to(url, "UPDATE past SET crp = 77 WHERE rowid = 1")
     changed = run()
-    over = run("--date", NIGHTS[1], code=2)
+    over = run("--date", nights[1], code=2)
 
-    assert states(published["series"]) == [(NIGHTS[2], "published")]
-    assert states(unchanged["series"]) == [(NIGHTS[2], "unchanged")]
-    assert states(changed["series"]) == [(NIGHTS[2], "published")]
+    assert states(published["series"]) == [(nights[2], "published")]
+    assert states(unchanged["series"]) == [(nights[2], "unchanged")]
+    assert states(changed["series"]) == [(nights[2], "published")]
     assert changed["caught_up"] == []
     (line,) = over["series"]
     assert line["status"] == "failed"
     assert line["exit_code"] == 2
-    assert f"the night of {NIGHTS[1]} is over" in line["said"]
-    assert not (tmp_path / "runs" / "ward-7" / NIGHTS[1]).exists()
+    assert f"the night of {nights[1]} is over" in line["said"]
+    assert not (tmp_path / "runs" / "ward-7" / nights[1]).exists()
 
 
-def test_run_live_table_yesterday_stays(logistic_model, tmp_path, monkeypatch):
+def test_run_live_table_yesterday_stays(logistic_model, tmp_path, monkeypatch, nights):
     """A night of a live table that was published stays as it is later."""
     monkeypatch.chdir(tmp_path)
     url = in_sqlite(night_of_patients(40), tmp_path)
     site(tmp_path, logistic_model, url, 'table = "past"')
-    options = ["--date", NIGHTS[1], "--only", "ward-7"]
+    options = ["--date", nights[1], "--only", "ward-7"]
     run(*options, "--accept-delivery", "the table was not touched since")
     said_to(url, "UPDATE past SET crp = 77 WHERE rowid = 1")
 
     again = run(*options)
 
-    assert states(again["series"]) == [(NIGHTS[1], "unchanged")]
+    assert states(again["series"]) == [(nights[1], "unchanged")]
 
 
 def test_table_and_query_refused(logistic_model, tmp_path, monkeypatch):

@@ -193,7 +193,7 @@ FORGERIES = [
     ),
     (
         "INSERT INTO verdicts SELECT 99, key, case_id, series, night, flagged, verdict, given, 2, 'ward 3', "
-        "'xy', login, token, note FROM verdicts WHERE entry = 3",
+        "'xy', login, token, note, action FROM verdicts WHERE entry = 3",
         "table verdicts .* entry 99",
     ),
     (
@@ -488,8 +488,8 @@ def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
 
 def test_a_newer_format_is_refused(place):
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
-        connection.execute(SETTINGS.update().values(value="2"))
-    with pytest.raises(ModelError, match="format 2, newer than 1; update screening"):
+        connection.execute(SETTINGS.update().values(value="3"))
+    with pytest.raises(ModelError, match="format 3, newer than 2; update screening"):
         open_ledger(place)
 
 
