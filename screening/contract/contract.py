@@ -423,8 +423,9 @@ class Contract(BaseModel):
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Number of reviews possible per night. If more cases wait, the page mentions it;
-    if chance does not explain the excess, it is a reason for attention."""
+    """Number of reviews possible per night, without the random audit. If more cases
+    wait, the page mentions it; if chance does not explain the excess, it is a reason
+    for attention."""
     review_sample: NonNegativeInt = 5
     """Cases without a verdict in each night's random audit (needs a ledger)."""
     known_days: NonNegativeInt = 30
