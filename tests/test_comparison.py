@@ -31,7 +31,7 @@ from screening import (
     train,
 )
 from screening.errors import RecipeError, UsageError
-from screening.metrics.paired import recall_difference
+from screening.metrics.paired import drawn_weights, recall_difference
 from screening.metrics.ranks import (
     against_control,
     cliques,
@@ -441,6 +441,17 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     assert found.value == pytest.approx(gaps.mean(), abs=0.01)
     width = found.high - found.low
     assert width == pytest.approx(high - low, rel=0.15)
+
+
+def test_rows_of_a_patient_are_drawn_together():
+    groups = np.array(["b", "a", "b", "c", "a"])
+    weights = np.concatenate([*drawn_weights(5, groups, seed=0, draws=50)])
+
+    assert weights.shape == (50, 5)
+    assert_array_equal(weights[:, 0], weights[:, 2])
+    assert_array_equal(weights[:, 1], weights[:, 4])
+    # As many patients as there are.
+    assert_array_equal(weights[:, [0, 1, 3]].sum(axis=1), np.full(50, 3))
 
 
 # Demšar (2006), table 6: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets.

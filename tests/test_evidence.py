@@ -37,6 +37,7 @@ from screening.metrics.ranking import delong
 from screening.model_selection.folds import plan_study
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
+from screening.schemas.base import Estimate
 
 RULES = (MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(), Threshold(0.0))
 
@@ -229,6 +230,13 @@ def test_paired_auroc_variance():
     assert (found.high - found.low) / 2 == pytest.approx(
         norm.ppf(0.975) * np.sqrt(1.5 * variance)
     )
+
+
+def test_a_single_case_gives_no_interval_of_a_difference():
+    y = np.arange(5) < 1
+    found = auroc_difference(np.array([3, 1, 2, 4, 5]), np.arange(5), y)
+
+    assert found == Estimate(0.5)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=60))

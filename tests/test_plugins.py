@@ -30,6 +30,8 @@ from screening.factors.base import Factor
 from screening.factors.bumps import Bumps
 from screening.io.opening import _accepted_reader
 from screening.io.readers import TableFile
+from screening.metrics.figures import FIGURES
+from screening.metrics.figures.base import _accepted as _accepted_figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
@@ -430,6 +432,8 @@ KIND = partial(ReasonKind, words="It is.", remedy="", when="never", arises_in=NI
         (_accepted_column, "score", "score"),
         (_accepted_column, "other", Column("score", "", "", "", text=str)),
         (_accepted_column, "score", Column("score", "", "", "")),
+        (_accepted_figure, "auroc", FIGURES["auroc"].compute),
+        (_accepted_figure, "other", FIGURES["auroc"]),
         (_accepted_reason, "long", "long"),
         (_accepted_reason, "other", KIND("long", found_in=list)),
         (_accepted_reason, "long", KIND("long")),

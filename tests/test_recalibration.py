@@ -10,7 +10,7 @@ from written_files import scores_in
 
 from screening import MinSensitivity, load_model, open_ledger, score, train, validate
 from screening.errors import UsageError
-from screening.metrics.calibration import fit_platt, refitted_curve
+from screening.metrics.calibration import fit_platt, refit_calibration, refitted_curve
 from screening.metrics.chances import chances_at
 from screening.model_selection.recalibrating import recalibrate
 from screening.store.model import save_model
@@ -121,6 +121,19 @@ def test_few_cases_move_the_intercept_alone():
     assert curve.slope == written.slope
     chances, *_ = chances_at(scores, curve)
     assert chances.sum() == pytest.approx(20, abs=1e-6)
+
+
+def test_no_chances_where_a_higher_score_means_a_lower_chance():
+    rng = default_rng(0)
+    scores = rng.normal(size=600)
+    positive = rng.random(600) < expit(-scores)
+    written = fit_platt(scores, ~positive, np.ones(600))
+
+    found = refit_calibration(written, scores, positive, np.arange(600) % 5, 0.5)
+
+    assert not found.earned
+    assert found.platt is None
+    assert found.reason == "a higher score does not mean a higher chance here"
 
 
 def test_no_shift_is_shrunk_to_the_models_own_curve():

@@ -195,6 +195,18 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     assert withheld == []
 
 
+def test_cell_without_rows_is_left_out():
+    """No patient of a ward for women is a man."""
+    sex = np.tile(["f", "m"], 200).astype(object)
+    ward = np.where(sex == "f", np.repeat(["a", "b"], 200), "b").astype(object)
+    positive = np.arange(400) // 2 % 2 == 0
+    judged = JudgedRows(np.linspace(0, 1, 400), positive, 0.5, fewest=5)
+
+    (crossed,) = performance_in_cells({"sex": sex, "ward": ward}, judged)
+
+    assert [cell.level for cell in crossed.rows] == ["f, a", "f, b", "m, b"]
+
+
 def test_smallest_cell_is_the_contracts():
     levels = texts("ab", [8, 60])
     scores = np.linspace(0, 1, 68)

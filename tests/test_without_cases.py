@@ -209,6 +209,13 @@ def test_sensitivity_is_of_known_cases(found, n):
     assert exact_interval(found, n) == pytest.approx(expected)
 
 
+def test_threshold_above_all_rows_is_noted():
+    point = selector(np.arange(100.0)).point(Threshold(100.0))
+
+    assert point.flag_rate.value == 0
+    assert "none of these rows is flagged" in point.notes
+
+
 def test_cases_choose_no_threshold():
     """The threshold is the same whatever the scores of known cases are."""
     rows = np.sort(default_rng(0).normal(size=100))

@@ -423,9 +423,8 @@ def _misfit(
         of_intercept, both, of_slope = platt.covariance
         covariance = np.array([[of_intercept, both], [both, of_slope]])
         variance += float(gradient @ covariance @ gradient)
-    if not variance > 0:
-        return 1.0
-    z = float(sums.sum()) / np.sqrt(variance)
+    # The variance is 0 where every chance is 1/2.
+    z = float(sums.sum()) / np.sqrt(max(variance, np.finfo(float).tiny))
     return float(2 * ndtr(-abs(z)))
 
 

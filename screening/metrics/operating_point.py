@@ -540,11 +540,7 @@ def _with_range(value: float, ends: tuple[float, float]) -> Estimate:
     """Return a figure with an interval that contains it; undefined if not finite."""
     if not np.isfinite(value):
         return UNDEFINED
-    low = min(ends[0], value)
-    high = max(ends[1], value)
-    if not np.isfinite(high):
-        return Estimate(value, low, None)
-    return Estimate(value, low, high)
+    return Estimate(value, min(ends[0], value), max(ends[1], value))
 
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:

@@ -59,9 +59,9 @@ def friedman(figures: np.ndarray) -> Friedman:
     Parameters
     ----------
     figures : ndarray of shape (n_cohorts, n_methods)
-        Higher is better. ValueError for fewer than two cohorts or two methods.
+        Higher is better. Of at least two cohorts and two methods.
     """
-    n, k = _check_size(figures)
+    n, k = figures.shape
     ranks = _ranks(figures)
     mean = _mean_ranks(ranks)
     spread = np.square(ranks).sum() - n * k * (k + 1) ** 2 / 4
@@ -120,7 +120,7 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     control : int
         Number of the method that the others are compared with.
     """
-    n, k = _check_size(figures)
+    n, k = figures.shape
     mean = _mean_ranks(_ranks(figures))
     error = np.sqrt(k * (k + 1) / (6 * n))
     z = (mean[control] - mean) / error
@@ -156,15 +156,6 @@ def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, floa
         if last > first and not is_contained:
             runs.append((float(first), last))
     return runs
-
-
-def _check_size(figures: np.ndarray) -> tuple[int, int]:
-    n, k = figures.shape
-    if n < 2 or k < 2:
-        raise ValueError(
-            f"ranks need at least two cohorts and two methods, got {n} and {k}"
-        )
-    return n, k
 
 
 _RANKED_FIGURES = (
