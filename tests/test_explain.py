@@ -19,7 +19,8 @@ from written_files import page_in, read_json, scores_in
 from screening import read_cohort, save_model, score
 from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.report import columns, render_run, worklist
+from screening.registry import Registry
+from screening.report import columns, render_run
 from screening.report.columns import Column
 from screening.scoring import part
 
@@ -57,12 +58,9 @@ def run(folder):
 @pytest.fixture(scope="module")
 def images(tissue_model, tmp_path_factory):
     place = tmp_path_factory.mktemp("images")
-    score(
-        tissue_model,
-        voxels(3, seed=5).drop(columns="tissue"),
-        place / "run",
-        date="2026-03-01",
-    )
+    night = voxels(3, seed=5).drop(columns="tissue")
+    table = written(night, place / "night.parquet")
+    score(tissue_model, table, place / "run", date="2026-03-01")
     return place
 
 
@@ -155,6 +153,40 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
     assert explained(folder, last["id"], *given) == before
 
 
+def test_row_that_the_page_does_not_list_is_explained(folder):
+    lowest = scores_in(folder / "run").nsmallest(1, "score").iloc[0]
+    given = ("--model", folder / "model", "--cohort", folder / "tonight.csv", "--json")
+
+    answer = explained(folder, lowest["id"], *given)
+
+    assert answer["score"] == pytest.approx(lowest["score"])
+    assert answer["rank"] is None
+    assert not answer["flagged"]
+    assert answer["contributions"]
+
+
+def test_group_is_explained_by_its_highest_row(images, tissue_model, tmp_path):
+    """Named by its group, a patient of many voxels is the voxel that scores highest."""
+    model = save_model(tissue_model, tmp_path / "model")
+    given = ("--model", model, "--cohort", images / "night.parquet", "--json")
+    scored = scores_in(images / "run")
+    highest = scored.loc[scored.groupby("group")["score"].idxmax()].iloc[0]
+
+    answer = explained(images, highest["group"], *given)
+
+    assert answer["id"] == highest["id"]
+    assert answer["score"] == pytest.approx(highest["score"])
+
+
+def test_explain_with_another_model(folder, cohort, trained, run):
+    other = save_model(trained(cohort, "logistic", search=1), folder / "other")
+    given = ("--model", other, "--cohort", folder / "tonight.csv")
+
+    answer = explained(folder, run["cases"][0]["id"], *given, code=2)
+
+    assert "but the run was scored by" in answer
+
+
 def test_the_page_of_one_case_names_that_case_alone(folder, run):
     first, *others = run["cases"]
     for _ in range(2):
@@ -168,6 +200,10 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     assert "script" not in without_style
 
 
+def keep(name, column):
+    return column
+
+
 def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
     """Head, cells, widths and help of an added column follow from its object."""
     points = Column(
@@ -178,9 +214,9 @@ def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
         head=lambda run: "Points",
         text=lambda line: f"{line.score:.1f} points",
     )
-    extended = dict(columns.COLUMNS) | {"points": points}
-    for module in (columns, worklist):
-        monkeypatch.setattr(module, "COLUMNS", extended)
+    shipped = [*columns.COLUMNS.items()]
+    extended = Registry("column", lambda: [*shipped, ("points", points)], keep)
+    monkeypatch.setattr(columns, "COLUMNS", extended)
     page = render_run(run)
     style = columns.grid_style([*extended.values()])
     n_lines = len(run["cases"]) + len(run["near_misses"])

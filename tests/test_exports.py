@@ -22,13 +22,13 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 from written_files import read_json, scores_in
 
-from screening import MaxFlagRate, read_cohort, score, train
+from screening import MaxFlagRate, export, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.exports import csv as csv_form
-from screening.scoring.exports import fhir, omop
+from screening.scoring.exports import fhir, omop, xlsx
 from screening.scoring.rows import FlaggedRows, as_text, read_flagged, without_marks
 from screening.store.model import CHANCES
 
@@ -399,6 +399,30 @@ def test_export_options(words, refusal, run):
     code, text = said("export", run, *words)
     assert code == 2
     assert refusal in text
+
+
+def test_export_that_does_not_exist(run, tmp_path):
+    with pytest.raises(UsageError, match="export format 'docx' does not exist"):
+        export(run, "docx", tmp_path / "a.docx")
+
+
+@pytest.mark.parametrize(
+    ("limit", "refusal"),
+    [
+        ("MAX_ROWS", "rows are more than a sheet can contain"),
+        ("MAX_CHARACTERS", "characters, more than a cell can contain"),
+    ],
+)
+def test_workbook_limits(run, tmp_path, monkeypatch, limit, refusal):
+    """What a sheet of a workbook cannot hold is refused, and csv is named."""
+    pytest.importorskip("openpyxl", reason="needs openpyxl")
+    monkeypatch.setattr(xlsx, limit, 1)
+
+    with pytest.raises(UsageError, match=refusal) as refused:
+        export(run, "xlsx", tmp_path / "a.xlsx")
+
+    assert "csv" in str(refused.value)
+    assert not (tmp_path / "a.xlsx").exists()
 
 
 def test_a_file_is_replaced_only_when_told(run, tmp_path):

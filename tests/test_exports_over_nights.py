@@ -12,13 +12,15 @@ from flow_cohorts import patients
 from typer.testing import CliRunner
 from written_files import read_json
 
-from screening import MaxFlagRate, score
+from screening import MaxFlagRate, export, score
 from screening.cli import app
+from screening.errors import UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.exports import fhir
 
+DATES = ("2026-03-01", "2026-03-02")
 ILL = [41.0, 90.0]
 WELL = [36.0, 1.0]
 
@@ -445,3 +447,67 @@ def test_omop_corrected_table(ward):
         "2": ("ended", "the table was corrected"),
         "5": ("ended", "the table was corrected"),
     }
+
+
+@pytest.mark.parametrize("to", ["fhir", "omop"])
+def test_since_of_another_series(ward, to):
+    """The patients of another series would end in this one."""
+    first = ward.night(1, ["1"], name="icu", series="icu")
+    second = ward.night(2, ["1"], name="surgery", series="surgery")
+    since = ward.export(first, to, "icu")
+
+    answer = refused_export(ward, second, to, "--since", since)
+
+    assert "belongs to" in answer
+    assert "series" in answer
+
+
+def test_omop_since_with_another_definition(ward):
+    first = ward.night(1, ["1"])
+    second = ward.night(2, ["1"])
+    since = ward.export(first, "omop", "1", "--definition", "7")
+
+    answer = refused_export(ward, second, "omop", "--since", since)
+
+    assert "this export has other cohort_definition_ids" in answer
+
+
+def refused_export(ward, run, to, *words):
+    """Return what an export says that is refused and leaves nothing."""
+    out = ward.folder / "refused"
+    arguments = ["export", run.directory, "--to", to, "--out", out, *words]
+    answer = CliRunner().invoke(app, [str(word) for word in arguments])
+    assert answer.exit_code == 2
+    assert not out.exists()
+    return " ".join(answer.output.split())
+
+
+def test_rows_without_ids_belong_to_their_run(cohort, trained, tmp_path):
+    """A row number is another patient on the next night: no resource goes on, and
+    nothing can be compared with the last export.
+    """
+    contract = cohort.contract.model_copy(update={"id": None})
+    model = trained(
+        replace(cohort, contract=contract), "logistic", search=1, rule=MaxFlagRate(0.3)
+    )
+    night = patients(40, seed=7).drop(columns="patient")
+    runs = [score(model, night, tmp_path / date, date=date) for date in DATES]
+    flags = []
+    for run in runs:
+        out = tmp_path / f"{run.document['date']}.json"
+        export(run.directory, "fhir", out)
+        flags.append({url for url, _ in resource_urls(out, "Flag")})
+
+    assert flags[0] and flags[0].isdisjoint(flags[1])
+    with pytest.raises(UsageError, match="names no column of ids"):
+        export(runs[1].directory, "csv", tmp_path / "a.csv", since=runs[0].directory)
+
+
+def resource_urls(file, kind):
+    """Return the address and the resource of each entry of a kind."""
+    entries = read_json(file)["entry"]
+    return [
+        (entry["fullUrl"], entry["resource"])
+        for entry in entries
+        if entry["resource"]["resourceType"] == kind
+    ]

@@ -5,10 +5,11 @@ A reason is what a feature's value changes in the score, compared with its media
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -472,8 +473,28 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
     UsageError
         If no row has this id.
     """
-    best: tuple[bool, float] | None = None
-    best_case: dict[str, Any] = {}
+    named = _rows_named(model, stream, name)
+    best = max(named, key=attrgetter("is_id", "score"), default=None)
+    if best is None:
+        raise UsageError(
+            "no row of this table has this id; ids are compared as text, and "
+            f"{stream.n_rows} rows were read"
+        )
+    (case,) = explained(model, best.cohort, best.row, most=None)
+    return case.to_dict() | {"flagged": best.row["flagged"][0].as_py()}
+
+
+class _NamedRow(NamedTuple):
+    """A scored row whose id, or else whose group, is asked for."""
+
+    is_id: bool
+    score: float
+    cohort: Cohort
+    row: pa.Table
+
+
+def _rows_named(model: Model, stream: CohortStream, name: str) -> Iterator[_NamedRow]:
+    """Yield of each batch the row of this id, or of this group, that scores highest."""
     for batch in stream:
         mask = batch.id == name
         is_id = bool(mask.any())
@@ -485,15 +506,5 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
         table = score_batch(model, batch).rows.filter(pa.array(mask))
         at = int(np.argmax(table["score"].to_numpy()))
         row = table.slice(at, 1)
-        priority = is_id, row["score"][0].as_py()
-        if best is None or priority > best:
-            best = priority
-            cohort = batch.take(mask).take([at])
-            (case,) = explained(model, cohort, row, most=None)
-            best_case = case.to_dict() | {"flagged": row["flagged"][0].as_py()}
-    if best is None:
-        raise UsageError(
-            "no row of this table has this id; ids are compared as text, and "
-            f"{stream.n_rows} rows were read"
-        )
-    return best_case
+        score = row["score"][0].as_py()
+        yield _NamedRow(is_id, score, batch.take(mask).take([at]), row)
