@@ -354,6 +354,16 @@ def test_table_replaced(run, url):
     assert read_back(url, "flagged") == expected
 
 
+def test_table_from_python(run, tmp_path):
+    """An export without a file says where the rows are, without a password."""
+    place = f"sqlite:///{tmp_path}/a.db"
+
+    answer = export(run, "table", url=place, table="flagged")
+
+    assert "flagged" in answer
+    assert len(read_back(place, "flagged")) == len(flagged_of(run))
+
+
 def test_table_kept(run, url, monkeypatch):
     """If a table cannot be written, the earlier one stays."""
     words = [

@@ -472,6 +472,23 @@ def test_omop_since_with_another_definition(ward):
     assert "this export has other cohort_definition_ids" in answer
 
 
+def test_fhir_device_of_an_earlier_model(ward, cohort, trained):
+    """The model that gave the last night's scores stays as it is."""
+    first = ward.export(ward.night(1, ["1", "2"]), "fhir", "1.json")
+    contract = cohort.contract.model_copy(update={"id_is_person": True})
+    persons = replace(cohort, contract=contract)
+    other = trained(persons, "logistic", search=1, rule=MaxFlagRate(0.31))
+    (ward.folder / "other").mkdir()
+    second = Ward(other, ward.folder / "other").night(2, ["1"])
+
+    out = ward.export(second, "fhir", "2.json", "--since", first)
+
+    devices = dict(resource_urls(out, "Device"))
+    earlier = dict(resource_urls(first, "Device"))
+    assert len(devices) == 2
+    assert earlier.items() <= devices.items()
+
+
 def refused_export(ward, run, to, *words):
     """Return what an export says that is refused and leaves nothing."""
     out = ward.folder / "refused"
