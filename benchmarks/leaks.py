@@ -6,10 +6,13 @@ in peace?
 The clinical tables of strangers.toml, each without the columns that are later than the
 outcome (sound), and with these; the UCI sets in ../shared/data and the nosocomial
 sample (sound). Into every sound table one leak of a kind is planted under a name that
-says nothing or one that does: a time to the event, a code given at discharge, a
-treatment given because of the outcome, a copy of the outcome with noise, a status of
-two values. Counted: models with a question (attention), and leaks with a question or
-among the blocks that approval asks for.
+says nothing, one that does, or one like another column's, whose block it joins: a time
+to the event, a code given at discharge, a treatment given because of the outcome, a
+copy of the outcome with noise, a status of two values. Into every sound table a column
+of many values is planted twice too, with other values in a fifth of the rows (two
+draws). Counted: models with a question (attention), questions at approval, and leaks
+with a question or that approval asks for, so that no answer about another column
+counts for them.
 """
 
 from __future__ import annotations
@@ -34,9 +37,10 @@ from strangers import LISTED, tables
 from screening import read_cohort
 from screening.errors import ScreenError
 from screening.model_selection.folds import DEFAULT_RULE
-from screening.model_selection.leakage import reliance_of
+from screening.model_selection.leakage import MIN_VALUES_OF_TIME, reliance_of
 from screening.model_selection.planning import prepare_study
 from screening.recipes.building import load_recipe
+from screening.schemas.model import group_with, questions_at_approval
 from screening.settings import Search, Validation
 
 SAMPLE = Path(__file__).parents[1] / "sample_cohorts" / "nosocomial_past.csv"
@@ -119,13 +123,13 @@ class Asked:
         Features of the model.
     questions : set of str
         Columns with a question on every page.
-    carrying : set of str
-        Columns of the blocks that approval asks for.
+    approval : list of list of str
+        What approval asks about: the columns of which one answers each question.
     """
 
     columns: list[str]
     questions: set[str]
-    carrying: set[str]
+    approval: list[list[str]]
 
 
 def asked_of(
@@ -150,11 +154,12 @@ def asked_of(
     except ScreenError:
         return None
     reliance = reliance_of(study)
-    blocks = reliance.carrying if reliance else ()
+    same = study.same_measurements
+    approval = questions_at_approval(study.leaks, reliance, same)
     return Asked(
         columns=list(study.sample.contract.features),
-        questions={leak.column for leak in study.leaks},
-        carrying={name for block in blocks for name in block.columns},
+        questions={name for leak in study.leaks for name in leak.asked},
+        approval=[list(group_with(question[0], same)) for question in approval],
     )
 
 
@@ -172,6 +177,7 @@ def main() -> None:
             continue
         counts["sound"] += 1
         counts["sound with a question"] += bool(sound.questions)
+        counts["sound, questions at approval"] += len(sound.approval)
         questions = ", ".join(sorted(sound.questions))
         print(f"{name:24} sound: {questions or '-'}", flush=True)
         later = list(roles.get("drop") or ())
@@ -180,24 +186,54 @@ def main() -> None:
             for column in later:
                 if whole is not None and column in whole.columns:
                     _count(counts, "left in", whole, column, name)
+        _count_draws(counts, frame, label, positive, roles, sound)
         rng = np.random.default_rng(0)
         is_case = (frame[label] == positive).to_numpy()
         for kind, plant in PLANTED.items():
-            for column in ("x17", NAMES[kind]):
+            like_another = f"{sound.columns[0]}_last"
+            for column, named in (
+                ("x17", "nameless"),
+                (NAMES[kind], "named"),
+                (like_another, "named like another"),
+            ):
                 planted = frame.assign(**{column: plant(is_case, rng)})
                 asked = asked_of(planted, label, positive, roles)
                 if asked is not None and column in asked.columns:
-                    named = "named" if column != "x17" else "nameless"
                     _count(counts, f"{kind}, {named}", asked, column, name)
     for what, count in sorted(counts.items()):
         print(f"{what}: {count}")
+
+
+def _count_draws(
+    counts: Counter[str],
+    frame: pd.DataFrame,
+    label: str,
+    positive: str,
+    roles: dict[str, object],
+    sound: Asked,
+) -> None:
+    """Count the questions about a table with a second draw of its strongest column."""
+    first = sound.approval[0][0]
+    values = pd.to_numeric(frame[first], errors="coerce")
+    if values.nunique() < MIN_VALUES_OF_TIME:
+        return
+    rng = np.random.default_rng(0)
+    is_other = rng.random(len(values)) < 0.2
+    second = values + np.where(
+        is_other, rng.normal(0, values.std() / 4, len(values)), 0
+    )
+    drawn = asked_of(frame.assign(second_draw=second), label, positive, roles)
+    if drawn is not None:
+        counts["two draws: all"] += 1
+        counts["two draws: questions before the second"] += len(sound.approval)
+        counts["two draws: questions"] += len(drawn.approval)
 
 
 def _count(
     counts: Counter[str], kind: str, asked: Asked, column: str, table: str
 ) -> None:
     is_question = column in asked.questions
-    is_asked = is_question or column in asked.carrying
+    is_asked = is_question or [column] in asked.approval
     counts[f"{kind}: all"] += 1
     counts[f"{kind}: question"] += is_question
     counts[f"{kind}: question or approval"] += is_asked

@@ -343,7 +343,7 @@ def test_question_missing_in_one_class(rng, missing_of_cases, asks):
     contract, _ = starter_contract(table.assign(day_three=day_three), label="ill")
     cohort = read_cohort(table.assign(day_three=day_three), contract)
     task, _ = infer_task(cohort, several=False)
-    found = leaks(cohort, task)
+    found, _ = leaks(cohort, task)
 
     expected = [("missing_in_one_class", "day_three")] if asks else []
     assert [(leak.code, leak.column) for leak in found] == expected
@@ -373,7 +373,7 @@ def test_question_filled_in_one_class(rng, tmp_path):
     ],
 )
 def test_question_equal_times(rng, tmp_path, share, is_question):
-    """Two times equal in most rows are one question each; a copy tells nothing."""
+    """Two times equal in most rows are one question; a copy tells nothing."""
     table = patients()
     first = rng.integers(1, 2000, len(table)).astype(float)
     other = rng.integers(1, 2000, len(table)).astype(float)
@@ -383,8 +383,64 @@ def test_question_equal_times(rng, tmp_path, share, is_question):
 
     model = trained(table, tmp_path, id="patient")
 
-    columns = {column for code, column in questions(model) if code == "equal_values"}
-    assert bool(columns) == is_question
+    asked = [leak.asked for leak in model.facts.training.leaks]
+    assert asked == ([["a", "b"]] if is_question else [])
+
+
+def draws(rng, second: str) -> pd.DataFrame:
+    """A table with two draws of a value, or with a second column that copies the
+    outcome where it differs from the first.
+    """
+    table = patients(400)
+    is_case = table["ill"].eq("yes").to_numpy()
+    first = rng.normal(1.5 * is_case, 1.0).round(2)
+    is_again = rng.random(400) < (
+        np.where(is_case, 0.6, 0.0) if second == "leak" else 0.5
+    )
+    table["inr"] = first
+    table["ratio"] = np.where(is_again, first + rng.normal(0, 0.2, 400).round(2), first)
+    if second == "by name":
+        table = table.rename(columns={"ratio": "days_to_event"})
+    return table
+
+
+@pytest.mark.parametrize(
+    ("second", "column", "is_same"),
+    [
+        ("draw", "ratio", True),
+        ("leak", "ratio", False),
+        ("by name", "days_to_event", False),
+    ],
+)
+def test_same_measurement_is_one_question(rng, tmp_path, second, column, is_same):
+    """An answer about one draw counts for the other, unless their difference tells who
+    is a case, or the other one is odd by its name."""
+    model = trained(draws(rng, second), tmp_path, id="patient")
+    answers = [name for name in model.contract.features if name != column]
+
+    (question,) = model.facts.training.leaks
+    assert (model.facts.training.same_measurements == [["inr", "ratio"]]) == is_same
+    assert column in question.asked
+    if is_same:
+        answered = approved(model, "A. Weber", TODAY, "trial", answers)
+        assert answered.facts.open_questions == []
+        assert "inr (and ratio, the same measurement)" in render_model(answered.sealed)
+    else:
+        with pytest.raises(UsageError, match=column):
+            approved(model, "A. Weber", TODAY, "trial", answers)
+
+
+def test_weaker_column_is_no_answer_for_its_block(rng, tmp_path):
+    """A copy of the outcome under a name like another column's is asked about."""
+    table = patients()
+    is_case = table["ill"] == "yes"
+    table["crp_last"] = is_case + rng.normal(0, 0.3, len(table))
+
+    model = trained(table, tmp_path, id="patient")
+
+    others = [name for name in model.contract.features if name != "crp_last"]
+    with pytest.raises(UsageError, match="crp_last, crp"):
+        approved(model, "A. Weber", TODAY, "trial", others)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +468,7 @@ def test_question_later_time(rng, tmp_path, days_later, is_question):
     cohort = read_cohort(table, contract)
     task, _ = infer_task(cohort, several=False)
 
-    codes = {leak.code for leak in leaks(cohort, task)}
+    codes = {leak.code for leak in leaks(cohort, task)[0]}
 
     assert ("later_time" in codes) == is_question
 

@@ -36,9 +36,10 @@ def approve(
     reason : str, optional
         Required if the verdict of its validation is "no".
     known_before : sequence of str
-        Columns that are known at the hour of the night. One of each block that carries
-        the ranking is required, unless the contract declares it, and each column of
-        which the contract says that this is unknown.
+        Columns that are known at the hour of the night. The strongest one of each block
+        that carries the ranking is required, unless the contract declares it, and each
+        column of which the contract says that this is unknown. The first of several
+        that are the same measurement counts for all.
 
     Raises
     ------
@@ -108,8 +109,8 @@ def _refuse_unanswered(document: ModelDocument) -> None:
     if blocks:
         raise UsageError(
             "`known_before`: state whether these columns are known at the hour of "
-            f"the night: {'; '.join(blocks)}. Name one column of each that is. If a "
-            'column is known only afterwards, set available = "after" in the '
+            f"the night: {'; '.join(blocks)}. Name the first column of each, if it is. "
+            'If a column is known only afterwards, set available = "after" in the '
             "contract, and train the model again",
             parameters=["known_before"],
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -24,13 +25,15 @@ SUMMARY_WORDS = frozenset(
 )
 
 
-def correlated_blocks(cohort: Cohort) -> list[list[str]]:
+def correlated_blocks(
+    cohort: Cohort, joined: Sequence[Sequence[str]] = ()
+) -> list[list[str]]:
     """Return the features in blocks, in the order of the contract.
 
-    Two columns are joined if the correlation of their missing cells, or the absolute
-    correlation of their values, exceeds `MIN_CORRELATION`, or if their names have one
-    stem. Blocks are the connected components: two columns of a block need not be joined
-    directly.
+    Two columns are joined if they are in one group of `joined`, if the correlation of
+    their missing cells, or the absolute correlation of their values, exceeds
+    `MIN_CORRELATION`, or if their names have one stem. Blocks are the connected
+    components: two columns of a block need not be joined directly.
     """
     names = list(cohort.contract.features)
     step = max(1, -(-cohort.n_rows // MAX_ROWS))
@@ -44,6 +47,9 @@ def correlated_blocks(cohort: Cohort) -> list[list[str]]:
     is_joined |= np.abs(of_values) > MIN_CORRELATION
     stems = np.array(list(map(stem_of, names)))
     is_joined |= stems[:, None] == stems
+    for group in joined:
+        in_group = np.isin(names, group)
+        is_joined |= in_group[:, None] & in_group
     _, codes = connected_components(is_joined, directed=False)
     blocks: dict[int, list[str]] = {}
     for name, code in zip(names, codes.tolist(), strict=True):

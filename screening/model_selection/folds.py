@@ -67,6 +67,7 @@ class Study:
     seed : int
         Of folds and settings.
     leaks : sequence of Leak
+    same_measurements : sequence of sequence of str
         Columns that may be known only after the outcome.
     reliance : Reliance, optional
         What the ranking rests on, once it was held out.
@@ -93,6 +94,7 @@ class Study:
     grid: GridName = "recipe"
     seed: int = 0
     leaks: Sequence[Leak] = ()
+    same_measurements: Sequence[Sequence[str]] = ()
     reliance: Reliance | None = None
     importance: Sequence[Importance] = ()
     signs: Sequence[Sign] = ()

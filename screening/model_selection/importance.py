@@ -52,7 +52,7 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     Breiman 2001; blocks of correlated columns are shuffled together, because alone each
     would be replaced by the others.
     """
-    blocks = correlated_blocks(study.sample)
+    blocks = correlated_blocks(study.sample, study.same_measurements)
     if len(blocks) < 2:
         return []
     watched = study.task.watched_codes

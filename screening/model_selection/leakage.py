@@ -6,9 +6,9 @@ structure and names alone raise a question, which a person answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,10 @@ from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, run_plan, side_by_side
+from screening.model_selection.same_measurement import (
+    correlated_pairs,
+    same_measurements,
+)
 from screening.model_selection.task import Task
 from screening.recipes.building import load_recipe
 from screening.schemas.model import ColumnBlock, Leak, Reliance
@@ -75,7 +79,9 @@ def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
     return cohort.with_features(cohort.contract.with_features(kept))
 
 
-def _signs_by_column(cohort: Cohort, watched: np.ndarray) -> dict[str, tuple[str, str]]:
+def _signs_by_column(
+    cohort: Cohort, watched: np.ndarray, equal_pairs: Sequence[tuple[str, str]]
+) -> dict[str, tuple[str, str]]:
     """Return code and words of what is odd about a column, by its name.
 
     `watched`, (n_classes, n_rows): the rows of each class, as a mask.
@@ -94,15 +100,20 @@ def _signs_by_column(cohort: Cohort, watched: np.ndarray) -> dict[str, tuple[str
             )
         elif _is_later_than_row(cohort, name):
             signs[name] = ("later_time", "a time that is later than the row's own")
-    for first, second in _equal_times(cohort):
+    for first, second in equal_pairs:
         for name, other in ((first, second), (second, first)):
             words = f"equal to {other} in most rows"
             signs.setdefault(name, ("equal_values", words))
     return signs
 
 
-def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
+def leaks(
+    cohort: Cohort, task: Task, by_class: bool = True
+) -> tuple[list[Leak], list[list[str]]]:
     """Return a question for each block of columns that may come after the outcome.
+
+    Also the groups of columns that are the same measurement, where an answer about the
+    first is an answer about all.
 
     By its name, by values that two times share, by being filled in one class alone, by
     being missing so much more often in one that it ranks, or by times that are later
@@ -118,19 +129,68 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     """
     watched = task.is_watched(labels_of(cohort)).T
     compared = watched if by_class else watched[:0]
-    signs = _signs_by_column(cohort, compared)
+    equal_pairs = _equal_times(cohort)
+    signs = _signs_by_column(cohort, compared, equal_pairs)
+    are_equal = [
+        pair
+        for pair in equal_pairs
+        if all(signs[name][0] == "equal_values" for name in pair)
+    ]
+    same = []
+    if by_class:
+        same = _same_measurements(cohort, signs, are_equal, watched)
     questions = []
-    for block in correlated_blocks(cohort):
+    for block in correlated_blocks(cohort, [*same, *are_equal]):
         asked = [name for name in block if name in signs]
         if asked:
             first = asked[0]
             code, words = signs[first]
+            codes = {signs[name][0] for name in asked}
+            if len(asked) > 1 and codes == {"equal_values"}:
+                words = "equal in most rows"
             alone = _best_alone(cohort, first, watched)
             sentence = (
                 f"{', '.join(asked)}: {words}; it may be known only after the outcome"
             )
-            questions.append(Leak(code=code, column=first, figure=alone, said=sentence))
-    return questions
+            questions.append(
+                Leak(
+                    code=code,
+                    column=first,
+                    columns=asked,
+                    figure=alone,
+                    said=sentence,
+                )
+            )
+    return questions, same
+
+
+def _same_measurements(
+    cohort: Cohort,
+    signs: Mapping[str, tuple[str, str]],
+    equal_pairs: Sequence[tuple[str, str]],
+    watched: np.ndarray,
+) -> list[list[str]]:
+    """Return groups of columns that are one measurement, the strongest first.
+
+    A column that the contract states, or that is odd by itself, is in no group.
+    """
+    free = [
+        name
+        for name, feature in cohort.contract.features.items()
+        if feature.type == "number"
+        and feature.available is None
+        and (name not in signs or signs[name][0] == "equal_values")
+    ]
+    pairs = {
+        *correlated_pairs(cohort, free),
+        *(pair for pair in equal_pairs if set(pair) <= set(free)),
+    }
+    paired = set(chain.from_iterable(pairs))
+    alone = {name: _best_alone(cohort, name, watched) or 0.5 for name in paired}
+    strongest_first = sorted(
+        (name for name in free if name in paired), key=lambda name: -alone[name]
+    )
+    return same_measurements(cohort, strongest_first, pairs, watched)
 
 
 def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
@@ -252,9 +312,15 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
     sample = quick.sample
     is_case = labels_of(sample) == "1"
     blocks = []
-    for columns in correlated_blocks(sample):
-        alone = max(_column_alone(sample, name, is_case) for name in columns)
-        blocks.append(ColumnBlock(columns=columns, alone=alone))
+    for columns in correlated_blocks(sample, study.same_measurements):
+        alone = {name: _column_alone(sample, name, is_case) for name in columns}
+        strongest_first = sorted(columns, key=lambda name: -alone[name])
+        strongest = strongest_first[0]
+        blocks.append(
+            ColumnBlock(
+                columns=strongest_first, alone=alone[strongest], strongest=strongest
+            )
+        )
     blocks.sort(key=lambda block: -block.alone)
     blocks = blocks[:MAX_BLOCKS]
     encoded = encode(quick, load_recipe(QUICK_MEMBER))

@@ -199,6 +199,7 @@ def _training_facts(
         features=_feature_facts(sample, held_out.encoder),
         profile=table.profile,
         leaks=study.leaks,
+        same_measurements=study.same_measurements,
         reliance=study.reliance,
         importance=study.importance,
         table_one=table.table_one,

@@ -110,7 +110,7 @@ def prepare_study(
         without_cases=without_cases,
     )
     read = sample.with_features(contract_of(recipe, sample.contract))
-    questions = leaks(read, study.task, by_class=without_cases is None)
+    questions, same = leaks(read, study.task, by_class=without_cases is None)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
         notes.append(
@@ -127,6 +127,7 @@ def prepare_study(
         grid=search.grid,
         refuse=validation.refuse,
         leaks=questions,
+        same_measurements=same,
         signs=signs,
         notes=notes,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from screening.report import format as fmt
-from screening.schemas.model import ColumnBlock, ModelDocument
+from screening.schemas.model import ColumnBlock, ModelDocument, group_with
 from screening.spelling import first_of
 
 # Numbers of blocks that are left out, as the page tells them.
@@ -14,6 +14,15 @@ MAX_COLUMNS = 3
 def _block_words(block: ColumnBlock) -> str:
     """Return the columns of a block, the first few by name."""
     return first_of([fmt.name(name) for name in block.columns], MAX_COLUMNS)
+
+
+def _answered_words(model: ModelDocument, name: str) -> str:
+    """Return a column, with those that are answered because they are the same."""
+    first, *others = group_with(name, model.training.same_measurements)
+    if name != first or not others:
+        return fmt.name(name)
+    same = ", ".join(map(fmt.name, others))
+    return f"{fmt.name(name)} (and {same}, the same measurement)"
 
 
 def reliance_words(model: ModelDocument) -> list[str]:
@@ -34,7 +43,7 @@ def reliance_words(model: ModelDocument) -> list[str]:
             f"on the same folds, has {'; '.join(parts)}."
         )
     for answer in model.known_before:
-        columns = ", ".join(map(fmt.name, answer.columns))
+        columns = ", ".join(_answered_words(model, name) for name in answer.columns)
         sentences.append(
             f"Known at the hour of the night, says {fmt.name(answer.by)} on "
             f"{fmt.name(answer.date)}: {columns}."

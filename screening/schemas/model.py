@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -172,22 +172,33 @@ class FeatureFacts(Document):
 
 
 class Leak(Document):
-    """A question about a column that may be known only after the outcome.
+    """A question about columns that may be known only after the outcome.
 
-    `figure` is its AUROC alone, None where no case has been seen.
+    `column` is the first of `columns`; `figure` is its AUROC alone, None where no case
+    has been seen.
     """
 
     code: str
     column: str
     figure: float | None
     said: str
+    columns: Sequence[str] = ()
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """Return the columns that the question is about."""
+        return self.columns or [self.column]
 
 
 class ColumnBlock(Document):
-    """Columns that tell the same; `alone` is the best AUROC of one of them."""
+    """Columns that tell the same; `alone` is the best AUROC of one of them.
+
+    `strongest` is that one, the first of `columns`.
+    """
 
     columns: Sequence[str]
     alone: float
+    strongest: str | None = None
 
 
 # Rows of a level or a group below which nothing of it is shown, by default.
@@ -270,6 +281,48 @@ class Reliance(Document):
             if area <= half:
                 return self.blocks[:number]
         return self.blocks
+
+
+def group_with(name: str, groups: Iterable[Sequence[str]]) -> Sequence[str]:
+    """Return the columns that are the same measurement as one, or that one alone."""
+    return next((group for group in groups if name in group), [name])
+
+
+def questions_at_approval(
+    leaks: Iterable[Leak],
+    reliance: Reliance | None,
+    same_measurements: Sequence[Sequence[str]],
+    unknown: Iterable[str] = (),
+    known: Collection[str] = (),
+) -> list[Sequence[str]]:
+    """Return the columns that approval asks about, by question.
+
+    Each question asks about its first column, for which no other one answers: the
+    strongest of a block that carries the ranking, or another that is asked about.
+
+    Parameters
+    ----------
+    leaks : iterable of Leak
+    reliance : Reliance, optional
+    same_measurements : sequence of sequence of str
+        Groups of columns, where an answer about the first counts for all.
+    unknown, known : collection of str
+        Columns of which the contract says that this is not known, and those that are
+        known before the outcome.
+    """
+    questions: dict[str, Sequence[str]] = {}
+    for block in reliance.carrying if reliance else ():
+        if block.strongest is None:
+            # Training did not say which is strongest: any answers for the block.
+            first = next((name for name in block.columns if name in known), "")
+            first = first or block.columns[0]
+        else:
+            first = group_with(block.strongest, same_measurements)[0]
+        questions[first] = list(dict.fromkeys([first, *block.columns]))
+    for name in chain(*(leak.asked for leak in leaks), unknown):
+        group = group_with(name, same_measurements)
+        questions.setdefault(group[0], group)
+    return [columns for first, columns in questions.items() if first not in known]
 
 
 class KnownBefore(Document):
@@ -385,7 +438,11 @@ class IdShape(Document):
 
 
 class TrainingFacts(Document):
-    """Rows and settings of a training."""
+    """Rows and settings of a training.
+
+    `same_measurements` are groups of columns that are one measurement: an answer about
+    the first counts for its group.
+    """
 
     source: SourceFacts
     n_rows_read: int
@@ -400,6 +457,7 @@ class TrainingFacts(Document):
     features: Sequence[FeatureFacts]
     profile: Profile | None
     leaks: Sequence[Leak]
+    same_measurements: Sequence[Sequence[str]] = ()
     reliance: Reliance | None = None
     importance: Sequence[Importance] = ()
     table_one: Sequence[ColumnByOutcome] = ()
@@ -638,10 +696,17 @@ class ModelDocument(Document):
 
     @property
     def columns_known_before(self) -> set[str]:
-        """Return the columns that somebody declared to be known before the outcome."""
+        """Return the columns that somebody declared to be known before the outcome.
+
+        An answer about the first of several that are the same measurement counts for
+        all.
+        """
         known: set[str] = set()
         for answer in self.known_before:
             known.update(answer.columns)
+        for group in self.training.same_measurements:
+            if group[0] in known:
+                known.update(group)
         declared = self.contract.get("features", {})
         known.update(
             name
@@ -654,28 +719,29 @@ class ModelDocument(Document):
     def open_questions(self) -> list[Leak]:
         """Return the questions about columns that nobody has answered."""
         known = self.columns_known_before
-        return [leak for leak in self.training.leaks if leak.column not in known]
+        return [
+            leak for leak in self.training.leaks if not known.issuperset(leak.asked)
+        ]
 
     @property
     def unanswered(self) -> list[Sequence[str]]:
-        """Return the blocks that approval asks for, of which no column is known.
+        """Return the columns that approval asks about, by question without an answer.
 
-        Those that carry the ranking, the columns of open questions, and those of which
-        the contract says that it is not known.
+        The first column of each is to be answered.
         """
-        known = self.columns_known_before
-        reliance = self.training.reliance
-        carrying = reliance.carrying if reliance else ()
-        blocks = [block.columns for block in carrying]
-        listed = set(chain.from_iterable(blocks))
-        asked = [leak.column for leak in self.open_questions]
-        asked += [
+        unknown = [
             name
             for name, feature in self.contract.get("features", {}).items()
             if feature.get("available") == "unknown"
         ]
-        blocks += [[name] for name in dict.fromkeys(asked) if name not in listed]
-        return [columns for columns in blocks if known.isdisjoint(columns)]
+        training = self.training
+        return questions_at_approval(
+            training.leaks,
+            training.reliance,
+            training.same_measurements,
+            unknown,
+            self.columns_known_before,
+        )
 
     @property
     def columns_of_ranking(self) -> list[str]:
