@@ -632,6 +632,68 @@ def test_export_killed(site, monkeypatch, form, step):
     assert not list(site.glob(".*"))
 
 
+def test_forget_misspelt_folder(site):
+    """A folder that does not exist is no folder without the patient."""
+    runs = site / "run"
+
+    refused = screen(
+        "forget", SECRET, "--ledger", site / "screening.db", "--runs", runs, code=2
+    )
+
+    assert f"{runs} is not a directory" in refused.stderr
+    assert SECRET in (site / "runs/1/flagged.csv").read_text(encoding="utf-8")
+
+
+def test_forget_unfinished_export(site, monkeypatch):
+    """An export whose command was killed is named until that is run again."""
+    ledger = ["--ledger", site / "screening.db"]
+    out = site / "exported.csv"
+    words = ["export", site / "runs/1", "--to", "csv", "--out", out, *ledger]
+    entered = []
+
+    def entering(book, *artefacts):
+        if entered:
+            raise Killed
+        entered.extend(artefacts)
+        hand_out(book, *artefacts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(register, "hand_out", entering)
+        with pytest.raises(Killed):
+            screen(*words)
+    refused = screen("forget", SECRET, *ledger, code=5).stderr
+    left = out.read_text(encoding="utf-8-sig")
+    screen(*words)
+    screen("forget", SECRET, *ledger)
+
+    assert "exported.csv: its export did not finish; export it again" in refused
+    assert SECRET in left
+    assert SECRET not in out.read_text(encoding="utf-8-sig")
+
+
+def test_forget_model_written_meanwhile(site, monkeypatch):
+    """A model that another command writes while it is rewritten keeps that change."""
+    model = site / "models/a"
+    without_patient = erasing.without_patient
+    changes = []
+
+    def slow(*args):
+        after = without_patient(*args)
+        if not changes:
+            words = ["--max-flag-rate", 0.1, "--reason", "fewer"]
+            changes.append(screen("threshold", model, *words))
+        return after
+
+    monkeypatch.setattr(erasing, "without_patient", slow)
+    refused = screen("forget", SECRET, *places(site), code=5).stderr
+    changed = load_model(model).operating_points
+    screen("forget", SECRET, *places(site))
+
+    assert "another process has just written it; run this again" in refused
+    assert load_model(model).operating_points == changed
+    assert naming(site) == []
+
+
 @pytest.mark.parametrize("word", ["03", "runs", "html"])
 def test_forget_id_in_a_path(site, word):
     """An id that is a word of a path, such as a month, loses no file of the
@@ -770,6 +832,8 @@ def test_forget_dry_run(site):
         ]
         return {path: path.read_bytes() for path in paths}
 
+    # A page that somebody removed is not entered as missing either.
+    (site / "pages/2026-03-01.html").unlink()
     before = files()
     ledger = (site / "screening.db").read_bytes()
     tried = forget(site, "--dry-run")

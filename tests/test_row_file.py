@@ -97,10 +97,10 @@ def pieces_of(rows, cuts):
         yield rows.slice(start, stop - start), above + 1, last
 
 
-def encoded(rows, first, last):
+def encoded(rows, first, last, path=None):
     """Rows `first` to `last` of the table, encoded in two blocks."""
     middle = (first + last) // 2
-    encoder = RowGroupEncoder()
+    encoder = RowGroupEncoder(path)
     is_above = pc.less_equal(rows["row"], middle)
     lower = rows.filter(is_above)
     upper = rows.filter(pc.invert(is_above))
@@ -115,7 +115,8 @@ def written(path, pieces):
     for piece in pieces:
         file.append_encoded(piece)
     file.close()
-    listed = pa.Table.from_batches([*file.copy.batches(["id", "row"])])
+    schema = pa.schema({"id": pa.string(), "row": pa.int64()})
+    listed = pa.Table.from_batches(file.copy.batches(schema.names), schema)
     return path.read_bytes(), listed
 
 
@@ -126,12 +127,38 @@ def test_row_encoder_any_cut(tmp_path_factory, cuts):
     folder = tmp_path_factory.mktemp("night")
     rows = rows_of(N_ROWS)
 
-    pieces = [encoded(*piece) for piece in pieces_of(rows, cuts)]
-    pieces = [piece for piece in pieces if piece is not None]
+    in_memory = [encoded(*piece) for piece in pieces_of(rows, cuts)]
+    in_files = [
+        encoded(*piece, folder / str(number))
+        for number, piece in enumerate(pieces_of(rows, cuts))
+    ]
 
     alone = written(folder / "alone.parquet", [unencoded(rows)])
-    assert written(folder / "pieces.parquet", pieces) == alone
-    assert pq.read_table(folder / "pieces.parquet") == rows
+    for pieces in (in_memory, in_files):
+        pieces = [piece for piece in pieces if piece is not None]
+        assert written(folder / "pieces.parquet", pieces) == alone
+        assert pq.read_table(folder / "pieces.parquet") == rows
+    assert {path.name for path in folder.iterdir()} == {
+        "alone.parquet",
+        "pieces.parquet",
+    }
+
+
+def test_row_encoder_nothing_listed(tmp_path):
+    """Whole row groups of which no row is flagged are not lost."""
+    rows = rows_of(2 * GROUP_ROWS)
+    nobody = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    rows = rows.set_column(rows.column_names.index("flagged"), "flagged", nobody)
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    rows = rows.set_column(
+        rows.column_names.index("out_of_bounds"), "out_of_bounds", nothing
+    )
+
+    piece = encoded(rows, 1, 2 * GROUP_ROWS)
+    _, listed = written(tmp_path / "rows.parquet", [piece])
+
+    assert pq.read_table(tmp_path / "rows.parquet") == rows
+    assert listed.num_rows == 0
 
 
 def test_row_file_without_rows(tmp_path):

@@ -342,10 +342,8 @@ class Erasure:
         if artefact.what in ("case", "refused"):
             is_own = artefact.patient == self.scope.patient
             return is_own or self._mentioned(artefact.place)
-        if artefact.what == "export":
-            # It may go on from the export of a night with other patients.
-            return is_named or any(map(self._mentioned, _files_at(artefact.place)))
-        return is_named
+        # An export may go on from that of a night with other patients.
+        return is_named or any(map(self._mentioned, _files_at(artefact.place)))
 
     def _remove(self, artefact: Artefact, state: str) -> str | None:
         """Remove what a command can make again; return why it was left, or None."""
@@ -606,9 +604,8 @@ def rewrite(
     if (source / "flagged.csv").exists():
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
     fewer = document_without(document, patient)
-    if fewer.get("outputs") is not None:
-        files = sorted(folder.iterdir())
-        fewer["outputs"] = {path.name: digest_of(path) for path in files}
+    files = sorted(folder.iterdir())
+    fewer["outputs"] = {path.name: digest_of(path) for path in files}
     fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
@@ -631,9 +628,8 @@ def document_without(
                 if name in fewer[key]
             }
             fewer[key] = fewer[key] | inside
-    if fewer.get("drift"):
-        key_of_hashes = document["model"]["digest"]
-        fewer["drift"] = _drift_without(fewer["drift"], patient, key_of_hashes)
+    key_of_hashes = document["model"]["digest"]
+    fewer["drift"] = _drift_without(fewer["drift"], patient, key_of_hashes)
     if erased:
         cases = fewer["cases"]
         explained = [case for case in cases if case.get("contributions") is not None]

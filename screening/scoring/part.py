@@ -393,8 +393,6 @@ class BlockScorer:
 
     def _draw(self, batch: Cohort, rows: pa.Table, flagged: np.ndarray) -> AuditDraw:
         """Draw unflagged rows for the random audit."""
-        if not batch.n_rows:
-            return AuditDraw()
         # Each row of the table has its key, whatever the block it comes in.
         first = int(batch.rows[0])
         keys = audit_keys(self.model, self.night, first - 1, int(batch.rows[-1]))

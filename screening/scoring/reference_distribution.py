@@ -241,9 +241,7 @@ class DiscoveryCounts:
         found = 0
         if cut is not None:
             found = int(self.counts[: round(cut * len(self.counts))].sum())
-        warning = None
-        if n_screened:
-            warning = resolution_warning(n_calibration, n_screened, q)
+        warning = resolution_warning(n_calibration, n_screened, q)
         return Discoveries(
             q=q,
             per=per,
@@ -346,10 +344,6 @@ class ScoreDrift:
         limit : int
             Highest hash of units that are scored.
         """
-        if not len(self.known):
-            return DriftUnits(
-                self.is_grouped, np.empty(0, np.uint64), *np.empty((2, 0))
-            )
         model = self.model
         machines = model.facts.validation.folds
         if self.is_grouped:
@@ -382,10 +376,8 @@ class ScoreDrift:
             limit = min(limit, int(lowest))
         return units <= np.uint64(limit)
 
-    def counts(self, tonight: DriftUnits) -> ScoreCounts | None:
-        """Return what run document and ledger keep; None without held-out scores."""
-        if not len(self.known):
-            return None
+    def counts(self, tonight: DriftUnits) -> ScoreCounts:
+        """Return what run document and ledger keep."""
         contract = self.model.contract
         units = tonight.units
         cell = score_cells(tonight.scores, self.edges)
@@ -439,7 +431,6 @@ def reference_counts(model: Model) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     edges : ndarray of shape (n_cells - 1,)
-        Empty for a model without held-out scores.
     known : ndarray of int, shape (n_cells,)
     """
     table = model.held_out
@@ -451,8 +442,6 @@ def reference_counts(model: Model) -> tuple[np.ndarray, np.ndarray]:
         first = f"{name}@0"
         column = first if first in table else name
         names.append(column)
-    if not count_rows(table) or not set(names) <= set(table):
-        return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     positive = task.is_watched(table["label"]).any(axis=1)
     stated = points[0].prevalence

@@ -107,9 +107,7 @@ class RowGroupEncoder:
                     self._sink = pa.OSFile(str(self._path), "wb")
                 self._writer = _open_writer(self._sink, group.schema)
             self._writer.write_table(group)
-            listed = group.filter(is_listed(group))
-            if listed.num_rows:
-                self._listed.append(listed)
+            self._listed.append(group.filter(is_listed(group)))
 
     def finish(self) -> EncodedGroups | None:
         """Return all rows; None if there are none."""
@@ -199,7 +197,7 @@ class RowFile:
     Attributes
     ----------
     copy : ListedCopy or None
-        The rows that `flagged.csv` lists; None if no row says whether it is flagged.
+        The rows that `flagged.csv` lists; None until the first rows are appended.
     """
 
     def __init__(self, path: Path):
@@ -213,8 +211,7 @@ class RowFile:
         """Append rows; the first have the columns of all."""
         if self._file is None:
             self._open(rows.schema)
-        if self.copy is not None:
-            self.copy.append(rows.filter(is_listed(rows)))
+        self._list(rows.filter(is_listed(rows)))
         for _, group in self._groups.add(rows, self._n_rows):
             self._write(_encode(group.schema, [group]))
         self._n_rows += rows.num_rows
@@ -225,17 +222,19 @@ class RowFile:
         if rows.groups is not None:
             self._write_gathered()
             self._write(rows.groups)
-            if self.copy is not None:
-                self.copy.append(rows.listed)
+            self._list(rows.listed)
         self.append(rows.after)
 
     def _open(self, schema: pa.Schema) -> None:
-        """Begin the file, and the copy of listed rows if rows are flagged."""
+        """Begin the file, and the copy of listed rows."""
         self._file = ParquetJoin(self.path)
         # A file without rows has columns.
         self._write(_encode(schema))
-        if "flagged" in schema.names:
-            self.copy = ListedCopy(self.path.parent, schema)
+        self.copy = ListedCopy(self.path.parent, schema)
+
+    def _list(self, rows: pa.Table) -> None:
+        assert self.copy is not None, "`append` opens it"
+        self.copy.append(rows)
 
     def _write_gathered(self) -> None:
         """Write the row group that was gathered last, which is whole."""

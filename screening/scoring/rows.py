@@ -579,14 +579,10 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     """
     folder = Path(directory)
     run = read_run(folder)
-    if not run.outputs:
-        raise ModelError(
-            f"{folder} was written by a version that recorded no digests; score the "
-            "night again"
-        )
-    for name, digest in run.outputs.items():
+    outputs = run.outputs or {}
+    for name, digest in outputs.items():
         refuse_altered(folder / name, digest)
-    if "flagged.csv" not in run.outputs:
+    if "flagged.csv" not in outputs:
         raise UsageError(f"{folder} is a shadow run, which cannot be exported")
     scores = Rows(folder / "scores.parquet")
     columns = listed_columns(scores.schema)

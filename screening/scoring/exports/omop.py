@@ -99,10 +99,8 @@ def write(
             "is a person; set group to the column of the person in the contract, or "
             "id_is_person = true, and train again"
         )
-    flagged_rows = flagged.rows
-    if OUT_OF_BOUNDS in flagged_rows.column_names:
-        is_ordinary = pc.equal(flagged_rows[OUT_OF_BOUNDS], "")
-        flagged_rows = flagged_rows.filter(is_ordinary)
+    is_ordinary = pc.equal(flagged.rows[OUT_OF_BOUNDS], "")
+    flagged_rows = flagged.rows.filter(is_ordinary)
     n_left_out = flagged.rows.num_rows - flagged_rows.num_rows
     subjects = subjects_of(flagged_rows)
     ranks = flagged_rows["rank"].to_pylist()
