@@ -4,11 +4,14 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients, patients
+from ledger_nights import enter, of_ward
 from scipy.stats import poisson
 
 from screening import MaxFlagRate, train
 from screening.data.monthly_counts import read_monthly_counts
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
+from screening.ledger.history import history
+from screening.ledger.rates import with_rates
 from screening.metrics.outcomes import before_and_after, rate_per_1000
 from screening.store.model import save_model
 
@@ -73,6 +76,16 @@ def test_cells_that_are_no_counts_are_named(change, fault):
         read_monthly_counts(MONTHS.assign(**change))
     with pytest.raises(CohortError, match="missing column 'outcomes'"):
         read_monthly_counts(MONTHS.drop(columns="outcomes"))
+
+
+@pytest.mark.parametrize("wards", [(), ("ward-1", "ward-2")])
+def test_rates_need_one_series(ledger, wards):
+    """Before which night, is asked of one series that has nights."""
+    for ward in wards:
+        enter(ledger, of_ward(ward, 1, "a"))
+
+    with pytest.raises(UsageError, match="need one series that has nights"):
+        with_rates(history(ledger), MONTHS)
 
 
 def test_page_shows_the_night_and_what_it_cannot_prove(tmp_path):

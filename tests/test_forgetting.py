@@ -206,6 +206,22 @@ def test_purge_scope(ledger):
     assert erase(ledger, WHY, Scope(before="2026-01-02")) == NOTHING
 
 
+def test_purge_keeps_the_places_of_files_that_are_gone(ledger):
+    """Whether or not a file is there, its place is no name of a patient."""
+    enter(ledger, night(1, [SECRET]))
+    table = Artefact(
+        what="export", place="/p/a.csv", sha256="0" * 64, key="key of 2026-01-01"
+    )
+    hand_out(ledger, table)
+    hand_out(ledger, table.replace(sha256=None))
+
+    erase(ledger, WHY, Scope(before="2026-01-02"))
+
+    assert SECRET not in everything(ledger)
+    assert "/p/a.csv" in everything(ledger)
+    history(ledger, verify=True)
+
+
 def test_a_purge_of_one_series_leaves_the_others(ledger):
     for (day, name), ward in itertools.product(
         enumerate("ab", 1), ("ward-1", "ward-2")

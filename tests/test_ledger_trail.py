@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from ledger_nights import enter, night
 
-from screening.errors import ModelError, UsageError
+from screening.errors import Locked, ModelError, UsageError
 from screening.ledger.database import (
     CHAMPIONS,
     PARTS,
@@ -151,6 +151,7 @@ FORGERIES = [
         "WHERE entry = 2 AND part = 0",
         "entry 2",
     ),
+    ("UPDATE parts SET facts = '[]' WHERE entry = 2 AND part = 0", "entry 2 .run"),
     (
         "UPDATE parts SET facts = 'half of' WHERE entry = 2 AND part = 0",
         "entry 2 cannot be read",
@@ -225,6 +226,24 @@ def test_no_message_of_a_broken_trail_names_a_patient(untouched):
         connection.execute(of_a.values(case_id="SECRET77"))
         verify(connection, None)
     assert "SECRET77" not in str(told.value)
+
+
+def test_value_of_another_type_is_named(tmp_path):
+    """SQLite keeps bytes in a column of texts, and nobody reads them as a text."""
+    with five_entries(str(tmp_path / "l.db")) as ledger:
+        with ledger.writing() as connection:
+            connection.execute(sa.text("UPDATE runs SET night = x'00'"))
+        with pytest.raises(Unchained, match="contains bytes instead of str"):
+            history(ledger)
+
+
+def test_part_that_is_missing_is_named(ledger):
+    """Also where nobody verifies the trail."""
+    with ledger.writing() as connection:
+        is_facts = (PARTS.c.entry == 2) & (PARTS.c.what == "facts")
+        connection.execute(PARTS.delete().where(is_facts))
+    with pytest.raises(Unchained, match="lacks part facts of entry 2"):
+        history(ledger)
 
 
 def test_a_trigger_is_named(tmp_path):
@@ -438,6 +457,15 @@ def test_two_writers(place):
     assert told["audit"]["entries"] == 21
 
 
+def test_second_writer_does_not_wait_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr("screening.ledger.database.WAIT_SECONDS", 0.1)
+    place = tmp_path / "l.db"
+    with open_ledger(place, make=True) as first, open_ledger(place) as second:
+        with first.writing(), pytest.raises(Locked, match="try again"):
+            enter(second, night(1, "a"))
+        enter(second, night(1, "a"))
+
+
 def test_file_mode(tmp_path):
     """A path and its URL are the same ledger."""
     path = tmp_path / "made" / "screening.db"
@@ -646,3 +674,24 @@ def test_location_unknown(new_place, tmp_path, monkeypatch):
         pytest.raises(ModelError, match="use the original"),
     ):
         enter(ledger, night(3, "c"))
+
+
+def test_ledger_of_two_names_is_no_copy(tmp_path):
+    """As of a folder that is mounted at two places."""
+    place = tmp_path / "l.db"
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, "ab"))
+    other = tmp_path / "other.db"
+    other.hardlink_to(place)
+
+    with open_ledger(other) as ledger:
+        enter(ledger, night(2, "b"))
+
+    with open_ledger(place) as ledger:
+        assert len(history(ledger, verify=True)["runs"]) == 2
+
+
+def test_export_of_a_run_of_another_ledger_is_refused(ledger):
+    page = Artefact(what="page", place="/p/a.html", sha256="0" * 64, key="of another")
+    with pytest.raises(UsageError, match="give the ledger that the run was scored"):
+        hand_out(ledger, page)

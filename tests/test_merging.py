@@ -18,6 +18,7 @@ from screening.ledger.history import _SeriesNights, compare_nights, history
 from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.merging import merges_of, numbers_to_erase
 from screening.ledger.model_registry import judged
+from screening.ledger.outcome_facts import recorded_outcomes
 from screening.ledger.outcomes import enter_outcomes
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
@@ -308,6 +309,13 @@ def test_outcomes_follow_a_merge(model, ledger, tmp_path):
     restated = cases(events_of(**{old: "2026-03-03T10:00"}))
 
     assert (under_new, under_old, restated) == (2, 0, 2)
+    # A number that is merged later brings what was entered on it.
+    cases(events_of(**{table["patient"][1]: "2026-03-04T10:00"}))
+    merge(ledger, (table["patient"][1], "new", "2026-03-02"))
+    with ledger.reading() as connection:
+        recorded = recorded_outcomes(connection, "ward", merges_of(connection))
+    days = [time[:10] for time in recorded["new"]]
+    assert days == ["2026-03-03", "2026-03-04"]
 
 
 def test_forget_erases_all_numbers_of_a_patient(place, tmp_path):

@@ -12,10 +12,15 @@ from test_outcomes import SITE, trained
 from screening import save_model, score
 from screening.contract.contract import Contract, OutcomeDefinition
 from screening.errors import CohortError
+from screening.ledger.entries import Outcomes, append
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.outcome_entries import last_figures, reasons_of_outcomes
-from screening.ledger.outcome_ids import compared_with_earlier
+from screening.ledger.outcome_ids import (
+    TableIds,
+    compared_with_earlier,
+    earlier_tables,
+)
 from screening.ledger.outcomes import enter_outcomes
 from screening.schemas.history import PatientsOfTable
 
@@ -105,6 +110,29 @@ def test_accepted_ids_are_accepted_in_the_next_table_too(ledger, names):
         enter(ledger, [*ids, names[8].lstrip("0")])
     erase(ledger, "asked for", Scope(names[6].lstrip("0")))
     assert history(ledger, verify=True)["audit"]["verified"]
+
+
+def test_table_whose_patients_nobody_counted_is_no_measure(ledger, names):
+    first = enter(ledger, names[:20])
+    uncounted = Outcomes(
+        series="ward",
+        night="2026-03-02",
+        figures=first.figures.replace(table=None),
+        accepted=None,
+    )
+    with ledger.writing() as connection:
+        append(connection, ledger.clock(), uncounted)
+        counted = earlier_tables(connection, "ward").counted
+
+    assert counted == [first.figures.table]
+
+
+def test_ids_of_which_many_are_one_in_another_writing_are_compared_whole():
+    """As of training's: a reduced form says nothing then."""
+    table = ["A-1", "a1"]
+
+    assert TableIds("id", table).rewritten(["A-1"], set(), "ward").keys() == {2}
+    assert TableIds("id", table, whole_only=True).rewritten(["A-1"], set(), "w") == {}
 
 
 def test_unknown_patients_are_compared_with_the_largest_table_before():

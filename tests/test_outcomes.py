@@ -23,6 +23,7 @@ from screening.contract.contract import Contract, OutcomeDefinition
 from screening.data.outcome_table import OutcomeColumns, read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.ledger.outcome_entries import reasons_of_outcomes
+from screening.ledger.outcomes import _is_other_event
 from screening.ledger.scored_nights import ScoredNights
 from screening.metrics.outcomes import (
     below_promise,
@@ -35,7 +36,7 @@ from screening.metrics.outcomes import (
 )
 from screening.schemas.base import Estimate
 from screening.schemas.history import SensitivityAndPpv
-from screening.schemas.model import CohortDeclaration
+from screening.schemas.model import CohortDeclaration, OutcomeDeclaration
 from screening.store.model import save_model
 
 DAY = pd.Timedelta(days=1)
@@ -571,6 +572,23 @@ def test_run_that_cannot_be_read_is_named(site):
     assert "restore it from the backup" in refused.stderr
 
 
+def test_nights_whose_directory_is_gone_are_counted(site):
+    folder, _ = site
+    ledger = ("--ledger", folder / "l.db", "--series", "ward")
+    words = ("--id", "patient", "--time", "when", "--within", "3d")
+    (folder / "run2").rename(folder / "gone2")
+    answer = enter(folder, "patient,when\n", "--as-of", "2026-03-20")
+    for number in (1, 3):
+        (folder / f"run{number}").rename(folder / f"gone{number}")
+    refused = screen("outcomes", folder / "events.csv", *ledger, *words, code=2)
+    for number in (1, 2, 3):
+        (folder / f"gone{number}").rename(folder / f"run{number}")
+
+    assert answer["figures"]["unread"] == 1
+    assert answer["figures"]["hours"] == {"midnight": 2}
+    assert "no night of this series can be read" in refused.stderr
+
+
 def test_missed_cases_are_written_for_their_owner(site):
     folder, ill = site
     out = folder / "missed.csv"
@@ -720,6 +738,31 @@ def test_events_that_count_are_named():
     """Of one class the contract may say which events are cases."""
     with pytest.raises(ValueError, match="name the column as `event`"):
         OutcomeDefinition(within="3d", cases=["sepsis"])
+
+
+def test_events_that_are_no_cases_are_counted_and_change_nothing():
+    outcome = OutcomeDeclaration(
+        within=72.0, time="when", event="what", cases=["sepsis"]
+    )
+    stated = CohortDeclaration(id="who", outcome=outcome)
+    nights = ScoredNights(pd.DataFrame(), stated, None, 0, [])
+    lines = pd.DataFrame(
+        {
+            "time": [FIRST, FIRST, pd.NaT, pd.NaT],
+            "name": ["sepsis", "fall", "fall", ""],
+            "is_known": [False, False, True, False],
+        }
+    )
+
+    is_other = _is_other_event(lines, nights, nights.asked({}, None, None))
+
+    assert is_other.tolist() == [False, True, True, False]
+
+
+def test_outcomes_need_the_columns_of_id_and_time():
+    nights = ScoredNights(pd.DataFrame(), CohortDeclaration(id="p"), None, 0, [])
+    with pytest.raises(UsageError, match="id and the time of an event are unknown"):
+        nights.asked({"within": 72.0}, None, None)
 
 
 def test_several_classes_need_the_name_of_the_event():

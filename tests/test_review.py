@@ -2,6 +2,7 @@
 patient on the way.
 """
 
+import datetime
 import hashlib
 import os
 import pwd
@@ -640,6 +641,14 @@ def test_verdict_of_no_time(given):
     """A verdict needs a time that can be one."""
     with pytest.raises(ValueError):
         Verdict("P1", "unsure", given=given)
+
+
+def test_verdict_still_to_come_is_refused():
+    """A clock may be fast by a day, and not by two."""
+    now = datetime.datetime.now(datetime.UTC)
+    Verdict("P1", "unsure", given=(now + datetime.timedelta(hours=12)).isoformat())
+    with pytest.raises(ValueError, match="still to come"):
+        Verdict("P1", "unsure", given=(now + datetime.timedelta(days=2)).isoformat())
 
 
 def test_verdict_given_before_its_night_is_refused(desk):

@@ -16,7 +16,11 @@ from screening.ledger.database import PARTS, RUNS, Unchained, open_ledger
 from screening.ledger.entries import Forgotten, append
 from screening.ledger.erasing import Scope, digest_of_stand_ins, erase
 from screening.ledger.history import compare_nights, history
-from screening.ledger.model_registry import promote, record_revision
+from screening.ledger.model_registry import (
+    follow_revisions,
+    promote,
+    record_revision,
+)
 from screening.ledger.trail import parts_of
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
@@ -434,6 +438,29 @@ def test_promoted_next_night(ledger):
         4,
         history(ledger)["audit"]["head"],
     )
+
+
+def test_digits_of_two_shadows_name_neither(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "b"))
+    another = night(
+        1, "b", key="another", model="nnnn" + "o" * 60, series="ward-1", shadow=True
+    )
+    enter(ledger, another)
+
+    with pytest.raises(UsageError, match="several models in shadow begin like this"):
+        compare_nights(ledger, "ward-1", "nnnn")
+    assert compare_nights(ledger, "ward-1", "nnnno").other.model == "nnnn" + "o" * 8
+
+
+def test_only_revisions_of_the_champion_follow_it(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    entries = history(ledger)["audit"]["entries"]
+
+    with pytest.raises(UsageError, match="no night in shadow"):
+        follow_revisions(ledger, "ward-1", SHADOW, "because")
+
+    assert history(ledger)["audit"]["entries"] == entries
 
 
 def test_series_begins_in_shadow(ledger):

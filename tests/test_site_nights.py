@@ -12,7 +12,9 @@ from screening.ledger.site_entries import (
     last_site_night,
     recent_site_nights,
 )
+from screening.ledger.site_nights import counted_nights
 from screening.ledger.status import Due, acknowledge, series_statuses
+from screening.monitoring.column_drift import Measure
 from screening.schemas.base import Reason
 
 NOW = datetime.datetime(2026, 1, 9, 9, tzinfo=datetime.UTC)
@@ -86,3 +88,17 @@ def test_recent_site_nights_are_in_order_of_nights_and_not_of_entry(place):
             last = last_site_night(connection)
     assert [night.night for night in recent] == ["2026-01-07", "2026-01-08"]
     assert last.night == "2026-01-09"
+
+
+def test_nights_without_counts_are_compared_by_their_flags(place):
+    """A model may have no scores of training to compare with, nor count columns."""
+    with ledger_of(place) as ledger:
+        for day in (8, 9):
+            enter(ledger, of_ward("ward-1", day, "ab"))
+        counted = counted_nights(ledger, "2026-01-09", ["ward-1", "ward-2"])
+
+    recent = counted["ward-1"].recent
+    assert counted.keys() == {"ward-1"}
+    assert recent.nights == ["2026-01-08", "2026-01-09"]
+    assert recent.counts.keys() == {Measure("flags")}
+    assert recent.counts[Measure("flags")].tolist() == [[8, 2], [8, 2]]

@@ -207,6 +207,8 @@ def test_status_closed_ward(ledger):
     before = history(ledger, "ward-1")
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
     head = retire(ledger, "ward-1", "moved to the new building")
+    # As after a command that was killed before it answered.
+    assert retire(ledger, "ward-1", "moved to the new building") == head
     after = history(ledger, "ward-1", verify=True)
     (by_name,) = series_statuses(ledger, DUE, ["ward-1"])
 
@@ -308,6 +310,12 @@ def test_status_never_came(place):
         night_before = replace(DUE, night=at(8).date())
         assert fine(ledger, night_before, "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
+
+
+def test_series_in_shadow_has_nothing_to_acknowledge(ledger):
+    enter(ledger, of_ward("ward-3", 9, "a", "n", shadow=True))
+    with pytest.raises(UsageError, match="its reasons are none"):
+        acknowledge(ledger, "ward-3", "few_rows", at(9).date(), "known")
 
 
 def test_acknowledged_until(place):

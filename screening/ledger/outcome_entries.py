@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
-from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import PARTS, TRAIL
 from screening.ledger.entries import Outcomes, facts_in
@@ -36,8 +35,6 @@ def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
     # Where patients are lost the figures say nothing of the model.
     if lost := reasons_of_patients(figures.table):
         return lost
-    if figures.seen is None:
-        return reasons
     for name in figures.below:
         seen: Estimate = getattr(figures.seen, name)
         promised: Estimate = getattr(figures.promised, name)
@@ -88,9 +85,6 @@ def outcome_entries(
     """Yield the numbers of chosen entries of outcomes, with their parts, in order."""
     for entry in trail.entries(connection, chosen):
         facts, parts = facts_in(entry)
-        if not isinstance(facts, Outcomes):
-            raise ModelError(
-                f"entry {entry.number} of the audit trail is not an outcome"
-            )
+        assert isinstance(facts, Outcomes), "they were chosen by their kind"
         of_entry = [part for part in parts if part.what == "outcomes"]
         yield entry.number, facts, of_entry

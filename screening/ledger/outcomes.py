@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -385,9 +386,8 @@ def _is_other_event(
     lines: pd.DataFrame, nights: ScoredNights, asked: OutcomesAsked
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
-    events = set(asked.cases)
-    if not events:
-        events.update(*map(texts_of_class, nights.classes))
+    of_classes = chain.from_iterable(map(texts_of_class, nights.classes))
+    events = set(asked.cases or of_classes)
     if not events:
         return pd.Series(False, index=lines.index)
     is_event = lines["time"].notna() | lines["is_known"]

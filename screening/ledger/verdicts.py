@@ -292,10 +292,10 @@ def _replaced_run(
         ~RUNS.c.shadow,
         RUNS.c.key != run.key,
     )
-    for key in connection.scalars(keys.distinct()):
-        if run_id_of(key) == run_id:
-            return str(key)
-    return None
+    key_of: dict[object, str] = {
+        run_id_of(key): key for key in connection.scalars(keys.distinct())
+    }
+    return key_of.get(run_id)
 
 
 class _Page(NamedTuple):
