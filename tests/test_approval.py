@@ -3,6 +3,7 @@ one rule.
 """
 
 import datetime
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -28,10 +29,12 @@ from screening import (
 )
 from screening.contract.contract import Contract
 from screening.errors import UsageError
+from screening.model_selection.approving import answers_to_repeat
 from screening.model_selection.revising import set_threshold
 from screening.report import render_model
 from screening.schemas.base import Reason
 from screening.schemas.figures import Rule
+from screening.schemas.model import KnownBefore, Leak
 from screening.store.model import Model
 
 
@@ -175,6 +178,58 @@ def test_approval_trail_entry(folder):
         day=2,
     )
     screen("history", "--ledger", folder / "l.db", "--verify")
+
+
+def test_answers_of_the_model_before_are_proposed(folder, tmp_path):
+    """A refusal lists what was answered for the series' model, and takes nothing over;
+    the printed command approves.
+    """
+    past = folder / "good.csv"
+    screen("train", past, *WHO, *LOGISTIC, "--out", tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "next")
+    where = ("--ledger", tmp_path / "l.db", "--series", "ward-1")
+    night = ("--out", tmp_path / "run", "--date", "2026-03-01", *where)
+    screen("score", tmp_path / "first", folder / "night.csv", *night)
+    known = (*KNOWN_BEFORE, "--reason", "trial")
+    screen("approve", tmp_path / "first", "--by", "A. Weber", *known, *where)
+
+    words = ("--by", "B. Meier", "--reason", "trial", *where)
+    refused = screen("approve", tmp_path / "next", *words, code=2).stderr
+
+    first = load_model(tmp_path / "first").sealed["sha256"]
+    today = datetime.date.today().isoformat()
+    assert f"answered for model {first[:12]} on {today} by A. Weber: " in refused
+    assert load_model(tmp_path / "next").facts.approval is None
+    repeat = refused.partition("for this model, type ")[2].splitlines()[0]
+    screen(*shlex.split(repeat)[1:])
+    assert load_model(tmp_path / "next").facts.approval.by == "B. Meier"
+
+
+@pytest.mark.parametrize("change", ["none", "stronger", "missing", "sign", "moved"])
+def test_a_column_that_changed_is_not_proposed(folder, change):
+    """Nor one that ranks better, is missing more often, or has another median."""
+    model = load_model(folder / "poor").facts.replace(known_before=[])
+    training = model.training
+    name = model.unanswered[0][0]
+    answer = KnownBefore(columns=[name], by="A. Weber", date="2026-03-01")
+    earlier = model.replace(known_before=[answer])
+    if change == "stronger":
+        blocks = [
+            block.replace(alone=block.alone + 0.1) for block in training.reliance.blocks
+        ]
+        training = training.replace(reliance=training.reliance.replace(blocks=blocks))
+    elif change == "missing":
+        training = training.replace(missing={**training.missing, name: 0.5})
+    elif change == "moved":
+        features = [each.replace(median=1e6) for each in training.features]
+        training = training.replace(features=features)
+    elif change == "sign":
+        leak = Leak(code="named_after", column=name, figure=None, said="by its name")
+        training = training.replace(leaks=[leak])
+
+    proposed = answers_to_repeat(model.replace(training=training), earlier)
+
+    assert proposed == ([answer] if change == "none" else [])
 
 
 FIRST = MinSensitivity(0.8)

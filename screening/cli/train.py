@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import datetime
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -545,7 +545,12 @@ def approve_command(
     today = datetime.date.today()
 
     def revise(files: ModelFiles) -> ModelFiles:
-        return files.revised(approve(files.facts, by, today, reason, columns))
+        try:
+            approved = approve(files.facts, by, today, reason, columns)
+        except UsageError:
+            _note_earlier_answers(model, files, by, columns, reason, revision)
+            raise
+        return files.revised(approved)
 
     after = _revised(model, revise, "approve", approval_of, revision)
     answer = {
@@ -555,6 +560,59 @@ def approve_command(
         "attention": after.document["attention"],
     }
     print_answer(answer, as_json)
+
+
+def _note_earlier_answers(
+    model: Path,
+    files: ModelFiles,
+    by: str,
+    columns: list[str],
+    reason: str | None,
+    revision: options.RevisionOptions,
+) -> None:
+    """List what was answered for the model that a series uses, and how to repeat it."""
+    from screening.ledger.database import open_ledger
+    from screening.ledger.register import answered_before
+    from screening.model_selection.approving import answers_to_repeat
+    from screening.schemas.model import drafts_of
+
+    if revision.ledger is None:
+        return
+    earlier = None
+    # A refusal makes no ledger.
+    with suppress(UsageError), open_ledger(revision.ledger, read_only=True) as book:
+        series = options.series_keys(book, revision.series)
+        if not series and files.contract.series is not None:
+            series = [files.contract.series]
+        if series:
+            own = {files.digest, *drafts_of(files.facts)}
+            earlier = answered_before(book, series[0], own)
+    answers = answers_to_repeat(files.facts, earlier) if earlier else []
+    if earlier is None or not answers:
+        return
+    for answer in answers:
+        logs.note(
+            f"answered for model {earlier.sha256[:12]} on {answer.date} by "
+            f"{answer.by}: {', '.join(answer.columns)}"
+        )
+        columns = [*columns, *answer.columns]
+    known_before = ",".join(dict.fromkeys(columns))
+    words: list[object] = ["approve", model, "--by", by, "--known-before", known_before]
+    if reason is not None:
+        words += ["--reason", reason]
+    repeat = command_line(*words, *_ledger_words(revision))
+    logs.note(f"if the same is known for this model, type {repeat}")
+
+
+def _ledger_words(revision: options.RevisionOptions) -> list[str]:
+    """Return the options that give a revision's ledger and series, as typed."""
+    words: list[str] = []
+    if revision.ledger:
+        is_on_server = "://" in revision.ledger
+        words += ["--ledger", SERVER_LEDGER if is_on_server else revision.ledger]
+    if revision.series:
+        words += ["--series", revision.series]
+    return words
 
 
 def _revised(
@@ -681,12 +739,7 @@ def _note_lost_approval(
     """Say that a revised model is a draft again, and how it is approved."""
     from screening.report.verdict import approval_words
 
-    words: list[object] = ["approve", model, *approval_words(after.facts)]
-    if revision.ledger:
-        is_on_server = "://" in revision.ledger
-        words += ["--ledger", SERVER_LEDGER if is_on_server else revision.ledger]
-    if revision.series:
-        words += ["--series", revision.series]
+    words = ["approve", model, *approval_words(after.facts), *_ledger_words(revision)]
     approval = before.facts.approval
     assert approval is not None, "it was approved"
     logs.note(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.identity.writing import colliding
-from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
+from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, Relocated, append
 from screening.ledger.location import (
     ledger_file,
@@ -29,6 +29,7 @@ from screening.ledger.location import (
     stated_location,
 )
 from screening.ledger.trail import Part, reason_of, text_part
+from screening.schemas.model import ModelDocument
 from screening.store.serialization import read_model
 
 # Stands for the digest of what a command is about to write: nothing was written yet.
@@ -252,6 +253,33 @@ def directories_with(ledger: Ledger, model: str) -> list[Path]:
             if read_model(artefact.place).sha256 == model:
                 found.append(artefact.place)
     return found
+
+
+def answered_before(
+    ledger: Ledger, series: str, own: Collection[str]
+) -> ModelDocument | None:
+    """Return the last champion of a series with answers about its columns.
+
+    None where no directory of the register has one.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    series : str
+    own : collection of str
+        Digests of the model that is approved, which is passed over.
+    """
+    of_series = sa.select(CHAMPIONS.c.model).where(CHAMPIONS.c.series == series)
+    with ledger.reading() as connection:
+        models = connection.scalars(of_series.order_by(CHAMPIONS.c.entry.desc())).all()
+    for model in dict.fromkeys(models):
+        if model in own:
+            continue
+        for place in directories_with(ledger, model):
+            document = read_model(place)
+            if document.known_before:
+                return document
+    return None
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from screening.errors import UsageError
 from screening.report.model_attention import with_attention
 from screening.report.verdict import approval_words, usefulness_of
-from screening.schemas.model import Approval, KnownBefore, ModelDocument
+from screening.schemas.model import Approval, KnownBefore, ModelDocument, TrainingFacts
 from screening.spelling import command_line, did_you_mean, first_of
 
+# What was answered for an earlier model is proposed for the next one, unless a column's
+# AUROC alone rose by more than this, or its share of missing values changed by that.
+_MAX_RISE = 0.05
+_MAX_MORE_MISSING = 0.1
 # Names of features in a message.
 _MAX_NAMES = 5
 
@@ -114,6 +118,57 @@ def _refuse_unanswered(document: ModelDocument) -> None:
             "contract, and train the model again",
             parameters=["known_before"],
         )
+
+
+def answers_to_repeat(
+    model: ModelDocument, earlier: ModelDocument
+) -> list[KnownBefore]:
+    """Return what was answered for an earlier model about columns of this one.
+
+    Only about columns that approval asks for, and that are as they were: of the same
+    type and unit, without a sign that is new, missing as often, with a median that was
+    usual before, and ranking no better alone. The last answers are first.
+    """
+    training = model.training
+    trained_before = earlier.training
+    alone_before = trained_before.alone
+    signs = {name for leak in training.leaks for name in leak.asked}
+    signs_before = {name for leak in trained_before.leaks for name in leak.asked}
+    proposed = set()
+    for name, *_ in model.unanswered:
+        alone = training.alone.get(name)
+        if alone is None or name not in alone_before:
+            continue
+        declared = model.declared(name)
+        before = earlier.declared(name)
+        difference = training.missing[name] - trained_before.missing[name]
+        if (
+            alone - alone_before[name] <= _MAX_RISE
+            and abs(difference) <= _MAX_MORE_MISSING
+            and (declared.type, declared.unit) == (before.type, before.unit)
+            and (name not in signs or name in signs_before)
+            and _has_usual_median(name, training, trained_before)
+        ):
+            proposed.add(name)
+    answers = []
+    for answer in reversed(earlier.known_before):
+        columns = [name for name in answer.columns if name in proposed]
+        if columns:
+            answers.append(answer.replace(columns=columns))
+            proposed.difference_update(columns)
+    return answers
+
+
+def _has_usual_median(name: str, now: TrainingFacts, before: TrainingFacts) -> bool:
+    """Return True unless a number's median lies outside the range seen before."""
+    medians = {feature.name: feature.median for feature in now.features}
+    ranges = {feature.name: feature.seen for feature in before.features}
+    median = medians.get(name)
+    seen = ranges.get(name)
+    if seen is None or not isinstance(median, float):
+        return True
+    low, high = seen
+    return (low is None or median >= low) and (high is None or median <= high)
 
 
 def approval_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:

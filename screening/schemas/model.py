@@ -466,6 +466,17 @@ class TrainingFacts(Document):
     ids: IdShape | None = None
     group_ids: IdShape | None = None
 
+    @property
+    def alone(self) -> dict[str, float]:
+        """Return the AUROC alone of the columns that approval may ask about."""
+        alone = {
+            leak.column: leak.figure for leak in self.leaks if leak.figure is not None
+        }
+        for block in self.reliance.blocks if self.reliance else ():
+            if block.strongest is not None:
+                alone[block.strongest] = block.alone
+        return alone
+
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if any(each.name not in self.missing for each in self.features):

@@ -517,6 +517,7 @@ TYPED = {
     # Types what the first day prints.
     "cli/data.py:_whole_job": "test_first_day.py",
     "cli/ledger.py:_restore": "test_restored_ledger_goes_on",
+    "cli/train.py:_note_earlier_answers": "test_approval.py",
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
     "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
     "ledger/location.py:refuse_copy": "test_copy_moved",
