@@ -39,7 +39,7 @@ from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
 from screening.scoring import reference_distribution
-from screening.scoring.reference_distribution import reference_counts
+from screening.scoring.reference_distribution import compared, reference_counts
 
 NIGHTS = 60
 
@@ -337,6 +337,17 @@ def test_drift_test_repeatable(known, seen):
     assert equal.p == 1
     assert shift([0, 0], [3, 4]) is None
     assert shift([3, 4], [0, 0]) is None
+
+
+def test_drift_from_nights_worth_no_row():
+    """A few nights of patients who all stay are worth less than one row."""
+    scores = default_rng(0).normal(size=200)
+    tonight = drift_of(scores, scores + 3)
+
+    nothing = compared(tonight, np.zeros(len(tonight.known), dtype=int))
+
+    assert drift_reason(tonight) is not None
+    assert drift_reason(nothing) is None
 
 
 @pytest.mark.repeated

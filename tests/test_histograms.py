@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import Outline, nosocomial_run
 
+from screening.monitoring.drift import number_profile
 from screening.report import render_run
 from screening.report.histograms import FLOOR, WIDTH, category_shares, histogram
 from screening.schemas.run import RunDocument
+from screening.scoring.reference_distribution import among_past
 
 DECLARED = {
     "fever": {"type": "number", "unit": "degC"},
@@ -94,6 +96,11 @@ def test_areas_of_a_histogram():
     run = night_of(table_of(past), table_of(rng.normal(60, 5, 90).tolist()))
     drawn = histogram(run.model, run.data[1])
     assert area(drawn.past) == pytest.approx(area(drawn.tonight), rel=0.02)
+
+
+def test_value_among_none():
+    """A column that had no value in training says nothing of tonight's."""
+    assert among_past(number_profile(np.array([np.nan])), 5.0) == (None, None)
 
 
 def test_histogram_without_values():

@@ -23,6 +23,9 @@ from screening.contract.contract import Contract, Feature, ScorePerUnit
 from screening.data.one_per_unit import RowChoice
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
+from screening.scoring.part import BlockScorer
+from screening.scoring.reference_distribution import ALL_HASHES
+from screening.scoring.scoring_pass import _score, _taken_hashes
 from screening.store.model import save_model
 
 QUICK = {"rule": MaxFlagRate(0.2), "beside": (), "jobs": 1}
@@ -209,6 +212,23 @@ def test_own_model_takes_the_last_row_and_no_highest_score(tmp_path):
     numbers = np.concatenate(taken) - 1
     assert sorted(numbers) == sorted(last.index)
     assert run.document["counts"]["scored"] == 40
+
+
+def test_ids_that_a_process_leaves_in_a_file(tmp_path):
+    """Ids that repeat have no second form that could be somebody else's."""
+    model = train(hours(), "given", contract=contract_of("last"), **QUICK)
+    stream = model.opened(hours(40, seed=1).drop(columns="ill"))
+    scorer = BlockScorer(model, "2026-03-02", stream.reader())
+    (piece,) = stream.pieces()
+    _, scored, nowhere = _score(scorer, piece, True, ALL_HASHES)
+    (piece,) = stream.pieces()
+    _, _, path = _score(scorer, piece, True, ALL_HASHES, tmp_path)
+
+    (whole,), reduced = _taken_hashes(path)
+
+    assert nowhere is None
+    assert whole.tolist() == np.concatenate(scored.id_hashes).tolist()
+    assert reduced == scored.reduced_hashes == []
 
 
 def test_methods_are_compared_on_the_rows_that_the_score_takes():

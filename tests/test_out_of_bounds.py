@@ -25,13 +25,14 @@ from screening import (
 )
 from screening.contract.contract import Contract, Feature
 from screening.errors import CohortError
-from screening.monitoring.drift import number_profile
+from screening.monitoring.drift import number_profile, profile
 from screening.monitoring.other_readings import readings_of_columns
 from screening.monitoring.out_of_bounds import (
     bounds_of_columns,
     bounds_of_range,
 )
 from screening.schemas.model import NumberProfile, Profile
+from screening.scoring.check_values import count_channels, odd_channels
 from screening.scoring.exports import fhir, omop
 from screening.scoring.rows import read_flagged
 
@@ -461,3 +462,18 @@ def test_channel_of_image_unusable(tissue, tissue_model, tmp_path):
     ]
     reasons = {reason.code: reason.words for reason in run.attention}
     assert "Images of 3 patients" in reasons["channels_unusable"]
+
+
+def test_channel_of_one_value_everywhere():
+    """A channel that had one value in training, too, is not named."""
+    roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
+    features = {name: Feature(type="number") for name in ("t2", "coil")}
+    contract = Contract(**roles, features=features)
+    past = read_cohort(voxels().assign(coil=1.0), contract, need_label=True)
+    profiles = profile(past.measured, contract, past.group)
+    bounds = bounds_of_columns(contract, profiles)
+
+    counted = count_channels(past, bounds)
+
+    assert counted[0]["column"].unique().to_pylist() == ["t2", "coil"]
+    assert odd_channels(counted, profiles) == []

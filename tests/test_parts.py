@@ -25,6 +25,7 @@ from screening.io.readers import Block
 from screening.monitoring import drift
 from screening.scoring import part as parts
 from screening.scoring import reference_distribution, scoring_pass
+from screening.scoring import rows as night_rows
 from screening.scoring.part import BlockScorer
 from screening.scoring.row_file import RowGroupEncoder
 from screening.scoring.rows import Rows
@@ -228,6 +229,9 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
     # The first piece is scored here, with the bounds that are set here.
     monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
+    # Processes write the list, too.
+    monkeypatch.setattr(night_rows, "MANY_FLAGGED", 0)
+    monkeypatch.setattr(night_rows, "PIECE_ROWS", 10)
     path = tmp_path / f"night.{kind}"
     table = night_of(N_ROWS)
     if kind == "csv":
@@ -253,6 +257,21 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
     assert directory(together) == directory(alone)
     assert together.document["counts"] == alone.document["counts"]
     assert together.document["drift"] == alone.document["drift"]
+
+
+def test_no_process_for_a_table_of_one_piece(model, monkeypatch, tmp_path):
+    """How long a CSV is, is known at its end: there may be nothing left to share."""
+    monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
+    monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
+    monkeypatch.setattr(scoring_pass, "in_parallel", None)
+    contract = model.contract.with_roles(on_violation="stop")
+    strict = replace(model, contract=contract)
+    night = tmp_path / "night.csv"
+    table_of(N_ROWS, seed=7).to_csv(night, index=False)
+
+    run = score(strict, night, tmp_path / "run", jobs=2)
+
+    assert run.document["counts"]["scored"] == N_ROWS
 
 
 def test_processes_report_the_same_violations(model, monkeypatch, tmp_path):

@@ -10,8 +10,11 @@ from written_files import page_in, scores_in
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
+from screening.io.columns import count_rows
+from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.schemas.figures import Threshold
 from screening.scoring.explaining import changes
+from screening.scoring.reference_distribution import ScoreHistogram
 from screening.store.model import CHANCES
 
 
@@ -169,6 +172,56 @@ def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
     assert run.document["counts"]["flagged"] == 0
     listed = (run.directory / "flagged.csv").read_text()
     assert listed.count("\n") == 1
+
+
+def test_night_of_model_that_flags_everybody(cohort, tmp_path):
+    """Everybody is to be reviewed, which finds every case; the threshold, far below
+    all scores, does not stretch the scale of the scores.
+    """
+    contract = cohort.contract.model_copy(update={"capacity": 5})
+    rows = replace(cohort, contract=contract)
+    rule = Threshold(FLAG_EVERYTHING)
+    model = train(rows, "logistic", search=1, folds=3, repeats=1, rule=rule, beside=())
+
+    run = score(model, patients(40, seed=7), tmp_path / "run").document
+
+    assert run["counts"]["flagged"] == 40
+    assert run["stopping"]["reviews"] == 5
+    assert run["stopping"]["found"]["value"] < 1
+    assert run["stopping"]["all_found"]["value"] == 1
+    assert run["scale"]["low"] > -100
+
+
+def test_scale_of_scores_that_are_alike(model):
+    """Patients' highest scores may all be the threshold: a bin then has a width."""
+    alike = np.full(count_rows(model.held_out), model.thresholds[0])
+    histogram = ScoreHistogram(
+        replace(model, held_out=model.held_out | {"score": alike})
+    )
+    histogram.add(alike)
+
+    facts = histogram.facts()
+    assert facts.low < alike[0] < facts.high
+    assert max(facts.tonight) == len(alike)
+
+
+def test_model_without_profile_of_training(model, night, run, tmp_path):
+    """Where a model does not say how its features were distributed, a night has the
+    same scores, and no drift.
+    """
+    training = model.document["training"] | {"profile": None}
+    bare = replace(model, document=model.document | {"training": training})
+
+    other = score(bare, night, tmp_path / "bare", date="2026-01-31")
+
+    assert table(other)["score"].tolist() == table(run)["score"].tolist()
+    assert {feature["psi"] for feature in other.document["data"]} == {None}
+    assert None not in {feature["psi"] for feature in run.document["data"]}
+
+
+def test_date_before_there_were_tables(model, night, tmp_path):
+    with pytest.raises(UsageError, match="this night is too old"):
+        score(model, night, tmp_path / "run", date="0206-01-31")
 
 
 def test_run_id_is_that_of_night_date_label_and_table(model, night, run, tmp_path):
