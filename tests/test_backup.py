@@ -13,6 +13,7 @@ from pathlib import Path
 import ledger_places
 import pytest
 from commands import as_json, screen
+from database_places import said_to
 from flow_cohorts import night_of_patients, written
 from hung import HUNG_SECONDS
 from written_files import names_in
@@ -51,6 +52,11 @@ def enter(place: str, night: str) -> None:
 def last(place: str) -> int:
     with open_ledger(place, read_only=True) as book, book.reading() as connection:
         return head(connection).number
+
+
+def schema_of(place: str) -> str:
+    """Return the schema that the URL of a ledger of `new_place` leads to."""
+    return place.rpartition("%3D")[2]
 
 
 @pytest.fixture
@@ -164,6 +170,13 @@ def test_bad_dump_is_put_right(new_place, tmp_path):
 
     assert last(place) == before
     screen("history", "--ledger", place, "--verify")
+    # Without a ledger there is nothing to put back: a good dump can still follow.
+    name = schema_of(place)
+    said_to(place, f"DROP SCHEMA {name} CASCADE", f"CREATE SCHEMA {name}")
+    with pytest.raises(ModelError):
+        restore(bad, place)
+    restore(good, place)
+    assert last(place) == 1
 
 
 PROGRAMS = [binary.parent for binary in ledger_places.BINARIES]
@@ -218,6 +231,31 @@ def test_backup_with_blank_in_url(postgres, tmp_path):
     assert restore(path, place)[0] == made
 
 
+def test_password_is_no_word_of_a_program(postgres, tmp_path, monkeypatch):
+    """Everybody on a host sees the words of a process, and only its owner what is in
+    its environment.
+    """
+    place = ledger_places.database(postgres, "guarded")
+    place = place.replace("screen@", "screen:s3cret@")
+    enter(place, "2026-03-01")
+    said = tmp_path / "said"
+    program = tmp_path / "bin" / "pg_dump"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$PGPASSWORD" "$@" > {said}\n'
+        f'exec {shutil.which("pg_dump")} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    back_up(place, tmp_path / "backups")
+
+    password, _, words = said.read_text().partition(" ")
+    assert password == "s3cret"
+    assert "dbname=guarded" in words
+    assert "s3cret" not in words
+
+
 def test_dump_of_another_schema(postgres, tmp_path):
     """A dump of the original's schema is not restored for a copy in another one: the
     original's tables would be replaced.
@@ -245,6 +283,31 @@ def test_dump_of_something_else(new_place, tmp_path):
         restore(other, place)
 
     assert last(place) == 1
+
+
+def test_dump_of_other_tables(postgres, new_place, tmp_path):
+    """A dump of somebody else's tables in the ledger's schema is no backup."""
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+    table = f"{schema_of(place)}.wards"
+    said_to(place, f"CREATE TABLE {table} (name TEXT)")
+    other = tmp_path / "other.dump"
+    connect = ["--host", postgres, "--user", "screen", "--dbname", "postgres"]
+    subprocess.run(
+        ["pg_dump", *connect, "-Fc", f"--table={table}", f"--file={other}"], check=True
+    )
+
+    with pytest.raises(UsageError, match="is not a backup of a ledger"):
+        restore(other, place)
+
+
+def test_restore_into_missing_schema(new_place, tmp_path):
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+    path, _ = back_up(place, tmp_path / "backups")
+
+    with pytest.raises(UsageError, match="schema of the ledger's URL is missing"):
+        restore(path, f"{place}_missing")
 
 
 def test_full_disk(ledger_file, tmp_path, monkeypatch):
@@ -277,7 +340,8 @@ def test_restore_damaged_ledger(ledger_file, tmp_path):
     """A ledger's file that is no database any more is put aside like any other."""
     path, made = back_up(ledger_file, tmp_path / "backups")
     (tmp_path / "l.db").write_bytes(b"damaged")
-    (tmp_path / "l.db-journal").write_bytes(b"of the damaged file")
+    for ending in ("journal", "wal"):
+        (tmp_path / f"l.db-{ending}").write_bytes(b"of the damaged file")
 
     restored, kept = restore(path, ledger_file)
 
@@ -285,6 +349,8 @@ def test_restore_damaged_ledger(ledger_file, tmp_path):
     assert kept is not None
     assert kept.read_bytes() == b"damaged"
     assert not (tmp_path / "l.db-journal").exists()
+    assert not (tmp_path / "l.db-wal").exists()
+    assert Path(f"{kept}-wal").read_bytes() == b"of the damaged file"
 
 
 @pytest.mark.parametrize(
@@ -302,6 +368,13 @@ def test_backup_usage(tmp_path, words, said):
 
     refused = screen("ledger", action, place, *options, code=2)
     assert said in refused.stderr
+
+
+def test_backup_keeps_one_at_least(ledger_file, tmp_path):
+    with pytest.raises(UsageError, match="`keep` must be 1 or more"):
+        back_up(ledger_file, tmp_path / "backups", keep=0)
+
+    assert names_in(tmp_path) == {"l.db"}
 
 
 def test_backup_without_client(monkeypatch, tmp_path):

@@ -296,3 +296,16 @@ def test_reach_of_original_and_copy(original, copy, tmp_path):
     assert not theirs.covers(original / "site/runs/x")
     assert not theirs.covers(original / "outside/x")
     assert not theirs.covers_copy(original / "outside/x")
+
+
+def test_reach_of_copy_within_the_original(original):
+    """A copy in a folder of the original reaches what was named there."""
+    folder = original / "site/copy"
+    folder.mkdir()
+    shutil.copy(original / "site/screening.db", folder)
+    with open_ledger(folder / "screening.db") as book, book.reading() as connection:
+        reach = reach_of(connection, [folder])
+    shutil.rmtree(folder)
+
+    assert reach.covers(folder / "runs/x")
+    assert not reach.covers(original / "site/runs/x")

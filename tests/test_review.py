@@ -4,6 +4,7 @@ patient on the way.
 
 import datetime
 import hashlib
+import json
 import os
 import pwd
 import re
@@ -31,10 +32,14 @@ from written_files import names_in, page_in
 from screening import read_cohort, train
 from screening import score as score_night
 from screening.clock.zone import Clock
+from screening.errors import ModelError
 from screening.ledger.database import REVIEWS, open_ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
+from screening.ledger.register import directories_with, hand_out
 from screening.ledger.verdicts import Verdict, _faults_of_times, _Page
+from screening.ledger.verifying import refuse_new
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
@@ -444,6 +449,36 @@ def test_older_ledger_accepted(model, ward):
     screen("history", "--verify")
 
 
+def test_runs_of_other_ledgers(model, ward, monkeypatch):
+    """Run directories without a ledger, or of another series, hinder no new ledger."""
+    monkeypatch.delenv("SCREEN_LEDGER")
+    score(model, ward, 1)
+    refuse_new(str(ward / "new.db"), ward)
+    score(model, ward, 1, "--series", "a", "--ledger", ward / "one.db", "--force")
+    with pytest.raises(ModelError, match="run1 was entered in another"):
+        refuse_new(str(ward / "new.db"), ward)
+    other = ("--ledger", ward / "other.db", "--series")
+    score(model, ward, 2, *other, "b")
+    words = ("score", model, ward / "night2.csv", "--date", "2026-03-03")
+    refused = screen(*words, "--out", ward / "run3", *other, "a", code=4)
+
+    assert "run1 was entered in another ledger" in refused.stderr
+
+
+def test_directories_that_hold_a_model(model, tmp_path):
+    """A directory may hold another model by now, or none."""
+    folder = shutil.copytree(model, tmp_path / "model")
+    entered = [
+        Artefact(what="model", place=place, sha256="0" * 64)
+        for place in (folder, tmp_path / "gone")
+    ]
+    with open_ledger(tmp_path / "l.db", make=True) as ledger:
+        hand_out(ledger, *entered)
+
+        assert directories_with(ledger, load_model(model).digest) == [folder]
+        assert directories_with(ledger, "0" * 64) == []
+
+
 def test_killed_before_entry(model, ward, monkeypatch):
     """A directory that a kill left before its night was entered is scored again."""
     score(model, ward, 1)
@@ -631,6 +666,10 @@ def test_token_recorded(desk, tmp_path):
     login = pwd.getpwuid(os.getuid()).pw_name
     assert known == [(login, digest), (login, digest)]
     assert left == [("", "")] * 2
+    # A token is one reviewer, whatever the initials.
+    by["initials"] = "cd"
+    answer = json.loads(review(desk, by, "--token", token, "--json").stdout)
+    assert (answer["new"], answer["changed"]) == (0, 2)
 
 
 @pytest.mark.parametrize(

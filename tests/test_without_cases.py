@@ -778,3 +778,21 @@ def test_another_flag_rate_restates_contamination():
     assert "3.06 %" not in after
     with pytest.raises(UsageError, match="too few to promise a flag rate"):
         set_threshold(model, MaxFlagRate(0.001), "fewer beds")
+
+
+def test_outcomes_without_chances(ward):
+    """Flags are judged by what became of the patients; no chance was promised."""
+    table = patients(80, share=0.3, seed=2)
+    ill = table["patient"][table["ill"] == "yes"]
+    lines = [f"{name},2026-03-03\n" for name in ill]
+    (ward / "events.csv").write_text("patient,when\n" + "".join(lines))
+
+    answer = as_json(
+        *("outcomes", ward / "events.csv", "--ledger", ward / "l.db"),
+        *("--series", "ward-7", "--id", "patient", "--time", "when"),
+        *("--within", "3d", "--as-of", "2026-03-20"),
+    )
+
+    figures = answer["figures"]["figures"]
+    assert figures["sensitivity"]["value"] > 0.3
+    assert figures["observed_expected"]["value"] is None
