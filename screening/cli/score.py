@@ -797,7 +797,7 @@ def _draw_side_by_side(
     from screening.ledger.database import open_ledger
     from screening.ledger.history import history
     from screening.report.side_by_side import (
-        Population,
+        ComparedPopulation,
         populations_of,
         populations_of_series,
         render_side_by_side,
@@ -813,7 +813,7 @@ def _draw_side_by_side(
             "several directories are drawn on one page; name it with --out FILE",
             parameters=["out"],
         )
-    populations: list[Population] = []
+    populations: list[ComparedPopulation] = []
     for directory in directories:
         if (directory / "validation.json").exists():
             validation = read_document(directory, "validation")

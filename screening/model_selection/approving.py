@@ -129,27 +129,9 @@ def answers_to_repeat(
     type and unit, without a sign that is new, missing as often, with a median that was
     usual before, and ranking no better alone. The last answers are first.
     """
-    training = model.training
-    trained_before = earlier.training
-    alone_before = trained_before.alone
-    signs = {name for leak in training.leaks for name in leak.asked}
-    signs_before = {name for leak in trained_before.leaks for name in leak.asked}
-    proposed = set()
-    for name, *_ in model.unanswered:
-        alone = training.alone.get(name)
-        if alone is None or name not in alone_before:
-            continue
-        declared = model.declared(name)
-        before = earlier.declared(name)
-        difference = training.missing[name] - trained_before.missing[name]
-        if (
-            alone - alone_before[name] <= _MAX_RISE
-            and abs(difference) <= _MAX_MORE_MISSING
-            and (declared.type, declared.unit) == (before.type, before.unit)
-            and (name not in signs or name in signs_before)
-            and _has_usual_median(name, training, trained_before)
-        ):
-            proposed.add(name)
+    proposed = {
+        name for name, *_ in model.unanswered if _is_as_before(name, model, earlier)
+    }
     answers = []
     for answer in reversed(earlier.known_before):
         columns = [name for name in answer.columns if name in proposed]
@@ -157,6 +139,29 @@ def answers_to_repeat(
             answers.append(answer.replace(columns=columns))
             proposed.difference_update(columns)
     return answers
+
+
+def _is_as_before(name: str, model: ModelDocument, earlier: ModelDocument) -> bool:
+    """Return True if a column is in this training as it was in an earlier one."""
+    now, before = model.training, earlier.training
+    if name not in now.alone or name not in before.alone:
+        return False
+    declared, declared_before = model.declared(name), earlier.declared(name)
+    has_new_sign = name in _with_signs(now) - _with_signs(before)
+    more_missing = abs(now.missing[name] - before.missing[name])
+    return (
+        now.alone[name] - before.alone[name] <= _MAX_RISE
+        and more_missing <= _MAX_MORE_MISSING
+        and declared.type == declared_before.type
+        and declared.unit == declared_before.unit
+        and not has_new_sign
+        and _has_usual_median(name, now, before)
+    )
+
+
+def _with_signs(training: TrainingFacts) -> set[str]:
+    """Return the columns with a sign that they may come after the outcome."""
+    return {name for leak in training.leaks for name in leak.asked}
 
 
 def _has_usual_median(name: str, now: TrainingFacts, before: TrainingFacts) -> bool:

@@ -129,7 +129,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
 def _sheet_of(run: RunDocument) -> str:
     """Return what a loose sheet of paper is of: the title, the only ward, the night."""
     wards = {next(iter(case.display.values())) for case in run.cases if case.display}
-    parts = [run.model.stated.title or question_of(run.model)]
+    parts = [run.model.stated.title or default_title(run.model)]
     if len(wards) == 1:
         parts += filter(None, wards)
     parts.append(f"night of {run.date}")
@@ -164,7 +164,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "verdict": usefulness_of(model).words,
         "review_due": review_due(model),
         "banner": {
-            "title": fmt.name(model.stated.title or question_of(model)),
+            "title": fmt.name(model.stated.title or default_title(model)),
             "kind": "Trained model" if run is None else "Night of",
             "date": "" if run is None else fmt.name(run.date),
         },
@@ -176,7 +176,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
     }
 
 
-def question_of(model: ModelDocument) -> str:
+def default_title(model: ModelDocument) -> str:
     """Return the title of a page where the contract states none."""
     without_cases = model.validation.without_cases
     if without_cases is not None and without_cases.state == "unknown":

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from screening.metrics.figures import FIGURES
 from screening.report.drawing import draw
-from screening.report.page import question_of
+from screening.report.page import default_title
 from screening.schemas.base import UNDEFINED, Estimate, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.history import KnownNights, SeriesFacts
@@ -27,7 +27,7 @@ N_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Population:
+class ComparedPopulation:
     """Rows with labels on which a model was judged.
 
     Parameters
@@ -62,7 +62,7 @@ class Population:
 
 def populations_of(
     document: ModelDocument | ExternalValidation,
-) -> Iterator[Population]:
+) -> Iterator[ComparedPopulation]:
     """Yield the rows on which a document judges a model, for each watched class."""
     if isinstance(document, ExternalValidation):
         yield from _of_classes(
@@ -88,15 +88,15 @@ def _of_classes(
     basis: str,
     source: SourceFacts,
     attention: Sequence[Reason],
-) -> Iterator[Population]:
+) -> Iterator[ComparedPopulation]:
     """Yield a population for each watched class of a model."""
-    question = model.stated.title or question_of(model)
+    question = model.stated.title or default_title(model)
     for point in model.points:
         ranking = model.validation.summary.get(point.label)
         figures = {}
         for name in SHOWN:
             figures[name] = getattr(point, name, getattr(ranking, name, UNDEFINED))
-        yield Population(
+        yield ComparedPopulation(
             question=f"{question}: {point.label}" if model.multi else question,
             model=digest[:N_DIGITS],
             basis=basis,
@@ -108,7 +108,7 @@ def _of_classes(
         )
 
 
-def populations_of_series(series: SeriesFacts) -> Iterator[Population]:
+def populations_of_series(series: SeriesFacts) -> Iterator[ComparedPopulation]:
     """Yield the rows of nights with outcomes, of all events and of each class."""
     outcomes = series.outcomes
     if outcomes is None:
@@ -118,7 +118,7 @@ def populations_of_series(series: SeriesFacts) -> Iterator[Population]:
     for of_class in outcomes.by_class:
         by_question[f"{question}: {of_class.label}"] = of_class
     for title, nights in by_question.items():
-        yield Population(
+        yield ComparedPopulation(
             question=title,
             model="" if series.forward is None else series.forward.model[:N_DIGITS],
             basis=f"nights {series.first} to {series.last}, by outcomes",
@@ -130,13 +130,13 @@ def populations_of_series(series: SeriesFacts) -> Iterator[Population]:
 
 
 def render_side_by_side(
-    populations: Iterable[Population], templates: Path | None = None
+    populations: Iterable[ComparedPopulation], templates: Path | None = None
 ) -> str:
     """Return one page with a row for each population.
 
     Parameters
     ----------
-    populations : iterable of Population
+    populations : iterable of ComparedPopulation
     templates : Path, optional
         Folder of a site's own templates.
     """
