@@ -301,6 +301,35 @@ def test_dump_of_other_tables(postgres, new_place, tmp_path):
         restore(other, place)
 
 
+def test_restore_while_somebody_reads(new_place, tmp_path, monkeypatch):
+    """The programs of PostgreSQL would wait for the reader without a limit."""
+    monkeypatch.setattr(backup, "WAIT_SECONDS", 1)
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+    path, _ = back_up(place, tmp_path / "backups")
+    enter(place, "2026-03-02")
+
+    with open_ledger(place, read_only=True) as book, book.reading() as connection:
+        head(connection)
+        with pytest.raises(Locked, match="another command is using the ledger"):
+            restore(path, place)
+
+    assert last(place) == 2
+    restore(path, place)
+    assert last(place) == 1
+
+
+def test_backup_while_tables_are_replaced(new_place, tmp_path, monkeypatch):
+    monkeypatch.setattr(backup, "WAIT_SECONDS", 1)
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+
+    with open_ledger(place) as book, book.writing() as connection:
+        connection.exec_driver_sql("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(Locked, match="another command is using the ledger"):
+            backup._dump(place, tmp_path / "night.dump")
+
+
 def test_restore_into_missing_schema(new_place, tmp_path):
     place = new_place("postgresql")
     enter(place, "2026-03-01")

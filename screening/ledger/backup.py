@@ -38,6 +38,7 @@ SQLITE_ENDING = "db"
 SERVER_ENDING = "dump"
 # Beside a ledger's file; SQLite would apply an old one to the file that is put back.
 _SIDE_FILES = ("-journal", "-wal", "-shm")
+IN_USE = "another command is using the ledger; wait until it has finished"
 _OF_DUMP = ("--single-transaction", "--exit-on-error", "--no-owner")
 
 
@@ -159,6 +160,7 @@ def _restore_on_server(backup: Path, place: str) -> tuple[Head, Path | None]:
         kept = backup.with_name(f"before-{_stamp()}.{SERVER_ENDING}")
         with replacing(kept) as partial:
             _dump(place, partial)
+    _refuse_while_used(place)
     try:
         _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, backup)
         head = _verified(place)
@@ -168,6 +170,29 @@ def _restore_on_server(backup: Path, place: str) -> tuple[Head, Path | None]:
             _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, kept)
         raise
     return head, kept
+
+
+def _refuse_while_used(place: str) -> None:
+    """Raise Locked if another command uses the tables of a ledger on a server.
+
+    `pg_restore` itself waits for them without a limit.
+    """
+    engine = engine_of(url_of(place), {"connect_timeout": WAIT_SECONDS})
+    try:
+        with engine.begin() as connection:
+            there = set(sa.inspect(connection).get_table_names())
+            tables = sorted(there & {*TABLES.tables, *PROJECTED.tables})
+            limit = f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"
+            connection.exec_driver_sql(limit)
+            for table in tables:
+                lock = f'LOCK TABLE "{table}" IN ACCESS EXCLUSIVE MODE'
+                connection.exec_driver_sql(lock)
+    except sa.exc.OperationalError as error:
+        if "lock timeout" not in str(error.orig):
+            raise
+        raise Locked(IN_USE) from None
+    finally:
+        engine.dispose()
 
 
 def n_entries(place: str) -> int:
@@ -242,7 +267,8 @@ def _dump(place: str, target: Path) -> None:
     tables = [
         f'--table="{schema}"."{name}"' for name in (*TABLES.tables, *PROJECTED.tables)
     ]
-    options = ("--format=custom", "--no-owner", f"--file={target}", *tables)
+    wait = f"--lock-wait-timeout={WAIT_SECONDS}s"
+    options = ("--format=custom", "--no-owner", wait, f"--file={target}", *tables)
     _run_client("pg_dump", place, *options)
 
 
@@ -356,17 +382,15 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
     )
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
-        if any("lock timeout" in line for line in lines):
-            raise Locked(
-                "another command is using the ledger; wait until it has finished"
-            )
+        if any("canceling statement due to" in line for line in lines):
+            raise Locked(IN_USE)
         reason = lines[-1] if lines else f"exit {ended.returncode}"
         raise UsageError(f"{program} failed: {reason}")
     return ended.stdout
 
 
 def _connection_words(url: sa.URL) -> str:
-    """Return libpq's connection string: no password, and a limit on waiting.
+    """Return libpq's connection string without the password.
 
     A URL would not do: libpq reads no "+" in it as a blank.
     """
@@ -374,6 +398,4 @@ def _connection_words(url: sa.URL) -> str:
 
     _, words = url.get_dialect()().create_connect_args(url)
     words.pop("password", None)
-    stated = words.get("options", "")
-    words["options"] = f"{stated} -c lock_timeout={WAIT_SECONDS}s".strip()
     return make_conninfo("", **words)
