@@ -52,21 +52,28 @@ SHIFTS = {
 }
 
 
-@pytest.mark.parametrize("shift", SHIFTS)
+def ratio_and_slope(model, rows):
+    """Return observed over expected cases, and the slope of the chances."""
+    calibration = validate(model, rows).figures.calibration["yes"]
+    return calibration.observed_expected.value, calibration.slope.value
+
+
+@pytest.fixture(scope="module", params=SHIFTS)
+def shifted(request, model):
+    """How another place differs, new rows of it, and the model's figures on them."""
+    new = place(20_000, 2, name="c", **SHIFTS[request.param])
+    return request.param, new, ratio_and_slope(model, new)
+
+
 @pytest.mark.parametrize("n_rows", [150, 600, 3000])
-def test_chances_are_right_after_recalibration(model, shift, n_rows):
+def test_chances_are_right_after_recalibration(model, shifted, n_rows):
     """On new rows of the place slope and observed over expected come closer to 1."""
+    shift, new, (before_ratio, before_slope) = shifted
     learned = place(n_rows, 1, name="b", **SHIFTS[shift])
-    new = place(20_000, 2, name="c", **SHIFTS[shift])
 
     after = recalibrate(model, learned)
 
-    def figures(judged):
-        calibration = validate(judged, new).figures.calibration["yes"]
-        return calibration.observed_expected.value, calibration.slope.value
-
-    before_ratio, before_slope = figures(model)
-    ratio, slope = figures(after)
+    ratio, slope = ratio_and_slope(after, new)
     n_cases = int((learned.ill == "yes").sum())
     error = abs(np.log(ratio))
     assert error <= 3.5 / np.sqrt(n_cases)
