@@ -373,6 +373,19 @@ def test_omop_since(ward):
     assert definition[-1] == "2026-03-01"
 
 
+def test_omop_since_run(ward):
+    """In place of an export its run directory is enough."""
+    first = ward.night(1, ["1", "2"])
+    second = ward.night(2, ["1"])
+    made = ward.export(first, "omop", "1")
+
+    by_export = ward.export(second, "omop", "2", "--since", made)
+    by_run = ward.export(second, "omop", "again", "--since", first.directory)
+
+    for name in ("cohort.csv", "changes.csv"):
+        assert rows_of(by_run, name) == rows_of(by_export, name)
+
+
 def test_exports_follow_a_merge(ward):
     """With the ledger a patient under another number is the same one, or the reason is
     that the number was merged.

@@ -189,7 +189,7 @@ def _refuse_while_used(place: str) -> None:
                 connection.exec_driver_sql(lock)
     except sa.exc.OperationalError as error:
         if "lock timeout" not in str(error.orig):
-            raise
+            raise  # pragma: no cover - the server stops in this moment
         raise Locked(IN_USE) from None
     finally:
         engine.dispose()

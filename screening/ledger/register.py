@@ -272,14 +272,14 @@ def answered_before(
     of_series = sa.select(CHAMPIONS.c.model).where(CHAMPIONS.c.series == series)
     with ledger.reading() as connection:
         models = connection.scalars(of_series.order_by(CHAMPIONS.c.entry.desc())).all()
-    for model in dict.fromkeys(models):
-        if model in own:
-            continue
-        for place in directories_with(ledger, model):
-            document = read_model(place)
-            if document.known_before:
-                return document
-    return None
+    places = (
+        place
+        for model in dict.fromkeys(models)
+        if model not in own
+        for place in directories_with(ledger, model)
+    )
+    documents = map(read_model, places)
+    return next((each for each in documents if each.known_before), None)
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:

@@ -68,11 +68,10 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
 def _beyond(model: Model, row: Mapping[str, Any]) -> Literal["above", "below"] | None:
     """Return on which side of all held-out scores a row's score is; None if within."""
     calibration = model.facts.validation.calibration.get(row["class"])
-    if calibration is None or calibration.platt is None:
+    platt = None if calibration is None else calibration.platt
+    if platt is None or platt.range is None:
         return None
-    if calibration.platt.range is None:
-        return None
-    lowest, highest_score = calibration.platt.range
+    lowest, highest_score = platt.range
     score = row["score"]
     if len(model.watched) > 1:
         # It is the excess over the threshold of its class.

@@ -97,8 +97,10 @@ def _differences(summary: Summary, has_ledger: bool) -> list[tuple[str, list[str
 def _other(
     trained: IdShape | None, tonight: IdShape | None, has_ledger: bool
 ) -> list[str]:
-    if trained is None or tonight is None:
-        return []
-    if not has_ledger and not has_lost_zeros(trained, tonight):
+    if (
+        trained is None
+        or tonight is None
+        or not (has_ledger or has_lost_zeros(trained, tonight))
+    ):
         return []
     return other_shape(trained, tonight)

@@ -106,11 +106,10 @@ class Rows:
         names = [name for name in columns if name != "rank"]
         fields = [self.schema.field(name) for name in names]
         parts = []
-        if OUT_OF_BOUNDS in self.schema.names:
-            for batch in self._listed([*names, "flagged", OUT_OF_BOUNDS]):
-                is_odd = pc.is_valid(batch[OUT_OF_BOUNDS])
-                is_unflagged = pc.invert(batch["flagged"])
-                parts.append(batch.filter(pc.and_(is_odd, is_unflagged)).select(names))
+        for batch in self._listed([*names, "flagged", OUT_OF_BOUNDS]):
+            is_odd = pc.is_valid(batch[OUT_OF_BOUNDS])
+            is_unflagged = pc.invert(batch["flagged"])
+            parts.append(batch.filter(pc.and_(is_odd, is_unflagged)).select(names))
         rows = pa.Table.from_batches(parts, pa.schema(fields))
         return rows.append_column("rank", pa.nulls(rows.num_rows, pa.int64()))
 
