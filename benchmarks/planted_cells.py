@@ -139,9 +139,7 @@ def is_listed(value: float, bounds: Bounds, readings: ColumnReadings | None) -> 
     """Return True for a value out of bounds, or with another reading."""
     if bounds.exceeded_by(np.array([value]))[0]:
         return True
-    if readings is None or not len(readings.outside(np.array([value]))):
-        return False
-    return readings.reading_of(value) is not None
+    return readings is not None and bool(readings.readings(np.array([value])))
 
 
 def main() -> None:

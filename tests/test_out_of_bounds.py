@@ -225,7 +225,7 @@ def readings(name: str, unit: str | None, low: float, high: float):
 )
 def test_reading_in_another_unit(name, unit, low, high, written, meant, other):
     """A number outside training that is a usual one in another unit, or by a digit."""
-    reading = readings(name, unit, low, high).reading_of(written)
+    reading = readings(name, unit, low, high).readings(np.array([written]))[0]
 
     assert reading.value == pytest.approx(meant, rel=1e-3)
     assert reading.unit == other
@@ -234,7 +234,7 @@ def test_reading_in_another_unit(name, unit, low, high, written, meant, other):
 @pytest.mark.parametrize("value", [224.0, 30.0, 0.001])
 def test_value_without_another_reading(value):
     """What no unit of the quantity makes a usual value is not doubted."""
-    assert readings("pao2", "mmHg", 42, 223).reading_of(value) is None
+    assert readings("pao2", "mmHg", 42, 223).readings(np.array([value])) == {}
 
 
 def test_doubtful_value_listed(model, tmp_path):

@@ -72,31 +72,42 @@ class ColumnReadings:
     density: Density
     conversions: Sequence[Conversion]
 
-    def outside(self, values: np.ndarray) -> np.ndarray:
-        """Return the positions of the values outside the range of training."""
-        return np.flatnonzero((values < self.low) | (values > self.high))
+    def readings(self, values: np.ndarray) -> dict[int, Reading]:
+        """Return the other readings of a column's values by their position.
 
-    def reading_of(self, value: float) -> Reading | None:
-        """Return the likeliest other reading that is a usual value, None without one.
+        Of values outside training the likeliest reading that is a usual value, if it is
+        `MIN_RATIO` times as likely as the value: one a little beyond training, which
+        any night may bring, is not doubted.
 
-        It is `MIN_RATIO` times as likely as the value, so that a value a little beyond
-        training, which any night may bring, is not doubted.
+        Parameters
+        ----------
+        values : ndarray, shape (n_rows,)
+            NaN where missing or out of bounds.
         """
-        candidates = []
-        for conversion in self.conversions:
-            meant = (value - conversion.offset) / conversion.factor
-            units = conversion.after, conversion.before
-            candidates.append(Reading(self.name, value, meant, *units))
-        if value < self.low:
-            candidates.append(Reading(self.name, value, 10 * value))
+        is_outside = (values < self.low) | (values > self.high)
+        if self.low > 0:
+            is_outside &= values > 0
+        places = np.flatnonzero(is_outside)
+        if not places.size:
+            return {}
+        written = values[places]
+        meant = [(written - each.offset) / each.factor for each in self.conversions]
+        meant.append(np.where(written < self.low, 10 * written, np.nan))
+        readings = np.array(meant)
         low, high = self.usual
-        usual = [reading for reading in candidates if low <= reading.value <= high]
-        if not usual or (self.low > 0 and value <= 0):
-            return None
-        readings = np.array([reading.value for reading in usual])
-        gains = self._log_density(readings) - self._log_density(np.array([value]))
-        best = int(np.argmax(gains))
-        return usual[best] if gains[best] >= np.log(MIN_RATIO) else None
+        is_usual = (readings >= low) & (readings <= high)
+        gains = np.full(readings.shape, -np.inf)
+        of_written = np.broadcast_to(self._log_density(written), readings.shape)
+        of_meant = self._log_density(readings[is_usual])
+        gains[is_usual] = of_meant - of_written[is_usual]
+        best = np.argmax(gains, axis=0)
+        units = [(each.after, each.before) for each in self.conversions] + [("", "")]
+        found = {}
+        for at in np.flatnonzero(gains.max(axis=0) >= np.log(MIN_RATIO)).tolist():
+            value, reading = float(written[at]), float(readings[best[at], at])
+            of_units = units[best[at]]
+            found[int(places[at])] = Reading(self.name, value, reading, *of_units)
+        return found
 
     def _log_density(self, values: np.ndarray) -> np.ndarray:
         return self.density.log_at(np.log(values) if self.low > 0 else values)
@@ -152,8 +163,6 @@ def other_readings(
     """
     found: dict[int, list[Reading]] = {}
     for name, column in columns.items():
-        for row in column.outside(values[name]):
-            reading = column.reading_of(float(values[name][row]))
-            if reading is not None:
-                found.setdefault(int(row), []).append(reading)
+        for row, reading in column.readings(values[name]).items():
+            found.setdefault(row, []).append(reading)
     return found
