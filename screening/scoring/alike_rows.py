@@ -93,18 +93,20 @@ def alike_rows(parts: Sequence[RowContents], has_group: bool) -> list[AlikeRow]:
     alike = table[by_contents["patients"].transform("nunique") > 1]
     if not len(alike) or _pairs_expected(cells) > MAX_EXPECTED:
         return []
-    found = []
-    for _, rows in alike.groupby("contents", sort=False):
-        for row in rows.to_dict("records"):
-            others = rows.loc[rows["patients"] != row["patients"], "rows"]
-            line = AlikeRow(
-                id=row["ids"],
-                group=row["patients"] if has_group else None,
-                row=row["rows"],
-                other=int(others.iloc[0]),
-                flagged=row["flagged"],
-            )
-            found.append(line)
+    first = alike.groupby("contents")[["rows", "patients"]].transform("first")
+    is_of_first = alike["patients"] == first["patients"]
+    second = alike[~is_of_first].groupby("contents")["rows"].first()
+    other = first["rows"].where(~is_of_first, alike["contents"].map(second))
+    found = [
+        AlikeRow(
+            id=row["ids"],
+            group=row["patients"] if has_group else None,
+            row=row["rows"],
+            other=int(row["other"]),
+            flagged=row["flagged"],
+        )
+        for row in alike.assign(other=other).to_dict("records")
+    ]
     return sorted(found, key=lambda line: line.row)
 
 
