@@ -83,7 +83,9 @@ def places(report: Mapping[str, Any]) -> str:
         :N_PLACES
     ]:
         missing = counts["missing_lines"]
-        lines.append(f"| {path} | `{name}` | {percent:.0f}% | {missing} |")
+        # A function within another is no name that can be imported.
+        words = " in ".join(f"`{part}`" for part in reversed(name.split(".")))
+        lines.append(f"| {path} | {words} | {percent:.0f}% | {missing} |")
     return "\n".join(lines)
 
 
