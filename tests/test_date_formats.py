@@ -110,6 +110,7 @@ def test_instants_of_any_name(tmp_path):
         ("x17", SECONDS.astype("int64") * 1000 + 123),
         ("x18", SECONDS.astype("int64") + 7),
         ("admission", SECONDS.astype("int64") + 7),
+        ("x19", 4_010_000_000 + 7_654_321 * np.arange(60)),
     ):
         pd.DataFrame({"crp": np.linspace(1, 9, 60), name: cells}).to_csv(path)
         contract, _ = starter_contract(path)
@@ -120,6 +121,7 @@ def test_instants_of_any_name(tmp_path):
         "x17": ("x17", "milliseconds_1970"),
         "x18": (None, None),
         "admission": ("admission", "seconds_1970"),
+        "x19": (None, None),
     }
 
 

@@ -68,6 +68,7 @@ def test_merge_is_an_entry_and_so_is_its_end(ledger):
             "row 2: the old number is already in row 1",
         ),
         ([("a", "b", "soon")], "row 1: 'since' is not a date"),
+        ([("a", "b", "2026-03-01T23:30Z")], "row 1: 'since' is not a date"),
         ([("", "b", SINCE)], "row 1: no old number"),
     ],
 )
@@ -373,5 +374,5 @@ def test_forget_says_that_an_id_is_written_otherwise(place):
 
     told = screen("forget", "7", "--ledger", place)
 
-    assert "this id in 1 other spellings" in told.stderr
+    assert "this id in 1 other spelling," in told.stderr
     assert "007" not in told.stderr

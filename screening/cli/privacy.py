@@ -139,9 +139,10 @@ def forget_command(
     if not _is_known(report):
         note("this id was not found; ids are compared as text, with leading zeros")
     if n_otherwise:
+        noun = "spelling" if n_otherwise == 1 else "spellings"
         note(
-            f"cases of the ledger have this id in {n_otherwise} other spellings, the "
-            f"same {BUT_FOR}; if it is this patient, erase each spelling"
+            f"cases of the ledger have this id in {n_otherwise} other {noun}, the same "
+            f"{BUT_FOR}; if it is this patient, erase each spelling"
         )
     for place in report["elsewhere"]:
         note(

@@ -247,10 +247,10 @@ def counts_milliseconds(summary: ColumnSummary) -> bool:
 
 def is_counted_in_seconds(name: str, summary: ColumnSummary) -> bool:
     """Return True for seconds since 1970 in a column whose name has a word for time."""
-    return _has_ten_digits(summary) and is_called(name, "word of time")
+    return _may_be_seconds(summary) and is_called(name, "word of time")
 
 
-def _has_ten_digits(summary: ColumnSummary) -> bool:
+def _may_be_seconds(summary: ColumnSummary) -> bool:
     """Return True if all cells may be seconds since 1970, of 2000 to 2040."""
     is_number = summary.numbers == summary.present > 0
     return is_number and _are_all_of(summary, "seconds_1970")
@@ -263,10 +263,14 @@ def _are_all_of(summary: ColumnSummary, counted: DateNumbers) -> bool:
 
 
 def _is_of_ten_digits(column: Candidate) -> bool:
-    """Return True for many whole numbers that may be instants, or of somebody."""
+    """Return True for many whole numbers that may be instants, or of somebody.
+
+    Of patients, such as NHS numbers, any ten digits may be; seconds of 2000 have nine.
+    """
     summary = column.summary
     is_varied = summary.n_texts >= MIN_TEXTS_OF_ID and summary.whole
-    return is_varied and _has_ten_digits(summary)
+    has_ten_digits = summary.low >= 1e9 and summary.high < 1e10
+    return is_varied and (has_ten_digits or _may_be_seconds(summary))
 
 
 def _is_two_numbers(column: Candidate) -> bool:

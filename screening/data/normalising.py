@@ -44,7 +44,6 @@ class GroupScales:
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return centre and spread by group and column."""
         """Centre and spread, shape (n_groups, n_columns) each.
 
         The spread of a column that is constant in a group is 0 there.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 
 from screening.contract.parsing import parse_texts
 from screening.contract.violations import refuse_absent
 from screening.data.stream import BATCH_ROWS
 from screening.errors import CohortError
-from screening.io.date_formats import parse_time
+from screening.io.date_formats import read_time
 from screening.io.opening import Readable, source_at
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Merged, append
@@ -93,9 +94,16 @@ def read_merges(source: Readable) -> list[Merge]:
 
 
 def _day(text: str) -> str:
-    """Return a date as YYYY-MM-DD, "" if it is none."""
-    time = parse_time(text, None)
-    return "" if time is None else time.date().isoformat()
+    """Return a date as YYYY-MM-DD, "" if it is none.
+
+    An instant with a zone is none: it is of two days, in two zones.
+    """
+    time = read_time(text, None)
+    if time is None:
+        return ""
+    if not isinstance(time, datetime.datetime):
+        return time.isoformat()
+    return "" if time.tzinfo else time.date().isoformat()
 
 
 def _faults(line: Merge, seen: Mapping[str, int]) -> Iterator[str]:
