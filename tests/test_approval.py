@@ -29,6 +29,7 @@ from screening import (
 )
 from screening.contract.contract import Contract
 from screening.errors import UsageError
+from screening.ledger.model_registry import revisions_by_document
 from screening.model_selection.approving import answers_to_repeat
 from screening.model_selection.revising import set_threshold
 from screening.report import render_model
@@ -300,9 +301,40 @@ def told(model: Model) -> dict[str, object]:
     for point in model.facts.operating_points:
         points.append(point.replace(chosen_by="", reason=None))
     same = model.facts.replace(
-        operating_points=points, arrays_sha256="", validation_sha256="", sha256=""
+        operating_points=points,
+        thresholds_before=(),
+        arrays_sha256="",
+        validation_sha256="",
+        sha256="",
     )
     return same.to_dict()
+
+
+def test_revisions_by_document(logistic_model, tmp_path):
+    """A model's document names every model that it was, in the order of its thresholds
+    and approvals; a trail that has none of them can follow.
+    """
+    folder = tmp_path / "m"
+    shutil.copytree(logistic_model, folder)
+    known = ("--known-before", "fever,crp,ward", "--by", "Dr. Weber")
+    words = {
+        "approve": [*known, "--reason", "it is known"],
+        "threshold": ["--max-flag-rate", "0.2", "--reason", "fewer flags"],
+    }
+    digests = [load_model(folder).digest]
+    commands = ["approve", "threshold", "approve", "threshold"]
+    for command in commands:
+        screen(command, folder, *words[command])
+        digests.append(load_model(folder).digest)
+    model = load_model(folder).facts
+
+    for first, digest in enumerate(digests[:-1]):
+        revisions = revisions_by_document(model, digest)
+        assert [each.KIND for each in revisions] == commands[first:]
+        assert [each.model_before for each in revisions] == digests[first:-1]
+        assert [each.model_after for each in revisions] == digests[first + 1 :]
+    assert revisions_by_document(model, "0" * 64) == []
+    assert revisions_by_document(model, digests[-1]) == []
 
 
 @pytest.mark.repeated

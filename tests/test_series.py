@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_nights import enter, night, of_ward, states, verdicts_of
 
+from screening import load_model
 from screening.errors import UsageError
 from screening.ledger.database import PARTS, RUNS, Unchained, open_ledger
 from screening.ledger.entries import Forgotten, append
@@ -453,12 +454,13 @@ def test_digits_of_two_shadows_name_neither(ledger):
     assert compare_nights(ledger, "ward-1", "nnnno").other.model == "nnnn" + "o" * 8
 
 
-def test_only_revisions_of_the_champion_follow_it(ledger):
+def test_only_revisions_of_the_champion_follow_it(ledger, logistic_model):
+    other = load_model(logistic_model).facts
     enter(ledger, of_ward("ward-1", 1, "a"))
     entries = history(ledger)["audit"]["entries"]
 
     with pytest.raises(UsageError, match="no night in shadow"):
-        follow_revisions(ledger, "ward-1", SHADOW, "because")
+        follow_revisions(ledger, "ward-1", other, "because")
 
     assert history(ledger)["audit"]["entries"] == entries
 

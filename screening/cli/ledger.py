@@ -690,8 +690,8 @@ def promote_command(
     """Make MODEL the champion of a series from the next night on.
 
     The trail records the reason, and a comparison of MODEL's nights in shadow with the
-    champion's. A revision of the champion needs no night in shadow if its threshold or
-    approval was entered for another series.
+    champion's. The champion with another threshold or approval needs no night in
+    shadow: the trail has them from another series, or the model itself does.
     """
     from screening.model_selection.approving import refuse_draft
     from screening.scoring.series_history import series_of
@@ -755,14 +755,17 @@ class _Promotion:
     def of(cls, book: Ledger, series: str, model: Model) -> _Promotion:
         """Compare a model with the champion; UsageError if it cannot be promoted."""
         from screening.ledger.history import compare_nights
-        from screening.ledger.model_registry import is_revision
+        from screening.ledger.model_registry import champions, is_revision
         from screening.schemas.model import drafts_of
 
         try:
             drafts = drafts_of(model.facts)
             evidence = compare_nights(book, series, model.digest, drafts)
         except UsageError:
-            if not is_revision(book, series, model.digest, drafts_of(model.facts)):
+            with book.reading() as connection:
+                champion = champions(connection).get(series)
+                is_revised = is_revision(connection, champion, model.facts)
+            if not is_revised and champion != model.digest:
                 raise
             return cls(series, None)
         return cls(series, evidence)
@@ -772,12 +775,12 @@ class _Promotion:
         from screening.ledger.model_registry import follow_revisions, promote
         from screening.schemas.model import drafts_of
 
-        chosen = (self.series, model.digest, reason)
         if self.evidence is None:
-            approval = model.facts.approval
-            return follow_revisions(book, *chosen, approval).number
+            return follow_revisions(book, self.series, model.facts, reason).number
         drafts = drafts_of(model.facts)
-        return promote(book, *chosen, self.evidence, drafts).number
+        return promote(
+            book, self.series, model.digest, reason, self.evidence, drafts
+        ).number
 
 
 def _line_to_write(model: Path, series: str) -> str:

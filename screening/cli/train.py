@@ -492,7 +492,9 @@ def threshold_command(
     """Choose another operating point for MODEL by RULE.
 
     It is chosen from the held-out scores of the validation. Every figure is recomputed
-    as if MODEL had been trained with RULE. The machines do not change.
+    as if MODEL had been trained with RULE. The machines do not change. If a series
+    already uses MODEL, give --ledger and --series. Otherwise its next night is refused
+    because the model has changed.
     """
     chosen_by = rule.rule(required=True)
 
@@ -504,6 +506,8 @@ def threshold_command(
         return set_threshold(before, chosen_by, reason, watched).files
 
     after = _revised(model, revise, "threshold", change_of, revision)
+    if revision.ledger is None:
+        _note_without_ledger(model)
     answer = {"model": str(model), "id": after.id, **facts_of(after, as_json)}
     print_answer(answer, as_json)
 
@@ -728,6 +732,16 @@ def _promotion(book: Ledger, model: Path, series: list[str]) -> str:
     names = ",".join(map(shown_series, series))
     words = ("promote", model, "--series", names, "--ledger", place)
     return command_line(*words, "--reason", "WHY")
+
+
+def _note_without_ledger(model: Path) -> None:
+    """Say that no ledger has a change of threshold, and how it is entered later."""
+    series = ("--site", "NIGHT.toml", "--series", "SERIES")
+    promote_it = command_line("promote", model, *series, "--reason", "WHY")
+    logs.note(
+        "no --ledger was given: if series use this model, their next night is refused "
+        f"until they get the change: {promote_it}"
+    )
 
 
 def _note_lost_approval(

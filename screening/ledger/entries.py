@@ -32,13 +32,12 @@ from screening.ledger.location import RELOCATE, location_part, refuse_copy
 from screening.ledger.trail import Entry, Head, Part
 from screening.schemas.base import Document, Reason
 from screening.schemas.history import (
-    ChangedClass,
     NightFigures,
     NightsBeside,
     OutcomeFigures,
     SensitivityAndPpv,
 )
-from screening.schemas.model import Approval, TrainedOn
+from screening.schemas.model import Approval, ChangedClass, TrainedOn
 from screening.schemas.run import Delivery, ScoreCounts, TakenFrom
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]

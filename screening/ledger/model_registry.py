@@ -27,7 +27,7 @@ from screening.ledger.location import ledger_word
 from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.schemas.history import NightsBeside
-from screening.schemas.model import Approval, TrainedOn
+from screening.schemas.model import ModelDocument, TrainedOn
 from screening.spelling import command_line, did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -38,6 +38,9 @@ REVISED_ELSEWHERE = (
     "it is the same model after a threshold or an approval that was entered for other "
     "series: put it in that one's place with {}"
 )
+
+Revision = ThresholdChosen | Approved
+"""What makes one model of another with the same machines."""
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
@@ -182,35 +185,60 @@ def revisions_to(
     return revisions if model is not None else []
 
 
+def revisions_by_document(model: ModelDocument, before: str | None) -> list[Revision]:
+    """Return the thresholds and approvals that made one model of another, in order.
+
+    They are those of the model's own document, for a ledger that was not given when
+    they were made. Empty if it was never the model `before`.
+    """
+    revisions: list[Revision] = []
+    changes = list(model.thresholds_before)
+    after = model.sha256
+    approval = model.approval
+    while after != before:
+        if approval is not None and approval.drafts:
+            draft = approval.drafts[0]
+            if before is not None and before in approval.drafts:
+                draft = before
+            approved = Approved(
+                model_before=draft,
+                model_after=after,
+                champion_of=(),
+                by=approval.by,
+                date=approval.date,
+            )
+            revisions.insert(0, approved)
+            after, approval = draft, None
+        elif changes:
+            change = changes.pop()
+            chosen = ThresholdChosen(
+                model_before=change.model_before,
+                model_after=after,
+                champion_of=(),
+                classes=change.classes,
+            )
+            revisions.insert(0, chosen)
+            after, approval = change.model_before, change.approval
+        else:
+            return []
+    return revisions
+
+
 def is_revision(
-    ledger: Ledger, series: str, model: str, drafts: Sequence[str] = ()
+    connection: sa.Connection, champion: str | None, model: ModelDocument
 ) -> bool:
-    """Return True if a model is a series' champion, or a revision in the trail."""
-    with ledger.reading() as connection:
-        before = champions(connection).get(series)
-        if before == model or before in drafts:
-            return True
-        return bool(revisions_to(connection, before, model))
+    """Return True if a model is the champion with other thresholds or approvals."""
+    is_in_trail = bool(revisions_to(connection, champion, model.sha256))
+    return is_in_trail or bool(revisions_by_document(model, champion))
 
 
 def follow_revisions(
-    ledger: Ledger,
-    series: str,
-    model: str,
-    reason: str,
-    approval: Approval | None = None,
+    ledger: Ledger, series: str, model: ModelDocument, reason: str
 ) -> Head:
     """Make a revision of its champion the champion of a series too.
 
-    The thresholds and approvals that lead to it were entered for other series; they are
-    entered for this one.
-
-    Parameters
-    ----------
-    ledger : Ledger
-    series, model, reason : str
-    approval : Approval, optional
-        Of the model, by its document: it is entered if the ledger was not told of it.
+    The thresholds and approvals that lead to it were entered for other series, or the
+    model's document alone has them; they are entered for this series.
 
     Raises
     ------
@@ -218,20 +246,14 @@ def follow_revisions(
         If the model is no revision of the champion.
     """
     why = trail.reason_of(reason)
+    digest = model.sha256
     with ledger.writing() as connection:
         before = champions(connection).get(series)
-        revisions = [each.facts for each in revisions_to(connection, before, model)]
-        if not revisions and approval is not None and before in approval.drafts:
-            untold = Approved(
-                model_before=before,
-                model_after=model,
-                champion_of=(),
-                by=approval.by,
-                date=approval.date,
-            )
-            revisions = [untold]
-        if before != model and not revisions:
-            raise UsageError(NO_SHADOW.format(model, shown_series(series)))
+        in_trail = revisions_to(connection, before, digest)
+        revisions: list[Revision] = [each.facts for each in in_trail]
+        revisions = revisions or revisions_by_document(model, before)
+        if before != digest and not revisions:
+            raise UsageError(NO_SHADOW.format(digest, shown_series(series)))
         for facts in revisions:
             for_series = facts.replace(champion_of=[series], series=series)
             append(connection, ledger.clock(), for_series, why)

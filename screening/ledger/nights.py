@@ -63,9 +63,10 @@ CASES_A_PART = 5000
 MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
     "if the other one was promoted, name its directory as `model` of the series in "
-    "NIGHT.toml; if it is the same model after a change that the ledger does not know, "
-    "or another one, score a night with `shadow`, and then put it in that one's place "
-    "with `screen promote`; `force` scores this one night with it"
+    "NIGHT.toml; if it is the same model after a threshold or an approval that the "
+    "ledger does not know, put it in that one's place with `screen promote`; if it is "
+    "another model, score a night with `shadow` before that; `force` scores this one "
+    "night with it"
 )
 
 # A longer time before the first night is no back-fill.

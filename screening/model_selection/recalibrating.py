@@ -120,6 +120,7 @@ def recalibrate(
         ),
         blend=(),
         approval=None,
+        thresholds_before=(),
         origin=origin,
     )
     return replace(

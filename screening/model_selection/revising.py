@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +22,12 @@ from screening.model_selection.without_cases import (
 )
 from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
-from screening.schemas.history import ChangedClass
 from screening.schemas.model import (
+    ChangedClass,
     ModelDocument,
     Profile,
     TextProfile,
+    ThresholdRevision,
     TrainingFacts,
 )
 from screening.schemas.validation import OperatingPointFacts
@@ -91,6 +93,7 @@ def set_threshold(
         validation=facts.validation.replace(**judgement.facts),
         blend=judgement.members or (),
         approval=None,  # nobody has approved the new operating point
+        thresholds_before=_with_revision(model, points, reason.strip()),
     )
     thresholds = judgement.thresholds
     return replace(
@@ -142,33 +145,49 @@ def _training_by_rule(facts: ModelDocument, rule: Rule) -> TrainingFacts:
     return facts.training.replace(notes=notes)
 
 
+def _with_revision(
+    model: Model, points: Sequence[OperatingPointFacts], reason: str
+) -> list[ThresholdRevision]:
+    """Return the changes of a model's threshold, with one to other operating points.
+
+    The same threshold for the same reason is no change, unless it takes an approval
+    away.
+    """
+    facts = model.facts
+    revisions = list(facts.thresholds_before)
+    classes = []
+    for old, new in zip(facts.operating_points, points, strict=True):
+        if old != new:
+            changed = ChangedClass(
+                label=new.label,
+                threshold_before=old.threshold,
+                threshold_after=new.threshold,
+                rule_before=old.rule,
+                rule_after=new.rule,
+            )
+            classes.append(changed)
+    if classes or facts.approval is not None:
+        revision = ThresholdRevision(
+            model_before=model.digest,
+            reason=reason,
+            classes=classes,
+            approval=facts.approval,
+        )
+        revisions.append(revision)
+    return revisions
+
+
 def change_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:
     """Return what the ledger records of a change of thresholds.
 
     Digests, thresholds and rules before and after, and the reason.
     """
-    changed = [
-        (old, new)
-        for old, new in zip(
-            before.operating_points, after.operating_points, strict=True
-        )
-        if old != new
-    ]
-    classes = []
-    for old, new in changed:
-        change = ChangedClass(
-            label=new.label,
-            threshold_before=old.threshold,
-            threshold_after=new.threshold,
-            rule_before=old.rule,
-            rule_after=new.rule,
-        )
-        classes.append(change.to_dict())
+    revision = after.thresholds_before[-1]
     return {
         "model_before": before.sha256,
         "model_after": after.sha256,
-        "reason": changed[0][1].reason if changed else None,
-        "classes": classes,
+        "reason": revision.reason,
+        "classes": [changed.to_dict() for changed in revision.classes],
     }
 
 

@@ -15,8 +15,8 @@ from screening.schemas.base import (
     PopulationFigures,
     Reason,
 )
-from screening.schemas.figures import LabelledCounts, StoredRule
-from screening.schemas.model import Approval, TrainedOn
+from screening.schemas.figures import LabelledCounts
+from screening.schemas.model import Approval, ChangedClass, TrainedOn
 from screening.schemas.run import ExpectedCases, ScoreCounts, Unflagged
 
 Measure = Literal["workload", "yield", "refused", "missing"]
@@ -493,16 +493,6 @@ class SeriesFacts(Document):
     approval: Approval | None = None
     verdict: str | None = None
     before_after: BeforeAfter | None = None
-
-
-class ChangedClass(Document):
-    """Threshold of a watched class before and after a change."""
-
-    label: Annotated[str, Field(alias="class")]
-    rule_after: StoredRule
-    rule_before: StoredRule
-    threshold_after: float
-    threshold_before: float
 
 
 class ThresholdChange(Document):

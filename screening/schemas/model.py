@@ -19,7 +19,7 @@ from screening.schemas.base import (
     Reason,
     Setting,
 )
-from screening.schemas.figures import OfRule, Rule
+from screening.schemas.figures import OfRule, Rule, StoredRule
 from screening.schemas.validation import (
     OperatingPointFacts,
     SearchFacts,
@@ -592,6 +592,29 @@ class Approval(Document):
     drafts: Sequence[str] = ()
 
 
+class ChangedClass(Document):
+    """Threshold of a watched class before and after a change."""
+
+    label: Annotated[str, Field(alias="class")]
+    rule_after: StoredRule
+    rule_before: StoredRule
+    threshold_after: float
+    threshold_before: float
+
+
+class ThresholdRevision(Document):
+    """A change of the threshold, and the digest that the model had before it.
+
+    `approval` is what the change took away. By these a ledger that was not given finds
+    later that a model is a revision of a series' champion.
+    """
+
+    model_before: str
+    reason: str
+    classes: Sequence[ChangedClass]
+    approval: Approval | None = None
+
+
 class NeededPlugin(Document):
     """A plug-in without which the model cannot be used, by its distribution.
 
@@ -607,7 +630,8 @@ class ModelDocument(Document):
     """The document of a model directory, `model.json`.
 
     Without an `approval` the model is a draft. `known_before` has the answers of those
-    who said that columns are known at the hour of the night. `contract` is the cohort's
+    who said that columns are known at the hour of the night. `thresholds_before` has
+    the changes of the threshold, the last one last. `contract` is the cohort's
     contract, documented by its own type (`screening.contract.contract.Contract`). After
     the day `retrain_by` the model scores no more: it holds rows of an erased patient.
     `origin` is the model that was recalibrated; validation is then of the new site's
@@ -634,6 +658,7 @@ class ModelDocument(Document):
     retrain_by: str | None = None
     approval: Approval | None = None
     known_before: Sequence[KnownBefore] = ()
+    thresholds_before: Sequence[ThresholdRevision] = ()
     origin: OriginFacts | None = None
     sha256: str = ""
 

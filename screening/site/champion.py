@@ -14,10 +14,10 @@ from tomlkit.exceptions import TOMLKitError
 from screening.errors import ScreenError, UsageError
 from screening.files import read_bounded
 from screening.ledger.database import Ledger
-from screening.ledger.model_registry import champions, revisions_to
+from screening.ledger.model_registry import champions, is_revision
 from screening.report.verdict import approval_words
 from screening.schemas.history import SeriesNight
-from screening.schemas.model import ModelDocument, drafts_of
+from screening.schemas.model import ModelDocument
 from screening.site.site import MAX_BYTES, Network
 from screening.spelling import SERVER_LEDGER, command_line, series_name
 from screening.store.publishing import write_whole
@@ -97,8 +97,7 @@ def with_promotions(
             model = _document_of(plan.model)
             if champion is None or model is None or model.sha256 == champion:
                 continue
-            is_draft = champion in drafts_of(model)
-            if is_draft or revisions_to(connection, champion, model.sha256):
+            if is_revision(connection, champion, model):
                 revised.setdefault(plan.model, []).append(series)
             for folder in (*plan.shadow, *_beside(plan.model)):
                 document = _document_of(folder)

@@ -519,6 +519,7 @@ TYPED = {
     "cli/ledger.py:_restore": "test_restored_ledger_goes_on",
     "cli/train.py:_note_earlier_answers": "test_approval.py",
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
+    "cli/train.py:_note_without_ledger": "test_threshold_without_the_ledger",
     "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
     "ledger/location.py:refuse_copy": "test_copy_moved",
     "ledger/model_registry.py:refuse_other": "test_series_stopped_by_a_threshold",
@@ -686,23 +687,30 @@ def test_approval_without_the_ledger(scored):
     assert line_of(scored, 2)["approval"]["by"] == "Dr. Weber"
 
 
-def test_threshold_without_the_ledger(scored):
-    """A change that the ledger was not told of is refused on the next night; as the
-    refusal says, a night in shadow and a promotion put the model in its place.
+@pytest.mark.parametrize("is_of_answer", [True, False])
+def test_threshold_without_the_ledger(three_wards, monkeypatch, is_of_answer):
+    """A change that the ledger was not told of stops every ward of the model; the
+    command of the answer gives it to them, and so does the one of the refused nights.
     """
-    folder = scored.parent
+    folder = three_wards.parent
+    monkeypatch.chdir(folder)
     change = ("--max-flag-rate", "0.1", "--reason", "fewer flags")
-    screen("threshold", folder / "m", *change)
-    approve(folder / "m")
-    line = line_of(scored, 2, code=2)
-    assert "score a night with --shadow" in line["said"]
-    where = ("--ledger", folder / "l.db", "--series", "icu")
-    night_of = (folder / "in/2026-03-02.csv", "--date", "2026-03-02", "--shadow")
-    screen("score", folder / "m", *night_of, *where, "--out", folder / "shadow")
+    answered = screen("threshold", folder / "m", *change)
+    overview = as_json("run", three_wards, "--date", "2026-03-02", code=2)
+    printed = {line["remedies"][0] for line in overview["series"]}
+    if is_of_answer:
+        command = answered.stderr.partition("they get the change: ")[2].splitlines()[0]
+        printed = {command.replace("SERIES", "icu,b,c")}
 
-    screen("promote", folder / "m", *where, "--reason", "fewer flags")
+    (command,) = printed
+    typed(command, folder, (0,))
 
-    assert line_of(scored, 2)["status"] == "published"
+    assert statuses(three_wards, 2) == ["published"] * 3
+    history = as_json("history", "--ledger", folder / "l.db", "--verify")
+    changes = history["threshold_changes"]
+    assert {each["series"] for each in changes} == {"icu", "b", "c"}
+    rules = [each["classes"][0]["rule_after"]["value"] for each in changes]
+    assert rules == [0.1] * 3
 
 
 def test_copy_moved(scored):
