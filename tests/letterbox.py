@@ -43,6 +43,8 @@ model = "m"
 cohort = "in/{name}/{{date}}.csv"
 """
 RUN = nosocomial_run()
+ACTIONS = ["isolated", 'asked "why"']
+RUN["model"]["contract"]["cohort"]["actions"] = ACTIONS
 RUN_ID = RUN["run_id"]
 IDS = [case["id"] for case in RUN["cases"]]
 PAGE = render_run(RUN).encode()
@@ -63,7 +65,8 @@ def lay_site(
         pages.mkdir(parents=True)
         (pages / f"{NIGHT}.html").write_bytes(PAGE)
         (pages / "latest.html").write_bytes(PAGE)
-    (folder / "pages" / "latest.html").write_text("<p>overview</p>")
+    for name in ("latest", NIGHT):
+        (folder / "pages" / f"{name}.html").write_text("<p>overview</p>")
     (folder / "inbox").mkdir(mode=0o700)
     series = "".join(SERIES.format(name=ward) for ward in wards)
     file = folder / "NIGHT.toml"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,9 @@ import pytest
 from commands import invoked
 from hung import HUNG_SECONDS
 from letterbox import (
+    ACTIONS,
     BY_LOGIN,
+    BY_SCRIPT,
     IDS,
     LOGIN,
     NIGHT,
@@ -146,11 +149,30 @@ def test_start_page_of_reader(empty):
     assert empty.ask("/latest.html").status == 404
 
 
+@pytest.mark.parametrize("name", ["latest", NIGHT])
+def test_overview_of_others(empty, name):
+    """The page over all wards is for who may see all of them, by whichever address."""
+    assert empty.ask(f"/{name}.html", "chief").body == b"<p>overview</p>"
+    assert empty.ask(f"/{name}.json", "chief").status == 404
+    for kind in ("html", "json"):
+        for headers in ({}, BY_SCRIPT):
+            answer = empty.ask(f"/{name}.{kind}", **headers)
+            assert answer.status == 404
+            assert b"overview" not in answer.body
+
+
 def test_latest_page(empty):
-    """The latest page of a ward has the address of its night, under which words are."""
+    """The latest page of a ward has the address of its night, under which words are,
+    and under no other.
+    """
     answer = empty.ask("/ward-a/latest.html")
     assert answer.status == 303
     assert answer.headers["location"] == f"{NIGHT}.html"
+    latest = "/ward-a/latest.json"
+    assert empty.ask(latest, **BY_SCRIPT).status == 404
+    body = words_of(IDS[:1])
+    assert empty.ask(latest, "anna.weber", "POST", body, **BY_SCRIPT).status == 404
+    assert list(empty.inbox.rglob("*.json")) == []
 
 
 @pytest.mark.parametrize("reader", ["mallory", None, "", "x" * 101, "anna\tweber"])
@@ -193,6 +215,20 @@ def test_table_changed(tmp_path):
     statuses = [each.status for each in (before, moved, damaged, after)]
     assert statuses == [200, 404, 503, 200]
     assert "series 'ward-x' does not exist" in box.audit[2]["reason"]
+
+
+def test_table_changed_and_refused(tmp_path):
+    """Of a file that makes no service nothing is used, and nothing of it remains."""
+    file = lay_site(tmp_path)
+    with served(file) as box:
+        text, before = file.read_text(), file.stat()
+        moved = text.replace('["ward-a"]', '["ward-b"]')
+        file.write_text(moved.replace('verdicts = "inbox"', 'verdicts = "absent"'))
+        refused = box.ask(f"/ward-b/{NIGHT}.html")
+        file.write_text(text)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        other, own = box.ask(f"/ward-b/{NIGHT}.html"), box.ask(f"/ward-a/{NIGHT}.html")
+    assert [each.status for each in (refused, other, own)] == [503, 404, 200]
 
 
 def test_login_over_tcp(site):
@@ -320,6 +356,23 @@ def test_start_on_open_socket(tmp_path):
             serving.server_at(listener, network, print)
 
 
+def test_start_on_abstract_socket(tmp_path):
+    """A socket without a file has no mode, so that anybody may reach it."""
+    network = read_network(lay_site(tmp_path), needs_ledger=False)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{tmp_path}")
+        with pytest.raises(UsageError, match="give its socket the mode 0660"):
+            serving.server_at(listener, network, print)
+
+
+def test_start_while_night_reads(tmp_path):
+    """A service that starts, or follows its file, waits for no night."""
+    began = time.monotonic()
+    with sole_use(tmp_path, 1):
+        words.Inbox(tmp_path, "County hospital")
+    assert time.monotonic() - began < words.PATIENCE
+
+
 def test_start_without_folders(tmp_path):
     """A site needs the folder of its pages, and an inbox in which can be written."""
     file = lay_site(tmp_path)
@@ -426,6 +479,13 @@ def test_word_saved(empty):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("action", ["", *ACTIONS])
+def test_actions_of_page(empty, action):
+    """What was done is one of what the page offers, or not stated."""
+    assert empty.save(words_of(IDS[:1], action=action)).status == 200
+    assert [word["action"] for word in empty.words("b.klein")] == [action]
+
+
 def test_word_for_account_of_night(empty):
     """Where a group may read the inbox, such as the account of the night, it may read
     the file.
@@ -496,6 +556,26 @@ def test_word_read_by_night(empty):
     assert empty.words()[0]["state"] == "saved"
 
 
+def test_word_changed_after_clock(empty):
+    """Where the clock was set back since the night read a word, the changed word is
+    still the later one.
+    """
+    empty.save(words_of(IDS[:1]))
+    (file,) = empty.inbox.glob("*.json")
+    content = file_in(empty.inbox)
+    (verdict,) = content["verdicts"]
+    given = datetime.fromisoformat(verdict["given"]) + timedelta(hours=1)
+    verdict["given"] = given.isoformat()
+    (empty.inbox / "done").mkdir(exist_ok=True)
+    (empty.inbox / "done" / file.name).write_text(json.dumps(content))
+    file.unlink()
+
+    empty.save(words_of(IDS[:1], "ruled out"))
+    (word,) = empty.words()
+    assert (word["verdict"], word["state"]) == ("ruled out", "saved")
+    assert datetime.fromisoformat(word["given"]) > given
+
+
 def test_word_refused_by_night(empty):
     """What the night refused is shown so."""
     empty.save(words_of(IDS[:1]))
@@ -517,6 +597,7 @@ FORGED = {
     "a key twice": words_of(IDS[:1]).replace(b'"run_id"', b'"run_id": "x", "run_id"'),
     "a patient twice": words_of([IDS[0], IDS[0]]),
     "a long note": words_of(IDS[:1], note="x" * 2001),
+    "an action that the page does not offer": words_of(IDS[:1], action="discharged"),
     "a null": words_of(IDS[:1], note="\0"),
     "a forged id": words_of(["no-such-patient"]),
     "a forged id among others": words_of([*IDS[:1], "no-such-patient"]),
@@ -538,6 +619,23 @@ def test_words_too_many(empty):
     answer = empty.save(b" " * (app.MAX_BODY + 1))
     assert answer.status == 413
     assert list(empty.inbox.rglob("*.*")) == []
+    seen = [tuple(line.values())[2:] for line in empty.audit]
+    assert seen == [("save", "anna.weber", "ward-a", NIGHT, "body", 413)]
+
+
+def test_file_of_words_too_large(empty, monkeypatch):
+    """A file that the night could not read is not written; the earlier words stay."""
+    empty.save(words_of(IDS[:1]))
+    before = file_in(empty.inbox)
+    monkeypatch.setattr(words, "MAX_BYTES", 2000)
+    assert empty.save(words_of(IDS[:2], note="x" * 1000)).status == 413
+    assert file_in(empty.inbox) == before
+
+
+def test_word_on_long_id():
+    """An id may have any length: it has to be one of the page."""
+    (said,) = words.saying_of(words_of(["x" * 600])).words
+    assert said.id == "x" * 600
 
 
 def test_words_on_replaced_page(empty):
@@ -732,6 +830,37 @@ def test_links_not_followed(empty, tmp_path, what):
         kept.rename(ward)
 
 
+def test_link_put_in_between(empty, monkeypatch):
+    """A folder that becomes a link while a page in it is opened leads nowhere else."""
+    pages = empty.folder / "pages"
+    ward, kept = pages / "ward-b", pages / "kept"
+    (pages / "ward-a" / "2025-03-09.html").write_text("of others")
+    (ward / "2025-03-09.html").write_text("own")
+    opened = os.open
+
+    def swapping(name, *args, **more):
+        if name == "2025-03-09.html":
+            ward.rename(kept)
+            ward.symlink_to(pages / "ward-a")
+        return opened(name, *args, **more)
+
+    monkeypatch.setattr(os, "open", swapping)
+    try:
+        assert empty.ask("/ward-b/2025-03-09.html", "b.klein").body == b"own"
+    finally:
+        ward.unlink()
+        kept.rename(ward)
+
+
+def test_nights_behind_link(tmp_path):
+    """The nights of a folder behind a link are not named."""
+    (tmp_path / "ward-a").mkdir()
+    (tmp_path / "ward-a" / f"{NIGHT}.html").touch()
+    (tmp_path / "ward-b").symlink_to("ward-a")
+    assert Shelf(tmp_path).latest("ward-a") == NIGHT
+    assert Shelf(tmp_path).latest("ward-b") is None
+
+
 # What leaves the service, and what is kept of a request
 
 
@@ -795,6 +924,11 @@ def test_audit(empty):
     empty.ask(f"/ward-b/{NIGHT}.html")
     empty.ask("/", "mallory")
     empty.raw(b"\x16\x03\x01\r\n\r\n")
+    chunked = (
+        f"POST / HTTP/1.1\r\nHost: a\r\n{LOGIN}: chief\r\nTransfer-Encoding: chunked"
+    )
+    empty.raw(f"{chunked}\r\n\r\nno length\r\n".encode())
+    empty.ask(f"/ward-a/{NIGHT}.html", method="PUT")
 
     seen = [tuple(line.values())[1:] for line in empty.audit]
     assert seen == [
@@ -803,6 +937,8 @@ def test_audit(empty):
         ("", "page", "anna.weber", "ward-b", "", "ward of others", 404),
         ("", "other", "mallory", "", "", "reader of no ward", 403),
         ("", "other", "", "", "", "no HTTP request", 400),
+        ("", "other", "chief", "", "", "the reader has gone", 503),
+        ("", "other", "anna.weber", "ward-a", NIGHT, "method", 405),
     ]
     assert next(iter(empty.audit[0])) == "time"
 

@@ -18,15 +18,24 @@ from starlette.types import Receive, Scope, Send
 from screening.errors import ScreenError, UsageError
 from screening.report.drawing import draw
 from screening.serve.access import Access, Reader, Refused, header
-from screening.serve.pages import Shelf, ids_of, policy_of
+from screening.serve.pages import Shelf, actions_of, ids_of, policy_of
 from screening.serve.words import Inbox, Saying, saying_of
 from screening.site.site import Network, read_network
 
-# Series and night of an address; all others are refused.
+# Series, night and kind of an address; all others are refused. Words (json) are those
+# on the page of one series on one night.
 _ADDRESS = re.compile(
     r"/(?:(?:(?P<series>[^/]{1,40})/)?"
-    r"(?P<night>latest|20\d\d-[01]\d-[0-3]\d)\.(?P<kind>html|json))?"
+    r"(?P<night>latest(?=\.html)|20[0-9]{2}-[01][0-9]-[0-3][0-9])"
+    r"\.(?P<kind>html|(?(series)json|html)))?"
 )
+# What a request is, by whether its address has a series, its kind and its method.
+_WHAT = {
+    (False, None): {"GET": "start"},
+    (False, "html"): {"GET": "overview"},
+    (True, "html"): {"GET": "page"},
+    (True, "json"): {"GET": "words", "POST": "save"},
+}
 MAX_BODY = 1 << 19
 # Requests of one reader, or of one address without a reader, in a minute.
 MAX_REQUESTS = 600
@@ -92,7 +101,8 @@ class Service:
         self.headers = dict(SECURITY_HEADERS)
         if over_tls:
             self.headers["strict-transport-security"] = "max-age=31536000"
-        self.changed_at = network.file.stat().st_mtime_ns
+        # The first request reads the file again: it may have changed meanwhile.
+        self.changed_at = 0
         self._use(network)
 
     def _use(self, network: Network) -> None:
@@ -100,10 +110,11 @@ class Service:
         publish, verdicts = network.site.publish, network.site.verdicts
         if publish is None or verdicts is None:
             raise UsageError("screen serve needs `publish` and `verdicts` under [site]")
-        self.access = Access(network, self.over_unix)
+        access = Access(network, self.over_unix)
+        inbox = Inbox(verdicts, network.site.title)
+        # All that a file says, or nothing of it.
+        self.network, self.access, self.inbox = network, access, inbox
         self.shelf = Shelf(publish)
-        self.inbox = Inbox(verdicts, network.site.title)
-        self.network = network
 
     def _follow_file(self) -> None:
         """Read the site's file again if it has changed: who may see what is in it."""
@@ -150,9 +161,31 @@ class Service:
 
     async def _answer(self, request: Request, asked: Asked) -> Response:
         """Return what a request asks for; Refused without the right to it."""
-        # Read before anything is refused: a web server in front that is still sending
-        # would miss why.
-        body = await _body_of(request)
+        try:
+            reader = self._reader(request, asked)
+        finally:
+            # Read even if it is refused: a web server in front that is still sending
+            # would miss why.
+            body = await _body_of(request)
+        place = _ADDRESS.fullmatch(request.scope["path"])
+        if place is None or request.scope["query_string"]:
+            raise Refused(404, "no such address")
+        series, night, kind = place.group("series", "night", "kind")
+        methods = _WHAT[series is not None, kind]
+        asked.what = methods.get(request.method, "other")
+        if series is not None:
+            asked.ward = series if series in self.network.series else ""
+            if series not in reader.series:
+                raise Refused(404, "ward of others" if asked.ward else "no such ward")
+        asked.night = night or ""
+        if request.method not in methods:
+            raise Refused(405, "method")
+        if asked.what in ("words", "save"):
+            return await self._exchange(request, asked, body)
+        return await run_in_threadpool(self._shown, reader, asked)
+
+    def _reader(self, request: Request, asked: Asked) -> Reader:
+        """Return who sends a request; Refused if nobody is known, or too often."""
         self._follow_file()
         try:
             reader = self.access.reader_of(request, asked.address)
@@ -163,21 +196,7 @@ class Service:
         self._count(MAX_REQUESTS, f"reader {reader.name}")
         if not reader.series:
             raise Refused(403, "reader of no ward")
-        place = _ADDRESS.fullmatch(request.scope["path"])
-        if place is None or request.scope["query_string"]:
-            raise Refused(404, "no such address")
-        series, night, kind = place.group("series", "night", "kind")
-        asked.what = _what(series, kind, request.method)
-        if request.method != ("POST" if asked.what == "save" else "GET"):
-            raise Refused(405, "method")
-        if series is not None:
-            asked.ward = series if series in self.network.series else ""
-            if series not in reader.series:
-                raise Refused(404, "ward of others" if asked.ward else "no such ward")
-        asked.night = night or ""
-        if asked.what in ("words", "save"):
-            return await self._exchange(request, asked, body)
-        return await run_in_threadpool(self._shown, reader, asked)
+        return reader
 
     def _shown(self, reader: Reader, asked: Asked) -> Response:
         """Return a page, or the way to the latest one."""
@@ -217,6 +236,8 @@ class Service:
                 raise Refused(403, "sent by another site")
             if header(request, "content-type") != "application/json":
                 raise Refused(400, "content type")
+            if len(body) > MAX_BODY:
+                raise Refused(413, "body")
             saying = saying_of(body)
         return await run_in_threadpool(self._words, asked, saying)
 
@@ -232,18 +253,18 @@ class Service:
                 raise Refused(409, "page replaced")
             if not {said.id for said in saying.words} <= ids_of(content):
                 raise Refused(400, "a line that the page does not have")
+            if not {said.action for said in saying.words} <= actions_of(content):
+                raise Refused(400, "an action that the page does not offer")
             asked.reason = self.inbox.save(*place, asked.reader, saying)
         words = self.inbox.words(*place, run)
         return JSONResponse({"done": asked.reason, "words": words})
 
 
 async def _body_of(request: Request) -> bytes:
-    """Return the body of a request; Refused if it is too large."""
+    """Return the body of a request, of one that is too large only its beginning."""
     body = bytearray()
     async for part in request.stream():
         body += part if len(body) <= MAX_BODY else b""
-    if len(body) > MAX_BODY:
-        raise Refused(413, "body")
     return bytes(body)
 
 
@@ -252,15 +273,6 @@ def _refusal(status: int) -> Response:
     headers = {"www-authenticate": ASK_KEY} if status == 401 else None
     error = WORDS.get(status, "this was refused")
     return JSONResponse({"error": error}, status, headers)
-
-
-def _what(series: str | None, kind: str | None, method: str) -> str:
-    """Return what an address is of, in one word."""
-    if series is None:
-        return {"html": "overview", "json": "other"}.get(kind or "", "start")
-    if kind == "json":
-        return "save" if method == "POST" else "words"
-    return "page"
 
 
 def _sent(page: bytes | None) -> Response:

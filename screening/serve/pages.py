@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,7 +22,8 @@ _POLICY = re.compile(
 # The policy stands in the head, before any text of a table.
 _HEAD_BYTES = 4096
 _RUN = re.compile(rb'data-run="([0-9A-Za-z_-]{1,64})"')
-_NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ACTIONS = re.compile(rb'data-actions="([^"]*)"')
+_NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.html")
 # A line of the worklist or of the sample, as templates/review.js reads it.
 _LINE = re.compile(rb'<li class=(?:c|"c"|"c quiet")(?=[\s>])')
 _ID = re.compile(
@@ -29,21 +32,34 @@ _ID = re.compile(
 _TAG = re.compile(rb"<[^<>]*>")
 
 
+@contextmanager
+def _below(folder: Path, *names: str) -> Iterator[int]:
+    """Open what lies below a folder; OSError if a link leads there.
+
+    Each name is looked up in the open folder above it, so that no link can take its
+    place in between.
+    """
+    with ExitStack() as opened:
+        handle = os.open(folder, os.O_RDONLY)
+        opened.callback(os.close, handle)
+        for name in names:
+            # Nobody may write to a pipe for ever.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            handle = os.open(name, flags, dir_fd=handle)
+            opened.callback(os.close, handle)
+        yield handle
+
+
 def read_below(folder: Path, *names: str, most: int = MAX_BYTES) -> bytes | None:
     """Return the content of a file below a folder; None if there is no such file.
 
     Neither a link, nor what is no file, nor a file above `most` bytes is read, and no
     folder below the first may be a link.
     """
-    path = folder.joinpath(*names)
-    # A circular link is a RuntimeError before Python 3.13.
-    with suppress(OSError, RuntimeError):
-        if path.resolve(strict=True) != folder.resolve().joinpath(*names):
-            return None
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(handle, "rb") as file:
-            status = os.fstat(handle)
-            if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+    with suppress(OSError), _below(folder, *names) as handle:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+            with open(handle, "rb", closefd=False) as file:
                 return file.read()
     return None
 
@@ -59,8 +75,10 @@ class Shelf:
 
     def latest(self, series: str) -> str | None:
         """Return the last night of a series that has a page."""
-        stems = [path.stem for path in (self.folder / series).glob("*.html")]
-        return max(filter(_NIGHT.fullmatch, stems), default=None)
+        with suppress(OSError), _below(self.folder, series) as handle:
+            found = map(_NIGHT.fullmatch, os.listdir(handle))
+            return max((night[1] for night in found if night), default=None)
+        return None
 
     def overview(self, name: str) -> bytes | None:
         """Return the page over all series of a night, or the latest one."""
@@ -111,3 +129,9 @@ def ids_of(content: bytes) -> set[str]:
             text = found[1] if found[2] is None else _TAG.sub(b"", found[2])
             ids.add(html.unescape(text.decode(errors="replace")))
     return ids
+
+
+def actions_of(content: bytes) -> set[str]:
+    """Return what a page lets a reviewer say that was done; always also nothing."""
+    found = _ACTIONS.search(content)
+    return {"", *(json.loads(html.unescape(found[1].decode())) if found else ())}

@@ -114,7 +114,8 @@ def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
         raise UsageError("serve: give certificate and certificate_key together")
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX:
-        if os.stat(name).st_mode & stat.S_IWOTH:
+        # An abstract socket, whose name is bytes, has no mode.
+        if isinstance(name, bytes) or os.stat(name).st_mode & stat.S_IWOTH:
             raise UsageError(
                 f"every user of this host can reach {name}; give its socket the mode "
                 "0660 and the group of the web server"
@@ -148,7 +149,9 @@ def _protocol(service: Service) -> type[asyncio.Protocol]:
 
         def send_400_response(self, msg: str) -> None:
             """Refuse what is not HTTP; its text may hold anything, and is not shown."""
-            service.note(Asked(_host_of(self), reason="no HTTP request"), 400)
+            # Once a request has begun, its own line of audit says that it ended.
+            if self.cycle is None:
+                service.note(Asked(_host_of(self), reason="no HTTP request"), 400)
             super().send_400_response("no HTTP request")
 
     return Impatient

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.errors import UsageError, VerdictError
+from screening.errors import Locked, UsageError, VerdictError
 from screening.files import sole_use
 from screening.ledger.verdict_file import (
     DONE,
@@ -38,14 +39,14 @@ MAX_WORDS = 5000
 # Seconds for which a night that reads the inbox is waited for.
 PATIENCE = 5.0
 # Where a file of words lies, and what the page says of it; later ones come before.
-_STATES = {DONE: "read by the night", REFUSED: "refused by the night", "": "saved"}
+_STATES = {DONE: "read by the night", REFUSED: "refused by the night", ".": "saved"}
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Said:
     """One word of a request; without a verdict an earlier word is withdrawn."""
 
-    id: Annotated[str, Field(min_length=1, max_length=500, pattern=NO_NULL)]
+    id: Annotated[str, Field(min_length=1, pattern=NO_NULL)]
     verdict: Word | Literal[""]
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
     action: Annotated[str, Field(max_length=200, pattern=NO_NULL)] = ""
@@ -95,9 +96,10 @@ class Inbox:
                 f"serve: cannot write to {folder}, the folder `verdicts` of [site]; "
                 "create it, and let the account of this service write to it"
             )
-        # A file system without locks is noticed now.
-        with sole_use(folder, PATIENCE):
-            self.folder = folder
+        # A file system without locks is noticed now; nobody is waited for.
+        with suppress(Locked), sole_use(folder, 0):
+            pass
+        self.folder = folder
         self.site = site[:100]
 
     def words(self, series: str, night: str, run_id: str) -> list[_Word]:
@@ -110,11 +112,10 @@ class Inbox:
         """
         last: dict[tuple[str, str], _Word] = {}
         for place, state in _STATES.items():
-            for name in self._names(place, f"verdicts-{series}-{night}-"):
-                for word in _words_in(self._read(place, name), run_id):
-                    key = word["by"], word["id"]
-                    if key not in last or last[key]["given"] <= word["given"]:
-                        last[key] = word | {"state": state}
+            for word in self._words_of(place, f"verdicts-{series}-{night}-", run_id):
+                key = word["by"], word["id"]
+                if key not in last or last[key]["given"] <= word["given"]:
+                    last[key] = word | {"state": state}
         return sorted(last.values(), key=lambda word: (word["id"], word["given"]))
 
     def save(self, series: str, night: str, reader: str, saying: Saying) -> str:
@@ -127,29 +128,23 @@ class Inbox:
         ------
         Refused
             If a word that is to be withdrawn has been read, or the file cannot be
-            replaced.
+            replaced, or would be too large to be read.
         Locked
             While a night reads the inbox.
         """
         of_reader = json.dumps([saying.run_id, reader]).encode()
         digest = sha256(of_reader).hexdigest()[:12]
-        name = f"verdicts-{series}-{night}-{digest}.json"
+        path = self.folder / f"verdicts-{series}-{night}-{digest}.json"
         with sole_use(self.folder, PATIENCE):
-            earlier = self._read("", name)
-            kept = {word["id"]: word for word in _words_in(earlier, saying.run_id)}
-            if not kept and os.path.lexists(self.folder / name):
+            earlier = self._words_of(".", path.name, saying.run_id)
+            kept = {word["id"]: word for word in earlier}
+            if not kept and os.path.lexists(path):
                 raise Refused(409, "damaged file")
-            n_withdrawn = _merge(kept, saying, self._read_ids(name, saying.run_id))
-            words = list(kept.values())
-            self._write(self.folder / name, words, saying.run_id, reader)
+            read = list(self._words_of(DONE, path.stem, saying.run_id))
+            n_withdrawn = _merge(kept, saying, read)
+            self._write(path, list(kept.values()), saying.run_id, reader)
         n_saved = sum(said.verdict != "" for said in saying.words)
         return f"{n_saved} saved, {n_withdrawn} withdrawn"
-
-    def _read_ids(self, name: str, run_id: str) -> set[str]:
-        """Return whose words of a file's reader the night has read."""
-        stem = name.removesuffix(".json")
-        files = [self._read(DONE, each) for each in self._names(DONE, stem)]
-        return {word["id"] for text in files for word in _words_in(text, run_id)}
 
     def _write(self, path: Path, words: list[_Word], run_id: str, reader: str) -> None:
         """Replace a file of words as the page would save it, or remove it if empty."""
@@ -161,11 +156,13 @@ class Inbox:
         content = {"format": 1, "run_id": run_id, "site": self.site}
         content |= {"initials": reader, "verdicts": verdicts}
         READER.validate_python(content)
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        text = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+        if len(text) > MAX_BYTES:
+            raise Refused(413, "file of words")
         # Whoever may read the inbox, as the account of the night does.
         folder = self.folder.stat()
         mode = 0o600 | folder.st_mode & stat.S_IRGRP
-        write_whole(path, text.encode(), mode, folder.st_gid)
+        write_whole(path, text, mode, folder.st_gid)
 
     def _names(self, place: str, prefix: str) -> list[str]:
         """Return the files of words whose names begin so, sorted."""
@@ -177,8 +174,11 @@ class Inbox:
             return sorted(name for name in names if name.startswith(prefix))
         return []
 
-    def _read(self, place: str, name: str) -> bytes | None:
-        return read_below(self.folder, place, name, most=MAX_BYTES)
+    def _words_of(self, place: str, prefix: str, run_id: str) -> Iterator[_Word]:
+        """Yield the words on a run in the files whose names begin so."""
+        for name in self._names(place, prefix):
+            text = read_below(self.folder, place, name, most=MAX_BYTES)
+            yield from _words_in(text, run_id)
 
 
 @lru_cache(maxsize=4)
@@ -187,23 +187,39 @@ def _listed(folder: Path, moment: int) -> list[str]:
     return os.listdir(folder)
 
 
-def _merge(kept: dict[str, _Word], saying: Saying, read: set[str]) -> int:
+def _merge(kept: dict[str, _Word], saying: Saying, read: list[_Word]) -> int:
     """Put the words of a request among those of a file; return how many left it.
 
-    `read`: whose words the night has read.
+    `read`: the words of the same reader that the night has read.
     """
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    given = _later_than([*kept.values(), *read])
+    read_ids = {word["id"] for word in read}
     n_withdrawn = 0
     for said in saying.words:
         word = asdict(said)
         if said.verdict == "":
-            if said.id in read - kept.keys():
+            if said.id in read_ids - kept.keys():
                 raise Refused(409, "read by the night")
             n_withdrawn += kept.pop(said.id, None) is not None
         # A request that is sent again changes nothing.
         elif not word.items() <= kept.get(said.id, {}).items():
-            kept[said.id] = word | {"given": now}
+            kept[said.id] = word | {"given": given}
     return n_withdrawn
+
+
+def _later_than(words: list[_Word]) -> str:
+    """Return the time; if the clock was set back, one that is later than all words.
+
+    The ledger takes the word that was given last.
+    """
+    moment = datetime.timedelta(milliseconds=1)
+    times = [
+        datetime.datetime.fromisoformat(word["given"]) + moment
+        for word in words
+        if word["given"]
+    ]
+    now = datetime.datetime.now(datetime.UTC)
+    return max([now, *times]).isoformat(timespec="milliseconds")
 
 
 def _words_in(text: bytes | None, run_id: str) -> list[_Word]:

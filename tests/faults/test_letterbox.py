@@ -82,6 +82,13 @@ WAYS = [
     "///etc/passwd",
     "/etc/passwd",
     "/hidden.json",
+    "/{night}.html",
+    "/{night}.json",
+    "/latest.html",
+    "/latest.json",
+    "/ward-a/latest.json",
+    "/ward-a/20\u0662\u0665-03-11.html",
+    "/ward-a/20%D9%A2%D9%A5-03-11.html",
     "/ward-a/",
     "/ward-a",
     "/ward-a/.",
@@ -114,6 +121,7 @@ def test_address_leads_nowhere(box, unlimited, way):
     answer = box.raw(request.encode("latin-1"))
     assert answer.split(b" ", 2)[1] in (b"400", b"404")
     assert b"secret" not in answer
+    assert b"overview" not in answer
     assert b"list" not in answer
 
 
@@ -151,6 +159,15 @@ SMUGGLED = {
     "upgrade": (
         "GET / HTTP/1.1\r\nHost: a\r\n{login}\r\nConnection: Upgrade, HTTP2-Settings\r\n"
         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+        SECOND,
+    ),
+    "chunk that is none": (
+        "POST / HTTP/1.1\r\nHost: a\r\n{login}\r\nTransfer-Encoding: chunked\r\n\r\nz",
+        SECOND,
+    ),
+    "chunk too large": (
+        "POST / HTTP/1.1\r\nHost: a\r\n{login}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "FFFFFFFFFFFFFFFF1\r\n",
         SECOND,
     ),
     "headers without end": (f"GET / HTTP/1.1\r\n{'X: y' * 9000}\r\n\r\n", ""),
