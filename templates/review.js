@@ -123,7 +123,9 @@
     // Of two words of one reviewer the one given later stands, whichever file is read
     // first.
     line.dataset.given = new Date().toISOString();
-    var given = verdicts().length;
+    var given = document.querySelectorAll(
+      '.list .c .t input:checked:not([value=""])',
+    ).length;
     unsaved = given > 0;
     document.body.classList.add("judging");
     told.textContent =
@@ -131,7 +133,8 @@
       (given === 1 ? " verdict" : " verdicts") +
       " not saved yet (Ctrl+S saves).";
   }
-  document.addEventListener("change", function (event) {
+  // A note counts while it is typed.
+  document.addEventListener("input", function (event) {
     if (event.target.closest(".t, .said, .did")) changed(event.target.closest(".c"));
   });
   window.addEventListener("beforeunload", function (event) {

@@ -1,19 +1,21 @@
-// Where screen serve shows a page, *Save* sends words instead of making a download.
+// *Save* sends (screen serve). What is unsaved outlives this tab, by place and never by id.
 document.addEventListener("review", ({ detail: review }) => {
   const { reader, key } = document.querySelector("script[data-reader]").dataset;
   const address = location.pathname.replace(/html$/, "json");
   const lineOf = new Map(review.lines.map((line) => [review.verdictOn(line).id, line]));
   const touched = () => review.lines.filter((line) => line.dataset.given);
   const clock = (time) => new Date(time).toTimeString().slice(0, 5);
-  const say = (words) => ((review.box.hidden = false), (review.told.textContent = words));
+  const say = (words) => (review.told.textContent = words);
   const state = () => (touched().length ? "not saved, kept here" : "not up to date");
   const failed = ({ message }) => say(`${clock(Date.now())}: ${state()}: ${message}.`);
-  // What is not saved outlives this tab, by the places of lines and never by ids.
-  function keep() {
-    const unnamed = (line, place) => ({ ...review.verdictOn(line), id: undefined, place });
-    const kept = review.lines.map(unnamed).filter((word) => word.given);
-    localStorage.setItem(key, JSON.stringify(kept));
-    if (kept.length) say(`${kept.length} not saved yet (Ctrl+S saves).`);
+  const placeOf = (line) => `${key} ${review.lines.indexOf(line)}`;
+  const kept = (line) => JSON.parse(localStorage.getItem(placeOf(line)));
+  function keep({ target }) {
+    const line = target.closest(".list .c");
+    if (!line?.dataset.given) return;
+    const { id, ...word } = review.verdictOn(line);
+    localStorage.setItem(placeOf(line), JSON.stringify(word));
+    say(`${touched().length} not saved yet (Ctrl+S saves).`);
   }
   function tick(line, { verdict, note, action }) {
     const details = line.querySelector("details");
@@ -23,10 +25,10 @@ document.addEventListener("review", ({ detail: review }) => {
     if (details && action) review.action(details).value = action;
   }
   function show(word) {
-    const line = lineOf.get(word.id), said = document.createElement("p");
+    const line = lineOf.get(word.id), said = line.appendChild(document.createElement("p"));
+    const what = [word.verdict, word.action, word.note].filter(Boolean).join(", ");
     said.className = "note word";
-    said.textContent = `${word.verdict}: ${word.by}, ${clock(word.given)}, ${word.state}`;
-    line.append(said);
+    said.textContent = `${what}: ${word.by}, ${clock(word.given)}, ${word.state}`;
     if (word.by === reader && !line.dataset.given) tick(line, word);
   }
   async function ask(more) {
@@ -44,18 +46,15 @@ document.addEventListener("review", ({ detail: review }) => {
     const words = sent.map(({ line, given, ...word }) => word);
     const saying = JSON.stringify({ run_id: review.run, words });
     const told = await ask({ method: "POST", body: saying });
-    const isSettled = ({ line, given }) => line.dataset.given === given;
-    sent.filter(isSettled).forEach(({ line }) => delete line.dataset.given);
-    if (!touched().length) review.saved("");
-    keep();
-    say(`${told.done} by ${reader}, ${clock(Date.now())}.`);
+    const settled = sent.filter(({ line, given }) => line.dataset.given === given);
+    settled.forEach(({ line }) => delete line.dataset.given);
+    settled.forEach(({ line }) => localStorage.removeItem(placeOf(line)));
+    review.saved(`${told.done} by ${reader}, ${clock(Date.now())}.`);
   }
   review.save = () => send().catch(failed);
   review.box.querySelectorAll("label").forEach((label) => (label.hidden = true));
-  const kept = JSON.parse(localStorage.getItem(key) || "[]");
-  kept.forEach((word) => tick(review.lines[word.place], word));
-  kept.forEach((word) => review.changed(review.lines[word.place]));
-  document.addEventListener("change", keep);
+  document.addEventListener("input", keep);
   setInterval(() => ask().catch(failed), 30000);
   ask().catch(failed);
+  review.lines.filter(kept).forEach((line) => (tick(line, kept(line)), review.changed(line)));
 });

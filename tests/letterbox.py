@@ -156,13 +156,19 @@ class Served:
             came = asking.getresponse()
             return Answer(came.status, dict(came.getheaders()), came.read())
 
-    def words(self, reader: str = "anna.weber", ward: str = "ward-a") -> list[Any]:
+    def words(
+        self, reader: str | None = "anna.weber", ward: str = "ward-a", **more: str
+    ) -> list[Any]:
         """Return the words that a reader sees on the page of a ward."""
-        headers = {"X-Letterbox": "1"}
+        headers = {"X-Letterbox": "1", **more}
         return self.ask(f"/{ward}/{NIGHT}.json", reader, **headers).json["words"]
 
     def save(
-        self, body: bytes, reader: str = "anna.weber", ward: str = "ward-a", **more: str
+        self,
+        body: bytes,
+        reader: str | None = "anna.weber",
+        ward: str = "ward-a",
+        **more: str,
     ) -> Answer:
         """Send words as the page's script does."""
         headers = BY_SCRIPT | {
