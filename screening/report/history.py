@@ -245,9 +245,8 @@ def _basis_of_flagged(flagged: FlaggedShare) -> str:
     flags = fmt.plural(flagged.flagged, "flag")
     nights = fmt.plural(flagged.nights, "night")
     return (
-        f"{flags} of {nights}, a patient who stays counting on each; "
-        f"{_found_of_judged(flagged)} patients of the random audit or known from "
-        "earlier nights had it"
+        f"of {flags} on {nights} (a patient counts once a night); of those in the "
+        f"random audit or known earlier, {_found_of_judged(flagged)} had it"
     )
 
 
@@ -373,7 +372,7 @@ def _labelled_words(labelled: LabelledNights) -> list[str]:
     if not shares:
         return [f"labels of {nights}: no case and no flag"]
     return [
-        f"labels of {nights}: {', '.join(shares)}, a patient who stays counting on each"
+        f"labels of {nights}: {', '.join(shares)} (a patient counts once a night)"
     ]
 
 

@@ -83,7 +83,7 @@ class LabelledNights(LabelledCounts):
 class ForwardNights(Document):
     """Performance on the champion's nights in force, next to its validation estimate.
 
-    `seen.ppv` is of all flagged, patients who stay counting on each night.
+    `seen.ppv` is of all flagged; a patient counts on each night.
     `seen.sensitivity` relates the cases among a night's flagged to those that the
     random audit estimates among its unflagged. `promised` is None if the rows of
     validation are not the patients that the ledger counts; its figures are undefined if
@@ -337,7 +337,7 @@ class ShareToDate(JudgedShare):
 
 @dataclass(frozen=True, kw_only=True, config=PART)
 class FlaggedShare(JudgedShare):
-    """Share with the condition among all flagged, a patient counting on each night.
+    """Share with the condition among all flagged; a patient counts on each night.
 
     Estimated from verdicts of earlier nights and the random audit; `judged` counts
     patients.
