@@ -234,7 +234,7 @@ def test_audit_weights(ledger):
     weighted = 10 * 1 / 5 + 4 * 0 / 3
     assert share["value"] == pytest.approx(weighted / 14)
     assert (
-        "14 flags of 2 nights"
+        "14 flags on 2 nights"
         in sentences(HistoryDocument.from_dict(told).series[0])[3]
     )
 

@@ -371,9 +371,7 @@ def _labelled_words(labelled: LabelledNights) -> list[str]:
     nights = fmt.plural(labelled.nights, "night")
     if not shares:
         return [f"labels of {nights}: no case and no flag"]
-    return [
-        f"labels of {nights}: {', '.join(shares)} (a patient counts once a night)"
-    ]
+    return [f"labels of {nights}: {', '.join(shares)} (a patient counts once a night)"]
 
 
 def _drift_words(drift: DriftOver) -> list[str]:
