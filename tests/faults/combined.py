@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.random import default_rng
+from numpy.random import Generator, default_rng
 
 from screening.io.opening import READERS
 from screening.recipes.building import list_recipes
@@ -57,6 +57,27 @@ def recipes() -> list[str]:
     return [*(recipe.name for recipe in list_recipes()), "points"]
 
 
+def other_rng(seed: int) -> Generator:
+    """Return a generator whose draws are not those that `mixed` makes its labels of."""
+    return default_rng([seed, 1])
+
+
+def with_items(table: pd.DataFrame, recipe: str) -> pd.DataFrame:
+    """Add the columns that a shipped table of points needs, and the table lacks."""
+    points = {each.name: each.points for each in list_recipes()}.get(recipe)
+    rng = other_rng(len(table))
+    added = {}
+    for item in [] if points is None else points.items:
+        if item.column in table:
+            continue
+        if item.values:
+            added[item.column] = rng.choice([*item.values], len(table))
+        else:
+            low, high = item.cuts[0] - 1, item.cuts[-1] + 1
+            added[item.column] = rng.uniform(low, high, len(table)).round(1)
+    return table.assign(**added)
+
+
 def mixed(seed: int, n_rows: int = N_ROWS) -> pd.DataFrame:
     """A table of two numbers, a category and a yes/no, with a score and a label."""
     rng = default_rng(seed)
@@ -89,14 +110,14 @@ def one_number(seed: int) -> pd.DataFrame:
 def categories(seed: int) -> pd.DataFrame:
     """Nothing but texts."""
     table = mixed(seed)[["id", "ward", "score", "label"]]
-    table["code"] = default_rng(seed).choice(list("ABCDEFG"), len(table))
+    table["code"] = other_rng(seed).choice(list("ABCDEFG"), len(table))
     return table
 
 
 def booleans(seed: int) -> pd.DataFrame:
     """Nothing but 0 and 1."""
     table = mixed(seed)[["id", "score", "label"]]
-    rng = default_rng(seed)
+    rng = other_rng(seed)
     for number in range(5):
         share = 0.3 + 0.3 * (table.label == "1")
         table[f"b{number}"] = np.where(rng.random(len(table)) < share, "1", "0")
@@ -121,7 +142,7 @@ def timed(seed: int) -> pd.DataFrame:
 def three_classes(seed: int) -> pd.DataFrame:
     """Two classes to find, and the rest."""
     table = mixed(seed)
-    is_sepsis = default_rng(seed).random(len(table)) < 0.5
+    is_sepsis = other_rng(seed).random(len(table)) < 0.5
     kind = np.where(is_sepsis, "sepsis", "wound")
     table["label"] = np.where(table.label == "1", kind, "none")
     return table
@@ -139,10 +160,17 @@ def forty_rows(seed: int) -> pd.DataFrame:
     return mixed(seed, 40)
 
 
+def skewed(seed: int) -> pd.DataFrame:
+    """Numbers over many orders of magnitude."""
+    table = mixed(seed)
+    logarithm = other_rng(seed).normal(table.label == "1", 3)
+    return table.assign(lab=np.exp(logarithm).round(4))
+
+
 def wide(seed: int) -> pd.DataFrame:
     """Half as many columns as rows."""
     n_columns = N_ROWS // 2
-    noise = default_rng(seed).normal(size=(N_ROWS, n_columns)).round(2)
+    noise = other_rng(seed).normal(size=(N_ROWS, n_columns)).round(2)
     names = [f"x{number}" for number in range(n_columns)]
     return mixed(seed).join(pd.DataFrame(noise, columns=names))
 
@@ -157,7 +185,7 @@ def blanks(seed: int) -> pd.DataFrame:
     """Empty cells in every column of values."""
     table = mixed(seed)
     columns = ["age", "crp", "ward", "tube"]
-    is_blank = default_rng(seed).random((len(table), len(columns))) < 0.15
+    is_blank = other_rng(seed).random((len(table), len(columns))) < 0.15
     table[columns] = table[columns].mask(is_blank)
     return table
 
@@ -175,6 +203,7 @@ TABLES: dict[str, Callable[[int], pd.DataFrame]] = {
         three_classes,
         nine_cases,
         forty_rows,
+        skewed,
         wide,
         hostile_names,
         blanks,
@@ -247,6 +276,7 @@ NIGHTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "one_row": lambda table: table.iloc[:1],
     "no_rows": lambda table: table.iloc[:0],
     "extra_column": lambda table: table.assign(new=1),
+    "labelled": lambda table: table.assign(label="0"),
     "no_numbers": no_numbers,
     "boolean_columns": boolean_columns,
     "constant": constant,
