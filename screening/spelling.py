@@ -30,13 +30,18 @@ def command_line(*words: object) -> str:
         The words after `screen`. WHY and other words in capitals stand for what a
         person writes in their place.
     """
-    quoted = ["screen"]
+    return f"screen {quoted(*words)}"
+
+
+def quoted(*words: object) -> str:
+    """Return words of a command as they are typed in a shell, such as an option."""
+    texts = []
     for word in words:
         text = str(word)
         if isinstance(word, Path) and text.startswith("-"):
             text = f"./{text}"
-        quoted.append(text if text == SERVER_LEDGER else shlex.quote(text))
-    return " ".join(quoted)
+        texts.append(text if text == SERVER_LEDGER else shlex.quote(text))
+    return " ".join(texts)
 
 
 def series_name(text: str) -> str:

@@ -1,5 +1,7 @@
 """Every rule of inference by name: a column that it applies to, and what it says."""
 
+import shlex
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -505,3 +507,18 @@ def test_role_doubts_of_label():
     assert "75% of all" in case_doubt.words
     assert "--positive -1" in case_doubt.remedy
     assert [*named] == []
+
+
+def test_role_doubts_hostile_values():
+    """A value is printed as it is typed in a shell; one with a comma, which an option
+    would take for two, is for the contract.
+    """
+    values = ["$(touch pwned)", "no, never"]
+    columns = {"died": column("died", [*values * 9, *values[:1] * 9]).summary}
+    guessed = Contract(label="died", positive=values[:1])
+
+    (doubt,) = role_doubts(RoleColumns(columns, {}), Contract(label="died"), guessed)
+
+    first, _, second = doubt.remedy.partition(" or ")
+    assert shlex.split(first.partition(": ")[2]) == ["--positive", values[0]]
+    assert second == 'positive = ["no, never"] in the contract.'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,7 @@ from screening.data.outcome_rules import (
 from screening.data.summary import ColumnSummary
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
-from screening.spelling import first_of
+from screening.spelling import first_of, quoted
 
 # Names of columns in one note.
 MAX_NAMES = 20
@@ -279,9 +280,18 @@ def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
     return (
         f"column '{guessed.label}' has {len(counts)} classes, and `positive` names "
         f"none. Training would watch {', '.join(rare)}, each as a class of its own. "
-        f"It would not watch {', '.join(rest)}. To name others: --positive "
-        f"{','.join(rare)}"
+        f"It would not watch {', '.join(rest)}. To name others: {_naming(*rare)}"
     )
+
+
+def _naming(*cases: str) -> str:
+    """Return what names the classes of cases: an option, as it is typed in a shell.
+
+    A value with a comma would be two; the contract takes it.
+    """
+    if any("," in case for case in cases):
+        return f"positive = {json.dumps(cases, ensure_ascii=False)} in the contract"
+    return quoted("--positive", ",".join(cases))
 
 
 def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
@@ -346,7 +356,7 @@ def role_doubts(
             column=label,
             guess=f"the cases are the rows with {case} in column '{label}', "
             f"{share:.0%} of all",
-            remedy=f"Say which are the cases: --positive {case} or --positive {other}.",
+            remedy=f"Say which are the cases: {_naming(case)} or {_naming(other)}.",
         )
 
 

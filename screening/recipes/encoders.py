@@ -24,9 +24,11 @@ from screening.data.encoding import (
 from screening.data.one_per_unit import ScoreOfRows, one_row_per_unit
 from screening.errors import RecipeError
 from screening.io.columns import Columns, absent
+from screening.recipes.building import RECIPES
 from screening.recipes.points import PointsTable
 from screening.recipes.recipe import Recipe
 from screening.recipes.score_kind import with_score_kind
+from screening.spelling import command_line
 
 NO_SCORE = "recipe given needs a score in the table; name its column with `score`"
 
@@ -130,10 +132,13 @@ def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> Non
     """Raise RecipeError unless the contract has the columns, of fitting types."""
     absent_columns = [name for name in table.columns if name not in contract.features]
     if absent_columns:
+        place = "it"
+        if recipe.name in RECIPES:
+            copy_it = command_line("recipes", recipe.name, "--toml")
+            place = f"a copy of it (`{copy_it}`)"
         raise RecipeError(
             f"recipe {recipe.name}: the table has no feature "
-            f"{', '.join(absent_columns)}; copy the recipe (`screen recipes "
-            f"{recipe.name} --toml`) and name your columns"
+            f"{', '.join(absent_columns)}; name your columns in {place}"
         )
     faults = [item.fault(contract.features[item.column]) for item in table.items]
     stated = [fault for fault in faults if fault is not None]

@@ -13,6 +13,7 @@ from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Beside, BesideFacts
+from screening.spelling import quoted
 
 ModelVerdict = Literal["yes", "not shown", "no"]
 
@@ -206,7 +207,12 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
     if not lower:
         return []
     measures = " and ".join(map(measure_name, lower))
-    return [reasons.ANOTHER_IS_BETTER(other=other.recipe, measures=measures)]
+    another = reasons.ANOTHER_IS_BETTER(
+        other=other.recipe,
+        measures=measures,
+        option=quoted("--recipe", other.recipe),
+    )
+    return [another]
 
 
 def measure_name(measure: str) -> str:

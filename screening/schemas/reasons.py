@@ -213,7 +213,7 @@ FLAGS_LIKE_CHANCE = ReasonKind(
 ANOTHER_IS_BETTER = ReasonKind(
     code="another_is_better",
     words="{other} is better on the same folds: this method has a lower {measures}.",
-    remedy="Train with --recipe {other}.",
+    remedy="Train with {option}.",
     when="the best other method is significantly better, by over 0.01, in AUROC or in "
     "sensitivity + specificity",
     arises_in=MODEL_AND_NIGHTS,

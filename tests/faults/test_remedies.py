@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -465,15 +466,18 @@ def test_promotion_line_is_read(challenged):
 WORDS = {"WHY": "it is meant", "NAME": "Dr. Weber", "COLUMNS": "fever,crp,ward"}
 
 
-def typed(command: str, folder: Path, codes: tuple[int, ...], **words: str) -> None:
-    """Type a printed command: in a shell in the long run, else in this process."""
+def typed(command: str, folder: Path, codes: tuple[int, ...], **words: str) -> str:
+    """Type a printed command: in a shell in the long run, else in this process; return
+    its answer.
+    """
     if LONG:
         ended = in_shell(command, folder, None, **WORDS | words)
         assert ended.returncode in codes, ended.stderr
-        return
+        return ended.stdout
     told = [(WORDS | words).get(word, word) for word in shlex.split(command)[1:]]
     result = CliRunner().invoke(app, told)
     assert result.exit_code in codes, result.stderr
+    return result.stdout
 
 
 def lines_by_series(file: Path, date: str) -> dict[str, dict]:
@@ -526,6 +530,7 @@ TYPED = {
     "ledger/verifying.py:_entered_elsewhere": "test_ledger_restored",
     "ledger/verifying.py:refuse_older": "test_older_ledger_accepted",
     "model_selection/approving.py:refuse_draft": "test_draft_approved",
+    "recipes/encoders.py:_check_points": "test_points_without_columns",
     "site/champion.py:_command": "test_series_stopped_by_a_threshold",
     "site/champion.py:model_command": "test_reasons_mended_by_model",
     "site/findings.py:_options": "test_network.py",
@@ -553,6 +558,35 @@ def printing_functions() -> set[str]:
                 if "command_line" in calls:
                     found.add(f"{path.relative_to(top)}:{node.name}")
     return found
+
+
+# A command, or an option, before a value that is put in.
+BEFORE_VALUE = re.compile(r"(\bscreen [a-z]+|(^|[\s(`])--[a-z-]+) $")
+# A message begins with the option that was typed and its value, to say what is wrong.
+TYPED_BEFORE = {"--out ", "--night ", "--time-zone ", "--only "}
+
+
+def values_put_in() -> set[str]:
+    """Return the place of each text that puts a value behind a command or an option."""
+    top = Path(screening.__file__).parent
+    found = set()
+    for path in sorted(top.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            pairs = pairwise(node.values) if isinstance(node, ast.JoinedStr) else ()
+            for before, value in pairs:
+                text = before.value if isinstance(before, ast.Constant) else ""
+                is_value = isinstance(value, ast.FormattedValue)
+                is_told = is_value and text not in TYPED_BEFORE
+                if is_told and BEFORE_VALUE.search(text):
+                    found.add(f"{path.relative_to(top)}:{before.lineno}")
+    return found
+
+
+def test_values_of_printed_options_quoted():
+    """No text puts a value behind a command or an option by itself: what a shell would
+    act on reaches it quoted.
+    """
+    assert values_put_in() == set()
 
 
 def test_printed_commands_listed():
@@ -766,6 +800,38 @@ def test_older_ledger_accepted(scored):
     typed(command, folder, (0,))
 
     assert line_of(scored, 3)["status"] == "published"
+
+
+COLUMNS_OF_QSOFA = {
+    '"respiratory_rate"\nfrom = [22]': '"fever"\nfrom = [38]',
+    '"systolic_blood_pressure"': '"crp"',
+    '"altered_mentation"': '"ward"',
+    "{ yes = 1, no = 0 }": "{ icu = 1, medicine = 0, surgery = 0 }",
+}
+
+
+def test_points_without_columns(tmp_path):
+    """A table of points whose columns a cohort has not is copied by the printed
+    command; with its own columns named, the copy trains.
+    """
+    past = written(patients(), tmp_path / "past.csv")
+    words = (*WHO, "--positive", "yes", "--max-flag-rate", "0.3")
+    out = ("--out", tmp_path / "m")
+    refused = screen("train", past, *words, "--recipe", "qsofa", *out, code=2)
+    command = re.search("`(screen .*)`", refused.stderr)[1]
+
+    copied = typed(command, tmp_path, (0,))
+
+    for theirs, ours in COLUMNS_OF_QSOFA.items():
+        copied = copied.replace(theirs, ours)
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(copied)
+    screen("train", past, *words, "--recipe", recipe, "--beside", "none", *out)
+    # The name of a recipe of somebody's own is no word for `screen recipes`.
+    recipe.write_text(copied.replace('"qsofa"', json.dumps(HOSTILE)))
+    no_column = ("--drop", "ward", "--out", tmp_path / "other")
+    refused = screen("train", past, *words, "--recipe", recipe, *no_column, code=2)
+    assert refused.stderr.strip().endswith("no feature ward; name your columns in it")
 
 
 def test_draft_approved(scored):
