@@ -12,7 +12,7 @@ import pytest
 from commands import screen
 from flow_cohorts import night_of_patients, written
 
-from screening.scoring.rows import read_flagged
+from screening.scoring.rows import read_flagged, without_marks
 
 OFFICE = shutil.which("soffice")
 pytestmark = pytest.mark.skipif(
@@ -80,17 +80,20 @@ def test_workbook_in_office(run, tmp_path, locale):
     assert [row[place] for row in rows] == read_flagged(run).rows["id"].to_pylist()
 
 
-def test_csv_in_office(run, tmp_path):
-    """The byte-order mark, by which Excel knows UTF-8, is no part of the first name;
-    letters of other alphabets are read.
+@pytest.mark.parametrize("locale", ["de-DE", "en-US"])
+def test_list_in_office(run, tmp_path, locale):
+    """Ids of flagged.csv are shown as they are where quoted fields are read as text.
+
+    The byte-order mark, by which Excel knows UTF-8, is no part of the first name.
     """
-    exported = tmp_path / "night.csv"
-    screen("export", run, "--to", "csv", "--out", exported)
+    flagged = run / "flagged.csv"
 
-    as_utf8 = "--infilter=CSV:44,34,76,1"
-    header, *rows = opened(exported, "en-US", tmp_path, as_utf8)
+    # Commas, quotes, UTF-8, from the first line on, quoted fields as text.
+    as_texts = "--infilter=CSV:44,34,76,1,,0,true"
+    header, *rows = opened(flagged, locale, tmp_path, as_texts)
 
-    assert exported.read_bytes().startswith(codecs.BOM_UTF8)
-    assert header[:2] == ["run_id", "date"]
-    ids = {row[header.index("id")] for row in rows}
-    assert {"Žofie-7", "Müller", "0815/2"} <= ids
+    place = header.index("id")
+    assert flagged.read_bytes().startswith(codecs.BOM_UTF8)
+    assert header[0] == "rank"
+    shown = [without_marks(row[place]) for row in rows]
+    assert shown == read_flagged(run).rows["id"].to_pylist()
