@@ -69,7 +69,6 @@ TELLING = {
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
     "over_capacity": ({COHORT + "capacity": 56}, {COHORT + "capacity": 57}),
     "flags_unexpected": ({"counts__flagged": 200}, {"counts__flagged": 80}),
-    "no_rows": ({"counts__scored": 0, "counts__read": 0, "counts__flagged": 0}, {}),
     "trained_on_these_rows": (
         {TONIGHT: "ab" * 32, PAST: "ab" * 32},
         {TONIGHT: "ab" * 32, PAST: "cd" * 32},

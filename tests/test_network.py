@@ -931,7 +931,7 @@ def test_more_than_can_be_reviewed_offers_no_table_and_no_acknowledgement():
         "capacity": "12 reviews",
     }
     over = reasons.OVER_CAPACITY(figure=30, threshold=12, **facts)
-    other = reasons.NO_ROWS()
+    other = reasons.NOBODY_FLAGGED(expectation="")
 
     assert "screen threshold MODEL --max-flag-rate" in over.remedy
     assert night._remedies(network, line, [over]) == [

@@ -268,6 +268,18 @@ def test_stay_without_any_score_is_refused_once(tmp_path):
     assert counts["refused"] == 1
 
 
+@pytest.mark.parametrize("take", ["max", "last"])
+def test_table_without_any_score_is_refused(tmp_path, take):
+    """A night on which no row has a score is refused by its column, in words."""
+    night = hours(40, seed=1).drop(columns="ill").assign(ews=np.nan)
+    model = train(hours(), "given", contract=contract_of(take), **QUICK)
+
+    with pytest.raises(CohortError, match="every row violates the contract") as refused:
+        score(model, night, tmp_path / "run")
+
+    assert "column 'ews'" in str(refused.value)
+
+
 def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
     """A score beyond `plausible` is listed with its row, and another hour is scored."""
     night = hours(40, seed=1).drop(columns="ill")

@@ -1,11 +1,12 @@
 """Patients of a table of outcomes: are they those of the nights, and how many are."""
 
 import json
-from html import escape
+from html import unescape
 
 import pandas as pd
 import pytest
-from commands import as_json, screen, typed
+from commands import as_json, screen
+from faults.shell import HOSTILE, typed
 from flow_cohorts import patients
 from test_outcomes import SITE, trained
 
@@ -196,17 +197,18 @@ def test_command_and_overview_show_the_unknown(model, tmp_path, monkeypatch):
     assert accepted["unknown"] == 3
 
 
-def test_outcomes_of_unknown_accepted(model, tmp_path, monkeypatch):
+def test_outcomes_of_unknown_accepted(model, tmp_path):
     """A site's table of which many patients were never scored, or an id is written
     otherwise, is accepted by the command that the night prints.
     """
-    save_model(model, tmp_path / "model")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "NIGHT.toml").write_text(SITE)
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / HOSTILE
+    (folder / "in").mkdir(parents=True)
+    save_model(model, folder / "model")
+    site = folder / "NIGHT.toml"
+    site.write_text(SITE)
     night = patients(60, share=0.2, seed=2)
     ids = night["patient"].tolist()
-    table = tmp_path / "in" / "2026-03-01.csv"
+    table = folder / "in" / "2026-03-01.csv"
     night.drop(columns="ill").to_csv(table, index=False)
     lost = [*ids[:10], *map(str, range(9000, 9040))]
     tables = {
@@ -216,19 +218,20 @@ def test_outcomes_of_unknown_accepted(model, tmp_path, monkeypatch):
     }
     lines = {}
     for name, named in tables.items():
-        table_of(named).to_csv(tmp_path / "events.csv", index=False)
-        run = as_json("run", "NIGHT.toml", "--date", "2026-03-01")
+        table_of(named).to_csv(folder / "events.csv", index=False)
+        run = as_json("run", site, "--date", "2026-03-01")
         (lines[name],) = run["outcomes"]
-        overview = (tmp_path / "runs" / "overview" / "2026-03-01.html").read_text()
+        overview = (folder / "runs" / "overview" / "2026-03-01.html").read_text()
         # The first reads the table again, once it is corrected; the last accepts it.
         for command in lines[name]["remedies"][-1:]:
-            assert escape(command) in overview
-            typed(command.removeprefix("screen ").replace("WHY", "'they were moved'"))
-        read = as_json("outcomes", "--site", "NIGHT.toml")["tables"][0]
+            assert command in unescape(overview)
+            typed(command, folder, (0,))
+        read = as_json("outcomes", "--site", site)["tables"][0]
         assert (read["refused"], read["remedies"]) == (None, [])
 
     assert lines["usual"]["remedies"] == []
     assert len(lines["lost"]["remedies"]) == 2
     assert "row 51" in lines["rewritten"]["refused"]
-    status = screen("status", "--site", "NIGHT.toml", "--night", "2026-03-01").stdout
+    status = screen("status", "--site", site, "--night", "2026-03-01").stdout
     assert "were never scored" not in status
+    assert not list(folder.rglob("pwned"))

@@ -178,12 +178,15 @@ class Violations:
         Number of rows left out, by reason.
     n_rows : int
         Number of rows read.
+    n_used : int
+        Number of them that are scored or learned from.
     """
 
     contract: Contract
     table_faults: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     n_rows: int = 0
+    n_used: int = 0
     # Only the first few row numbers, so that memory does not grow with the table.
     _rows: dict[Location, list[int]] = field(default_factory=dict)
     _counts: Counter[Location] = field(default_factory=Counter)
@@ -196,6 +199,7 @@ class Violations:
             table_faults=[*self.table_faults, *faults],
             refused=dict(Counter(self.refused) + Counter(other.refused)),
             n_rows=self.n_rows + other.n_rows,
+            n_used=self.n_used + other.n_used,
         )
         total._counts = self._counts + other._counts
         for location in total._counts:
@@ -244,10 +248,17 @@ class Violations:
         first_rows.extend(rows[: MAX_SHOWN_ROWS - len(first_rows)].tolist())
         self._counts[location] += rows.size
 
-    def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
-        """Record faults that leave rows of a block out; return a mask of the others.
+    def add_block(
+        self,
+        file: str,
+        block: Block,
+        faults: Sequence[Fault],
+        is_taken: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Record faults that leave rows of a block out; return a mask of those used.
 
-        Kinds of `NOTED` go to `add`.
+        Kinds of `NOTED` go to `add`. `is_taken`: where one row of a unit is used, the
+        mask of these.
         """
         is_sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
@@ -259,8 +270,10 @@ class Violations:
                 reason = f"{column}: {description}" if column else description
                 self.refused[reason] = self.refused.get(reason, 0) + n_refused
             is_sound &= ~mask
+        is_used = is_sound if is_taken is None else is_sound & is_taken
         self.n_rows += block.n_rows
-        return is_sound
+        self.n_used += int(np.count_nonzero(is_used))
+        return is_used
 
     def conclude(self, several_files: bool) -> list[str]:
         """Return a note on each column and kind of fault.
@@ -300,7 +313,7 @@ class Violations:
         """Record that the table is empty, or that no row of it can be used."""
         if not self.n_rows and not self._rows:
             self.table_faults.append(NO_ROWS)
-        elif self._rows and self.n_rows == sum(self.refused.values()):
+        elif self._rows and not self.n_used:
             self.table_faults.append(
                 "every row violates the contract; was it written for another table?"
             )

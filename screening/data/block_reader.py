@@ -216,9 +216,7 @@ class BlockReader:
                 if reduced_hashes is not None:
                     reduced_hashes[is_repeated] = 0
         violations = Violations(self.contract)
-        is_sound = violations.add_block(piece.part.name, block, faults)
-        if is_taken is not None:
-            is_sound &= is_taken
+        is_sound = violations.add_block(piece.part.name, block, faults, is_taken)
         not_taken = judged.of_other_rows(is_taken)
         for column, kind, mask in [*judged.read_all_the_same(is_sound), *not_taken]:
             noted_rows = block.first_row + np.flatnonzero(mask)

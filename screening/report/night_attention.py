@@ -313,14 +313,11 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
 def _reasons_of_quiet(
     run: RunDocument, quiet: int, usual: UsualFlags | None
 ) -> Iterator[Reason]:
-    """Yield that nobody was scored or flagged, tonight or on nights in a row."""
-    scored = run.counts.scored
-    if scored == 0:
-        yield reasons.NO_ROWS(figure=0.0, threshold=1.0)
-    elif run.counts.flagged == 0:
+    """Yield that nobody was flagged, tonight or on nights in a row."""
+    if run.counts.flagged == 0:
         yield from _nobody_flagged(run, usual)
     if usual is None:
-        by_chance = _is_quiet_by_chance(run.model, scored * quiet)
+        by_chance = _is_quiet_by_chance(run.model, run.counts.scored * quiet)
     else:
         by_chance = _is_quiet_by_own_chance(run.unflagged.cases, quiet, usual)
     if quiet >= MAX_QUIET_NIGHTS and not by_chance:

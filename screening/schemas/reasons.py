@@ -18,9 +18,7 @@ from screening.schemas.history import Measure
 ACCEPT_DELIVERY = (
     "If the table is correct, score the night with --accept-delivery REASON"
 )
-ACCEPT_OUTCOMES = (
-    "If the table is correct, enter it with screen outcomes --accept-delivery REASON"
-)
+ACCEPT_OUTCOMES = "If the table is correct, enter it with --accept-delivery REASON"
 CHECK_TABLE = (
     f"Check that the export is complete and from this ward. {ACCEPT_DELIVERY}."
 )
@@ -551,14 +549,6 @@ EVERYBODY_FLAGGED = ReasonKind(
     arises_in=NIGHT,
     model_command=OTHER_THRESHOLD,
 )
-NO_ROWS = ReasonKind(
-    code="no_rows",
-    words="No row was scored.",
-    remedy="Check the table.",
-    when="no row was scored",
-    arises_in=NIGHT,
-    stands=False,
-)
 NOBODY_FLAGGED = ReasonKind(
     code="nobody_flagged",
     words="No row was flagged{expectation}.",
@@ -716,7 +706,7 @@ OUTCOMES_BELOW = ReasonKind(
     code="outcomes_below",
     words="{measure} by outcomes is {seen} over {nights}; the validation estimate is "
     "{promised}.",
-    remedy="Check the missed cases (`screen outcomes --missed FILE`), drift and "
+    remedy="Check the missed cases (option --missed of `screen outcomes`), drift and "
     "delivery. Then train again.",
     when="sensitivity or PPV of rows with a known outcome is below the validation "
     "estimate by more than chance explains, however often it is checked",
@@ -728,7 +718,7 @@ OUTCOMES_OF_UNKNOWN = ReasonKind(
     words="{unknown} of {patients} patients in the outcome table were never scored "
     "({usual_unknown} of {usual_patients} in earlier tables). Their outcomes are lost.",
     remedy="Check whether the table identifies patients as the nights do. If it is "
-    "correct, use screen outcomes --accept-delivery REASON.",
+    "correct, enter it with --accept-delivery REASON.",
     when="an outcome table has more patients who were never scored than the largest "
     "table before, and chance does not explain it (p under 1 in 10,000)",
     arises_in="`screen status`",

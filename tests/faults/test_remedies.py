@@ -4,9 +4,8 @@ import ast
 import json
 import os
 import re
-import shlex
 import subprocess
-import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,14 +24,17 @@ from faults.remedies import (
     BY_MODEL,
     ELSEWHERE,
     GIVE_UP,
+    N_NIGHTS,
     NIGHT,
     NO_COMMAND,
     PROVOKED,
     REPLACE,
+    lay_drifts,
     lay_models,
     lay_site,
     wards,
 )
+from faults.shell import HOSTILE, in_shell, typed
 from screening.cli import app
 from screening.schemas.base import Reason
 from screening.schemas.reasons import REASONS
@@ -40,9 +42,6 @@ from screening.site import night
 from screening.spelling import SERVER_LEDGER, command_line
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(sys.executable).with_name("screen")
-# Names that a shell would act on, were they not quoted.
-HOSTILE = "ward $(touch pwned) `touch pwned` ; touch pwned & 'x' \"y\" #"
 SITE = """
 [site]
 ledger = "l.db"
@@ -56,24 +55,6 @@ catch_up = 0
 """
 
 
-def in_shell(
-    command: str, folder: Path, code: int | None = 0, **words: str
-) -> subprocess.CompletedProcess:
-    """Type a printed command in bash, with words in place of those in capitals."""
-    for placeholder, word in words.items():
-        command = command.replace(f" {placeholder}", f" '{word}'")
-    path = f"{PROGRAM.parent}:{os.environ['PATH']}"
-    ended = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=os.environ | {"PATH": path, "PWD": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert code in (None, ended.returncode), ended.stderr
-    return ended
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     """A model that is trained once for all cases."""
@@ -82,6 +63,15 @@ def model(tmp_path_factory) -> Path:
     words = (*WHO, "--positive", "yes", *LOGISTIC, "--max-flag-rate", "0.3")
     screen("train", past, *words, "--out", folder / "m")
     return folder / "m"
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Iterator[Path]:
+    """A new folder with a hostile name, in which no name was run by a shell."""
+    folder = tmp_path / HOSTILE
+    folder.mkdir()
+    yield folder
+    assert not list(folder.rglob("pwned"))
 
 
 @pytest.fixture
@@ -462,24 +452,6 @@ def test_promotion_line_is_read(challenged):
     assert line_of(challenged, 2)["status"] == "published"
 
 
-# What a person writes for the words in capitals.
-WORDS = {"WHY": "it is meant", "NAME": "Dr. Weber", "COLUMNS": "fever,crp,ward"}
-
-
-def typed(command: str, folder: Path, codes: tuple[int, ...], **words: str) -> str:
-    """Type a printed command: in a shell in the long run, else in this process; return
-    its answer.
-    """
-    if LONG:
-        ended = in_shell(command, folder, None, **WORDS | words)
-        assert ended.returncode in codes, ended.stderr
-        return ended.stdout
-    told = [(WORDS | words).get(word, word) for word in shlex.split(command)[1:]]
-    result = CliRunner().invoke(app, told)
-    assert result.exit_code in codes, result.stderr
-    return result.stdout
-
-
 def lines_by_series(file: Path, date: str) -> dict[str, dict]:
     """Return the lines of the overview of a night by series."""
     result = CliRunner().invoke(app, ["run", str(file), "--date", date, "--json"])
@@ -600,12 +572,12 @@ def test_printed_commands_listed():
 
 
 @pytest.mark.first
-def test_reasons_mended(tmp_path):
+def test_reasons_mended(hostile):
     """Each reason for attention is provoked in a ward of its own; the command that its
     night prints is typed, and does what it promises.
     """
     listed = wards(every=LONG)
-    file = lay_site(tmp_path, listed)
+    file = lay_site(hostile, listed)
     before = lines_by_series(file, NIGHT)
 
     for ward in listed:
@@ -614,10 +586,10 @@ def test_reasons_mended(tmp_path):
         assert is_stopped or ward.code in codes_of(line["attention"]), line
         command = ward.command(line["remedies"])
         if ward.promise in (REPLACE, AGAIN):
-            ward.mend(tmp_path)
+            ward.mend(hostile)
         # A night of the past is never due: status says so, and has entered it.
         asks_status = ward.promise in (ACKNOWLEDGE, GIVE_UP)
-        typed(command, tmp_path, (5,) if asks_status else (0,))
+        typed(command, hostile, (5,) if asks_status else (0,))
 
     after = lines_by_series(file, NIGHT)
     for ward in listed:
@@ -629,23 +601,62 @@ def test_reasons_mended(tmp_path):
         assert silenced == (ward.promise == ACKNOWLEDGE), line
 
 
-def test_reasons_mended_by_model(tmp_path):
+def test_reasons_mended_by_model(hostile):
     """What only the model settles is gone on the next night, once the printed command
     was typed.
     """
-    file = lay_models(tmp_path)
+    file = lay_models(hostile)
     before = lines_by_series(file, "2026-01-01")
 
     for code, (command, words) in BY_MODEL.items():
         line = before[code]
         assert code in codes_of(line["attention"]), line
         (printed,) = [each for each in line["remedies"] if f" {command} " in each]
-        typed(printed, tmp_path, (0,), **words)
+        typed(printed, hostile, (0,), **words)
 
     after = lines_by_series(file, "2026-01-02")
     for code in BY_MODEL:
         assert after[code]["status"] == "published", after[code]
         assert code not in codes_of(after[code]["attention"]), after[code]
+
+
+@pytest.mark.skipif(not LONG, reason="scores eighty nights")
+def test_drifts_acknowledged(hostile):
+    """What nights show together, of a ward and of the site, is silent once the printed
+    commands, and those of the sentences, were typed.
+    """
+    file = lay_drifts(hostile)
+    tonight = f"2026-01-{N_NIGHTS}"
+    overview = as_json("run", file, "--date", tonight)
+    together = ("column_drifts", "scores_drift", "flags_drift", "outbreak")
+    of_series = [
+        (line, reason) for line in overview["series"] for reason in line["attention"]
+    ]
+    printed = [
+        command
+        for line in overview["series"]
+        for command in line["remedies"]
+        if any(f"--acknowledge {code} " in command for code in together)
+    ]
+    sentences = [reason["remedy"] for reason in overview["attention"]]
+    sentences += [
+        reason["remedy"] for _, reason in of_series if reason["code"] in together
+    ]
+    found = codes_of([reason for _, reason in of_series])
+    assert found >= set(together)
+    assert codes_of(overview["attention"]) == {"column_drifts"}
+
+    for sentence in sentences:
+        printed += re.findall("screen status .* --reason WHY", sentence)
+    for command in printed:
+        typed(command, hostile, (5,))
+
+    after = as_json("run", file, "--date", tonight)
+    left = codes_of(
+        [reason for line in after["series"] for reason in line["attention"]]
+    )
+    assert left.isdisjoint(together)
+    assert after["attention"] == []
 
 
 def test_altered_list_noticed(scored):
