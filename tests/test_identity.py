@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from commands import as_json
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -17,6 +18,7 @@ from screening.identity.writing import colliding, reduced_form
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.nights import known_patients
+from screening.store.model import save_model
 
 SAME = [
     ("00077370", "77370"),
@@ -355,6 +357,19 @@ def test_collisions_of_a_table_to_train_on_are_a_note():
     assert any(
         "'mrn', rows 1, 6: ids that are the same" in note for note in cohort.notes
     )
+
+
+def test_check_of_a_night_names_ids_that_collide(ward_model, tmp_path):
+    """What stops the night is a note of `screen check` before."""
+    save_model(ward_model, tmp_path / "model")
+    table = night_table(0)
+    table.loc[4, "mrn"] = "00041000."
+    table.to_csv(tmp_path / "night.csv", index=False)
+
+    answer = as_json("check", tmp_path / "night.csv", "--model", tmp_path / "model")
+
+    assert answer["violations"] == []
+    assert any("'mrn', rows 1, 5: ids that" in note for note in answer["notes"])
 
 
 def test_model_knows_the_shape_of_both_ids(ward_model):

@@ -289,6 +289,8 @@ def check_cohort(
         stream.check()
     except CohortError as error:
         return error.violations, []
+    if to_score:
+        return [], [*stream.notes, *stream.notes_on_collisions()]
     return [], stream.notes
 
 

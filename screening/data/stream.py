@@ -307,6 +307,14 @@ class CohortStream:
                 yield from self._read_pieces(file, n_above, columns)
             n_above += file.rows or 0
 
+    def notes_on_collisions(self) -> list[str]:
+        """Return a note on each column whose ids collide; of a night it is a reason."""
+        return [
+            f"column '{column}', {rows_in_words(self.source, rows)}: ids that are the "
+            f"same {BUT_FOR}; they count as different, see whether they are"
+            for column, rows in self.colliding.items()
+        ]
+
     def paths_of_places(self) -> list[Path]:
         """Return the files of the table, if all can be read at any place; else none."""
         files = [file for file in self.source.files if isinstance(file, SectionedFile)]
@@ -419,7 +427,7 @@ class ReadingTotals:
             stream.ids = self._counts.ids
             stream.colliding = self._colliding_rows()
             if not stream.reader().to_score:
-                stream.notes += self._notes_on_collisions()
+                stream.notes += stream.notes_on_collisions()
 
     def _add_repeated_ids(self, violations: Violations) -> None:
         """Add the rows with an id of another row to the violations of their file."""
@@ -440,15 +448,6 @@ class ReadingTotals:
                     "digits with an exponent, as a spreadsheet writes long numbers "
                     "(1.2E+05); export the column as text"
                 )
-
-    def _notes_on_collisions(self) -> list[str]:
-        """Return a note on each column whose ids collide, for a table to train on."""
-        source = self.stream.source
-        return [
-            f"column '{column}', {rows_in_words(source, rows)}: ids that are the same "
-            f"{BUT_FOR}; they count as different, see whether they are"
-            for column, rows in self.stream.colliding.items()
-        ]
 
     def _colliding_rows(self) -> dict[str, np.ndarray]:
         """Return by column the rows whose ids differ, and have one reduced form."""
