@@ -243,6 +243,38 @@ def test_guess_with_gaps_does_not_end_init(tmp_path):
         starter_contract(path, group="patient_id")
 
 
+@pytest.mark.parametrize(
+    ("name", "step", "role"),
+    [("kid", 3, "kid"), ("kid", 1, None), ("visit days", 3, None)],
+)
+def test_rising_numbers_with_gaps_are_the_id(tmp_path, name, step, role):
+    """Numbers of rows are the id if some are left out, unless they are a quantity."""
+    rows = range(1, 1 + step * N, step)
+
+    contract, _ = starter_contract(cohort_of(tmp_path, **{name: rows}))
+
+    assert contract.id == role
+
+
+@pytest.mark.parametrize("text", ["< 20 yrs", "<20"])
+def test_limits_alone_are_classes(tmp_path, text):
+    """Values above and below a limit are two classes, also with a unit."""
+    onset = [text, text.replace("<", ">")] * (N // 2)
+
+    contract, _ = starter_contract(cohort_of(tmp_path, onset=onset))
+
+    assert contract.features["onset"].type == "category"
+
+
+def test_limit_with_unit_is_read_among_numbers(tmp_path):
+    """A limit with the unit of the other values is a limit, and not a fault."""
+    values = [f"{8 + i / 10} mg/L" for i in range(N - 4)] + ["<8 mg/L"] * 4
+
+    contract, _ = starter_contract(cohort_of(tmp_path, crp=values))
+
+    assert contract.features["crp"].censored == "limit"
+
+
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
@@ -294,7 +326,7 @@ def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
 
 def test_columns_of_one_finding_stand_in_one_note(tmp_path):
     numbers = [f"{row}.5" for row in range(1, N)]
-    odd = {f"v{i}": ["NA", *numbers] for i in range(40)}
+    odd = {f"v{i}": ["NA", *numbers] for i in range(120)}
     notes = starter_contract(cohort_of(tmp_path, **odd))[1]
     (said,) = (note for note in notes if "missing_values" in note)
     assert said.startswith("columns 'v0', 'v1', ")

@@ -8,6 +8,7 @@ import pytest
 from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
+from screening.contract.parsing import parse_feature
 from screening.contract.sentinels import sentinel_counts
 from screening.data.feature_rules import (
     DROP_ANY,
@@ -65,10 +66,11 @@ DROPPED = {
         [*map(str, np.arange(200) / 8), *(f"text of {i}" for i in range(60))],
     ),
     "id_text": ("patient_id", [f"P{i}-x" for i in range(30)]),
+    "comment": ("remark", ["seen", "called", "seen again"] * 10),
     "measured": ("weight", [f"{i} {'kg' if i % 2 else 'lb'}" for i in range(30)]),
     "two_numbers": ("bp", [f"{110 + i}/{60 + i % 9}" for i in range(30)]),
     "names": ("referred", [*NAMED, *NAMED]),
-    "free_text": ("remark", [f"seen by {i}" for i in range(30)]),
+    "free_text": ("story", [f"seen by {i}" for i in range(30)]),
 }
 
 
@@ -188,6 +190,56 @@ def test_stated_code_is_category(name):
     assert applied == ["numbers_as_codes"]
 
 
+# By what it is, a column of two values, and its type.
+TWO_VALUES = {
+    "codes of the sexes": ([1, 2] * 30, "category"),
+    "codes exported with gaps": (["1.0", "2.0", None] * 30, "category"),
+    "no and yes exported with gaps": (["0.0", "1.0", None] * 30, "boolean"),
+    "no, yes and not known": (["0", "1", "NA"] * 30, "boolean"),
+    "doses": ([200, 400] * 30, "number"),
+    "numbers in few rows": ([1, 2] * 10, "number"),
+    "classes of age": (["<40", ">=40"] * 30, "category"),
+    "a limit among numbers": (["<0.5", "0.7"] * 30, "number"),
+}
+
+
+@pytest.mark.parametrize(("values", "kind"), TWO_VALUES.values(), ids=TWO_VALUES)
+def test_two_values(values, kind):
+    """Two small numbers are codes, 0 and 1 answers, and limits alone are classes."""
+    assert infer_feature(column("value", values))["type"] == kind
+
+
+def test_codes_are_written_whole():
+    """A code exported as 2.0 is the category 2, which cells with 2.0 and 2 have."""
+    feature = infer_feature(column("value", ["1.0", "2.0", None] * 30))
+    cells = pa.array(["2.0", "1", "3.0", None])
+    codes = parse_feature(cells, Feature.model_validate(feature), ".")
+
+    assert feature["categories"] == ["1", "2"]
+    assert codes.values.tolist() == ["2", "1", "3.0", None]
+    ((kind, is_unknown),) = codes.faults
+    assert kind == "unknown_category"
+    assert is_unknown.tolist() == [False, False, True, False]
+
+
+# By what they are, whole numbers that may be of patients or places, or are measured.
+NUMBERED = {
+    "communes": (default_rng(0).permutation([*range(1, 41)] * 5), True),
+    "patients in order": (np.repeat(np.arange(3, 300, 4), 2), True),
+    "a number a row": (100_000 + 7 * default_rng(0).permutation(90), True),
+    "hospitals": (30_001 + 100 * default_rng(0).permutation([*range(20)] * 9), True),
+    "counts": (default_rng(0).poisson(2, 300) * 5, False),
+    "pressures": (default_rng(0).normal(130, 20, 300).round(), False),
+}
+
+
+@pytest.mark.parametrize(("values", "is_numbered"), NUMBERED.values(), ids=NUMBERED)
+def test_numbers_of_patients(values, is_numbered):
+    """Numbers without gaps, in order, of each row or large are to be reviewed."""
+    assert column("value", values).may_number == is_numbered
+    assert not column("days in value", values).may_number
+
+
 @pytest.mark.parametrize("name", ["bed", "Room No", "cubicle", "bed_label", "Zimmer"])
 def test_bed_is_no_feature(name):
     """A place that one patient leaves to the next is dropped, and said."""
@@ -215,6 +267,10 @@ def test_zero_beside_one_is_an_answer(name):
 TYPED = {
     "ticked": (["x", None, "x"], {"type": "boolean", "missing": "no"}),
     "yes_no": (["Yes", "no"] * 10, {"type": "boolean", "missing": "impute"}),
+    "yes_no_unanswered": (
+        ["yes", "no", "NA"] * 10,
+        {"type": "boolean", "missing": "impute", "missing_values": ["NA"]},
+    ),
     "number": (
         ["1.5", "2.5", "<0.5", "n.d."] * 10,
         {
@@ -224,10 +280,6 @@ TYPED = {
             "missing_values": ["n.d."],
             "censored": "limit",
         },
-    ),
-    "yes_no_unanswered": (
-        ["yes", "no", "NA"] * 10,
-        {"type": "boolean", "missing": "impute", "missing_values": ["NA"]},
     ),
     "category": (
         ["icu", "medicine", None] * 10,
@@ -261,7 +313,11 @@ def test_type_rule(rule):
 # By rule, the cells of a column of which a person is to review the feature.
 REVIEWED = {
     "numbers_as_codes": [310, 101, 450] * 30,
+    "two_numbers_as_codes": [1, 2] * 30,
     "codes_as_numbers": [1, 2, 3] * 30,
+    "grades": [1, 4, 2, 3] * 30,
+    "numbers_of_patients": [*range(1, 31)] * 3,
+    "one_text": ["modern", None, None] * 10,
     "missing_texts": ["1.5", "2.5", "3.5", "NA"] * 10,
     "missing_numbers": [999.9, 999.9, 999.9, *range(20, 60)],
     "ticked": ["x", None, "x"],

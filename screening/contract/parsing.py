@@ -297,6 +297,8 @@ def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
     """Return the texts of a category; those that are not listed are faults."""
+    if feature.categories is not None:
+        texts = _as_listed(texts, feature.categories)
     column = TypedColumn(_map_texts(texts, str, "object"))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     has_nul = pc.fill_null(pc.match_substring(texts, "\0"), False)
@@ -307,6 +309,20 @@ def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
         is_unknown = pc.and_(pc.invert(is_listed), texts.is_valid())
         column.add_fault("unknown_category", np.asarray(is_unknown))
     return column
+
+
+def _as_listed(texts: pa.Array, categories: Sequence[str]) -> pa.Array:
+    """Return the texts, with 2.0 as 2 where only 2 is a category.
+
+    A program that exports whole numbers of a column with gaps writes them so.
+    """
+    listed = pa.array(categories, texts.type)
+    is_unlisted = pc.and_(texts.is_valid(), pc.invert(pc.is_in(texts, listed)))
+    if not pc.any(is_unlisted).as_py():
+        return texts
+    whole = pc.replace_substring_regex(texts, r"^(-?\d+)\.0+$", r"\1")
+    is_written_so = pc.and_(is_unlisted, pc.is_in(whole, listed))
+    return pc.replace_with_mask(texts, is_written_so, whole.filter(is_written_so))
 
 
 def _map_numbers(

@@ -10,10 +10,12 @@ IDENTIFIED = (
     "patient|pat|case|fall|subject|encounter|visit|stay|admission|accession|dossier"
     "|séjour"
 )
+# Keys of patients in one word, as in tables of trials.
+PATIENT_KEY = "patid|patientid|ptid|subjid|subjectid|usubjid|pidnum"
 NUMBER = "nr|nbr|no|num|number|nummer|id"
 # Words at the end of a name that say that digits are a code.
 CODE = "codes?|icd|atc|ops|drg|cpt|loinc|snomed|kode|codice|código"
-KEY = "id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer"
+KEY = f"id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer|{PATIENT_KEY}"
 # Patterns of a whole name, in lower-case words.
 ROLES = {
     # MRN, patient_id, CaseID, Fallnummer, visit no; in French the number comes first,
@@ -25,7 +27,7 @@ ROLES = {
     # Several rows of one patient share it: alone, or before "id" or "no".
     "patient": (
         rf"({PATIENT})(( .*)? ({NUMBER}|{KEY}))?"
-        r"|group|mrn|pid|patientid|patientennummer|subjectid"
+        rf"|group|mrn|pid|patientennummer|{PATIENT_KEY}"
     ),
     # Beds, rooms and wards, which one patient leaves to the next.
     "place": (
@@ -33,7 +35,7 @@ ROLES = {
         r"|sala|habitación|letto|stanza|reparto)( .*)?"
     ),
     # Also in compound words: Aufnahmedatum, birthdate.
-    "date": r"(.* )?(\S*(date|datum)|fecha|data|admission|admitted|aufnahme)",
+    "date": r"(.* )?(\S*(date|datum)|dt|fecha|data|admission|admitted|aufnahme)",
     # A point in time that may be counted in seconds; not the name of a duration.
     "time stamp": (
         r"(.* )?(timestamp|time stamp|datetime|date time|dttm|dtm|epoch"
@@ -68,13 +70,16 @@ ROLES = {
     "diagnosis code": r"(.* )?(icd|diag|diagnosis|dx|diagnose)( .*)?",
     # Things that are numbered: 3 is another department, and not more than 2.
     "thing": (
-        r"(.* )?(dept|department|race|ethnic|ethnicity|ethnic group|payer|payor"
+        r"(.* )?(dept|department|(eth)?race(th)?|groups?|grp|ethnic|ethnicity"
+        r"|ethnic group|payer|payor"
         r"|insurance|insurer|marital|marital status|civil status|country|nation"
         r"|nationality|religion|language|region|province|county|hospital|clinic|centre"
-        r"|center|site|institution|service|occupation|profession"
+        r"|center|site|inst|institute|institution|service|occupation|profession"
+        r"|arms?|cluster|district|stratum|type|village"
         r"|abteilung|familienstand|kostenträger|herkunft|land|konfession|beruf"
         r"|pays|ethnie|situation familiale|raza|etnia|estado civil|país|aseguradora"
-        r"|reparto|stato civile|paese)( (code|id|no|nr|number|group|cat|category))?"
+        r"|reparto|stato civile|paese)"
+        r"( (code|id|no|nr|number|group|cat|category|categorical))?"
     ),
     # Names and addresses of people, and those who treat them.
     "person": (
@@ -95,7 +100,7 @@ ROLES = {
     ),
     # The row's own date, unless it is an "other time".
     "time": (
-        r"(.* )?(date|time|admission|admitted|timestamp|datetime|datum|aufnahme"
+        r"(.* )?(date|dt|time|admission|admitted|timestamp|datetime|datum|aufnahme"
         r"|aufnahmedatum|fecha|data)|(admitted|sampled|recorded|created) at|ts"
     ),
     # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
@@ -114,7 +119,8 @@ ROLES = {
         r"(.* )?(survived?|survival|survivor|alive|healthy|cured|recovered|benign"
         r"|improved|gesund|lebt|überlebt)( .*)?"
     ),
-    "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
+    "other time": r"(.* )?(birth|death|discharge|review|follow|fu|end)( .*)?",
+    "comment": r"(.* )?(comments?|remarks?|notes?|kommentar|bemerkung(en)?|remarque)",
 }
 # Names of columns that number the rows.
 INDEX_NAME = re.compile(
@@ -140,7 +146,7 @@ SURE_OUTCOMES = frozenset(
 USUAL_OUTCOMES = frozenset(
     "class event case disease ill diagnosis infection positive result status y klasse "
     "diagnose stroke malignant fail failed failure improved response resp complication "
-    "delta censored censor cens default premature".split()
+    "delta censored censor cens default premature fstat fustat".split()
 )
 
 # Parts of names of values known only after the outcome: English, German, French,

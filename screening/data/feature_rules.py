@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from screening.data.column_names import INDEX_NAME, is_called, names_codes
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.sentinels import sentinels_of
@@ -38,6 +40,17 @@ MAX_ODD_TEXTS = 50
 # A column called like an id is one of codes, such as admission_type_id, where each
 # value stands in so many rows.
 MIN_ROWS_A_CODE = 20
+# Two numbers up to this one are codes, such as 1 and 2 for the sexes.
+MAX_OF_TWO_CODES = 10
+# A few whole numbers up to this one may be grades or codes.
+MAX_FEW_NUMBERS = 10
+MAX_OF_FEW_NUMBERS = 20
+# From here on whole numbers that repeat are seldom measured.
+FIRST_LARGE_NUMBER = 10_000
+# Numbers of patients or places begin at 0 or 1, leave few out, and are as common among
+# the high ones as among the low. Counts are rarer the higher they are.
+MIN_SHARE_GAPLESS = 0.7
+MIN_SHARE_OF_HIGH = 0.3
 # Codes of diagnoses in ICD-9 are 001 to 999 with two decimals at most.
 END_OF_DIAGNOSES = 1000
 # A counter of a subset's rows rises from row to row, and has at most so many numbers
@@ -69,6 +82,9 @@ MAX_UNITS = 3
 # 120/80: a systolic and a diastolic pressure.
 TWO_NUMBERS = re.compile(r"\d+([.,]\d+)?\s*[/|\\;]\s*\d+([.,]\d+)?")
 MIN_MEASURED_SHARE = 0.9
+ZERO_AND_ONE = frozenset({"0", "1", "0.0", "1.0"})
+# A program that exports whole numbers of a column with gaps writes 2 as 2.0.
+WHOLE_NUMBER = re.compile(r"(-?\d+)\.0+")
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,9 @@ class Candidate:
         summary = self.summary
         if summary.unreadable or summary.dates or summary.faults["censored"]:
             return False
-        if is_called(self.name, "patient"):
+        if self.holds_two_codes:
+            return True
+        if is_called(self.name, "patient") and not self._has_few_texts:
             return False
         has_few = self._has_few_texts
         if _has_lettered_codes(summary.odd_texts):
@@ -93,6 +111,16 @@ class Candidate:
         if summary.whole and has_few:
             return names_codes(self.name)
         return self._holds_diagnoses
+
+    @cached_property
+    def holds_two_codes(self) -> bool:
+        """True for two small numbers that are not 0 and 1, each in many rows."""
+        summary = self.summary
+        are_numbers = summary.whole and summary.numbers == summary.present
+        if not are_numbers or summary.n_texts != 2 or summary.texts <= ZERO_AND_ONE:
+            return False
+        is_small = summary.low >= 0 and summary.high <= MAX_OF_TWO_CODES
+        return is_small and summary.present >= 2 * MIN_ROWS_A_CODE
 
     @property
     def _has_few_texts(self) -> bool:
@@ -110,6 +138,37 @@ class Candidate:
         """True for few whole numbers whose name has both a thing and a quantity."""
         is_thing = is_called(self.name, "code", "thing", "diagnosis code")
         return is_thing and self._has_few_texts and self.summary.whole
+
+    @property
+    def may_hold_grades(self) -> bool:
+        """True for two numbers or few small whole ones, by the name no quantity."""
+        summary = self.summary
+        highest = max(abs(summary.low), abs(summary.high))
+        is_small = summary.whole and highest <= MAX_OF_FEW_NUMBERS
+        is_few = summary.n_texts <= (MAX_FEW_NUMBERS if is_small else 2)
+        return is_few and not is_called(self.name, "quantity")
+
+    @property
+    def may_number(self) -> bool:
+        """True for whole numbers that look like those of patients or places."""
+        summary = self.summary
+        is_varied = summary.whole and summary.n_texts > MAX_FEW_NUMBERS
+        if not is_varied or is_called(self.name, "quantity"):
+            return False
+        if names_codes(self.name):
+            return True
+        numbers, counts = np.unique(summary.sample, return_counts=True)
+        n_cells = summary.sample.size
+        is_whole_table = summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
+        all_differ = is_whole_table and numbers.size == n_cells
+        repeats = 2 * numbers.size <= n_cells
+        is_large = summary.low >= FIRST_LARGE_NUMBER and repeats
+        if all_differ or is_large or summary.never_falls:
+            return True
+        span = summary.high - summary.low + 1
+        is_gapless = summary.low in (0, 1) and numbers.size >= MIN_SHARE_GAPLESS * span
+        n_high = counts[2 * numbers > summary.low + summary.high].sum()
+        return is_gapless and bool(n_high >= MIN_SHARE_OF_HIGH * n_cells)
 
     @property
     def _repeats_codes(self) -> bool:
@@ -142,6 +201,9 @@ class Candidate:
             + summary.faults["decimal_mark"]
         )
         if not n_numbers or summary.zero_led:
+            return False
+        # <40 and >=40 are classes, unless some values are measured too.
+        if summary.faults["censored"] == n_numbers:
             return False
         share = n_numbers / (n_numbers + summary.odd)
         if summary.n_texts > MANY_NUMBERS:
@@ -198,6 +260,11 @@ def _is_dated(column: Candidate) -> bool:
 def _is_bed(column: Candidate) -> bool:
     """Return True for beds and rooms, unless they only say whether there is one."""
     return is_called(column.name, "bed") and column.summary.n_texts > 2
+
+
+def _is_comment(column: Candidate) -> bool:
+    """Return True for several texts in a column of comments."""
+    return is_called(column.name, "comment") and column.summary.n_texts > 2
 
 
 def _is_constant(column: Candidate) -> bool:
@@ -377,6 +444,7 @@ DROP_NUMBERS = (
 )
 DROP_TEXTS = (
     DropRule("id_text", LOOKS_LIKE_ID, _is_name_of_row),
+    DropRule("comment", "comments", _is_comment),
     DropRule(
         "measured",
         "numbers with several units (export bare numbers of one unit)",
@@ -419,7 +487,7 @@ def _is_yes_no(column: Candidate) -> bool:
     summary = column.summary
     says_so = summary.native_boolean or is_yes_no(map(str.lower, summary.texts))
     # Of numbers only 0 and 1 say yes and no.
-    has_two = summary.n_texts <= 2 and summary.texts <= {"0", "1"}
+    has_two = summary.n_texts <= 2 and summary.texts <= ZERO_AND_ONE
     return says_so and not summary.constant and (has_two or not column.holds_numbers)
 
 
@@ -476,8 +544,15 @@ def _category(column: Candidate) -> dict[str, Any]:
         feature["missing_values"] = sorted(unanswered)
     # Of many codes the next table has some that this one lacks, which is no fault.
     if column.summary.n_texts <= MANY_VALUES:
-        feature["categories"] = sorted(column.summary.texts - unanswered)
+        answers = column.summary.texts - unanswered
+        feature["categories"] = sorted({*map(_as_whole, answers)})
     return feature
+
+
+def _as_whole(text: str) -> str:
+    """Return a whole number without its decimals, and any other text as it is."""
+    number = WHOLE_NUMBER.fullmatch(text)
+    return number[1] if number else text
 
 
 def _missing(column: Candidate) -> str:
@@ -491,8 +566,8 @@ TYPE_RULES = (
         lambda column: {"type": "boolean", "missing": "no"},
     ),
     TypeRule("yes_no", _is_yes_no, _boolean),
-    TypeRule("number", lambda column: column.holds_numbers, number_feature),
     TypeRule("yes_no_unanswered", _is_yes_no_or_unanswered, _boolean_or_unanswered),
+    TypeRule("number", lambda column: column.holds_numbers, number_feature),
     TypeRule("category", lambda column: True, _category),
 )
 
@@ -561,7 +636,16 @@ REVIEW_RULES = (
     ReviewRule(
         "numbers_as_codes",
         lambda column: 'by its name a code; if it is a quantity, write type = "number"',
-        lambda column, feature: column.holds_numbered_codes,
+        lambda column, feature: (
+            column.holds_numbered_codes and not column.holds_two_codes
+        ),
+    ),
+    ReviewRule(
+        "two_numbers_as_codes",
+        lambda column: (
+            'two numbers, read as codes; if they are a quantity, write type = "number"'
+        ),
+        lambda column, feature: column.holds_two_codes,
     ),
     ReviewRule(
         "codes_as_numbers",
@@ -569,6 +653,32 @@ REVIEW_RULES = (
             'by its name a quantity; if it is a code, write type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.may_hold_codes,
+    ),
+    ReviewRule(
+        "grades",
+        lambda column: (
+            "few numbers, read as grades; if they are codes without an order, "
+            'write type = "category"'
+        ),
+        lambda column, feature: feature["type"] == "number" and column.may_hold_grades,
+    ),
+    ReviewRule(
+        "numbers_of_patients",
+        lambda column: (
+            "whole numbers as of rows, patients or places, read as a quantity; if they "
+            'are not, name the column as `id` or `group`, or write type = "category"'
+        ),
+        lambda column, feature: feature["type"] == "number" and column.may_number,
+    ),
+    ReviewRule(
+        "one_text",
+        lambda column: (
+            "one text or blank; a blank is read as an answer of its own; if it means "
+            "not known, drop the column"
+        ),
+        lambda column, feature: (
+            feature["type"] == "category" and len(feature.get("categories", ())) == 1
+        ),
     ),
     ReviewRule("missing_texts", _remark_on_texts, _lists_texts),
     ReviewRule(

@@ -62,6 +62,8 @@ from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of
 
 BATCH_ROWS = 65536
+# Columns in one note on what is to be reviewed.
+MAX_REVIEWED = 100
 REVIEW_CONTRACT = (
     "Write a contract with screen init, review it and train with --contract."
 )
@@ -454,4 +456,4 @@ def _review_notes(reviews: Sequence[_Review]) -> Iterator[str]:
         columns_of[review.remark].append(f"'{review.column}'")
     for remark, columns in columns_of.items():
         noun = "column" if len(columns) == 1 else "columns"
-        yield f"{noun} {first_of(columns, MAX_NAMES)}: {remark}"
+        yield f"{noun} {first_of(columns, MAX_REVIEWED)}: {remark}"

@@ -134,7 +134,25 @@ def _infer_keys(
             roles.setdefault("id", contract.id or name)
         elif not independent and _names_patients(name, summary, contract):
             roles.setdefault("group", contract.group or name)
+    if not contract.id and "id" not in roles:
+        counters = [
+            name
+            for name, summary in table.columns.items()
+            if name not in taken and _numbers_rows_with_gaps(name, summary)
+        ]
+        if len(counters) == 1:
+            (roles["id"],) = counters
     return roles
+
+
+def _numbers_rows_with_gaps(name: str, summary: ColumnSummary) -> bool:
+    """Return True for rising numbers of rows that leave some out.
+
+    They number the rows of a larger table, where the row can be found again.
+    """
+    has_gaps = summary.high - summary.low + 1 > summary.rows
+    is_counter = summary.rising and counts_rows(name, summary)
+    return has_gaps and is_counter and not is_called(name, "quantity")
 
 
 def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bool:

@@ -43,6 +43,8 @@ class NumberCounts:
         The lowest and the highest number.
     rising : bool
         Every number is higher than the one before.
+    never_falls : bool
+        No number is lower than the one before.
     sample : SampledValues
     """
 
@@ -52,6 +54,7 @@ class NumberCounts:
         self.low = np.inf
         self.high = -np.inf
         self.rising = True
+        self.never_falls = True
         self.sample = SampledValues(MAX_SAMPLED)
 
     def add(self, values: np.ndarray) -> None:
@@ -63,8 +66,9 @@ class NumberCounts:
         self.n += values.size
         is_whole = values == np.rint(values)
         self.whole = self.whole and bool(is_whole.all())
-        is_rising = np.diff(values, prepend=self.high) > 0
-        self.rising = self.rising and bool(is_rising.all())
+        steps = np.diff(values, prepend=self.high)
+        self.rising = self.rising and bool((steps > 0).all())
+        self.never_falls = self.never_falls and bool((steps >= 0).all())
         self.low = min(self.low, float(values.min()))
         self.high = max(self.high, float(values.max()))
 
@@ -75,6 +79,7 @@ class NumberCounts:
         self.n = n
         self.whole = self.whole and other.whole
         self.rising = False
+        self.never_falls = False
         self.low = min(self.low, other.low)
         self.high = max(self.high, other.high)
 
@@ -133,6 +138,8 @@ class ColumnSummary:
         self._numbers = NumberCounts()
         # Numbers with a unit, and how often each unit is written so.
         self._measured = NumberCounts()
+        # Cells with a limit and a unit, such as "<0.5 mg/L".
+        self._n_limits = 0
         self._units: Counter[str] = Counter()
 
     @property
@@ -149,6 +156,11 @@ class ColumnSummary:
     def rising(self) -> bool:
         """Return True if every number is higher than the one of the row above."""
         return self._numbers.rising
+
+    @property
+    def never_falls(self) -> bool:
+        """Return True if no number is lower than the one of the row above."""
+        return self._numbers.never_falls
 
     @property
     def low(self) -> float:
@@ -316,14 +328,20 @@ class ColumnSummary:
         self._measured.add(np.array(measured, dtype=np.float64))
 
     def _with_unit(self, text: str, decimal: str, count: int) -> list[float]:
-        """Count the unit behind a number, and return the number `count` times."""
+        """Count the unit behind a number, and return the number `count` times.
+
+        A limit is counted, and is not among the numbers.
+        """
         unit = unit_of(text)
         if unit is None:
             return []
-        number = parse_number(text, decimal, "limit", unit)
-        if isinstance(number, str):
+        number = parse_number(text, decimal, unit=unit)
+        if isinstance(number, str) and number != "censored":
             return []
         _add_bounded(self._units, unit, count)
+        if isinstance(number, str):
+            self._n_limits += count
+            return []
         return [number] * count
 
     def settle(self) -> None:
@@ -340,7 +358,8 @@ class ColumnSummary:
             return
         ((self.unit, _),) = self._units.most_common(1)
         self._numbers.add_all(self._measured)
-        self.faults["not_number"] -= self._measured.n
+        self.faults["not_number"] -= self._measured.n + self._n_limits
+        self.faults["censored"] += self._n_limits
         for text in [*self.odd_texts]:
             if unit_of(text):
                 del self.odd_texts[text]
