@@ -633,7 +633,7 @@ def restored(site: Site, ward: str, said: Said) -> None:
 
 def list_moved(site: Site, ward: str, said: Said) -> None:
     """Move the altered list away."""
-    place = re.search(r"(/.*flagged\.csv) is not as", said.words)[1]
+    place = re.search(r"(/.*flagged\.csv) has been changed", said.words)[1]
     Path(place).rename(site.folder / "my list.csv")
 
 
