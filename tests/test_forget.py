@@ -5,6 +5,7 @@ adds up.
 import datetime
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
+from faults.shell import typed
 from flow_cohorts import columns_of, night_of_patients, patients, voxels, written
 from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
@@ -740,6 +742,7 @@ def test_forget_moved_runs(site, to):
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
     elsewhere = screen(*moved, site.with_name("old"), code=2)
     assert "nothing is registered at or below" in elsewhere.stderr
+    assert f"are registered in {site}" in elsewhere.stderr
     destination = ["--to", new] if to else []
     said = as_json(*moved, site / "runs", *destination)
     where = ["--runs", new] if to else []
@@ -780,6 +783,25 @@ def test_forget_exported_table(site):
         )
     screen(*export, "--force")
     screen("forget", SECRET, *ledger)
+
+
+def test_forget_gone_by_printed_command(site):
+    """A place that cannot be reached, and a table, are not asked for once the printed
+    commands have entered that they are deleted.
+    """
+    ledger = ["--ledger", site / "screening.db"]
+    url = f"sqlite:///{site / 'exported.sqlite'}"
+    table = ["--to", "table", "--url", url, "--table", "flagged"]
+    screen("export", site / "runs/1", *table, *ledger)
+    shutil.rmtree(site / "runs")
+    left = screen("forget", SECRET, *ledger, code=5).stderr
+
+    for command in re.findall("screen ledger moved .*? --reason WHY", left):
+        typed(command, site, (0,))
+
+    left = screen("forget", SECRET, *ledger, code=5).stderr
+    assert "cannot be reached" not in left
+    assert "a table of a database" not in left
 
 
 def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):

@@ -772,8 +772,8 @@ def report_command(
     entry = cast(dict[str, Any], document.get("ledger") or {})
     if entry.get("shadow"):
         raise UsageError(
-            f"{directory} was scored in shadow and has no page; compare it with "
-            "`screen history --beside`"
+            f"{directory} was scored in shadow and has no page; compare it with the "
+            "option --beside of `screen history`"
         )
     _, render = PAGES[kind]
     page = render(document, templates).encode()

@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.io.connections import engine_of
+from screening.spelling import SERVER_LEDGER, command_line
 
 # Of these tables, in the settings as `format_version`; a ledger from before the first
 # release has `format` instead.
@@ -41,7 +42,19 @@ class NoLedger(UsageError):
 
 
 class Unchained(ModelError):
-    """The audit trail, or a row derived from it, is not as it was written (exit 4)."""
+    """The audit trail, or a row derived from it, is not as it was written (exit 4).
+
+    Parameters
+    ----------
+    fault : str
+    repair : {"rebuild", "verify"}, optional
+        What a person does next: make the tables again, or find what was changed. A
+        transaction adds the command, with the ledger's place.
+    """
+
+    def __init__(self, fault: str, repair: Literal["rebuild", "verify"] | None = None):
+        super().__init__(fault)
+        self.repair = repair
 
 
 class _Checked(sa.TypeDecorator[Any]):
@@ -58,8 +71,8 @@ class _Checked(sa.TypeDecorator[Any]):
             return value
         raise Unchained(
             f"a table of the ledger contains {type(value).__name__} instead of "
-            f"{self.expected.__name__}; `screen history --verify` finds what was "
-            "changed"
+            f"{self.expected.__name__}",
+            repair="verify",
         )
 
 
@@ -303,6 +316,26 @@ class Ledger(AbstractContextManager["Ledger"]):
             lines = str(error.orig).strip().splitlines()
             first = lines[0] if lines else type(error.orig).__name__
             raise UsageError(self._unusable(first)) from None
+        except Unchained as error:
+            if error.repair is None:
+                raise
+            raise Unchained(f"{error}; {self._repairing(error.repair)}") from None
+
+    @property
+    def word(self) -> str:
+        """The word for the ledger in `command_line`: its file, or the usual variable.
+
+        A URL may hold a password, and is not shown.
+        """
+        return SERVER_LEDGER if self.file is None else str(self.file)
+
+    def _repairing(self, repair: Literal["rebuild", "verify"]) -> str:
+        """Return what a person types next, and what for."""
+        if repair == "rebuild":
+            rebuild_it = command_line("ledger", "rebuild", self.word)
+            return f"to make its tables again: {rebuild_it}"
+        verify_it = command_line("history", "--ledger", self.word, "--verify")
+        return f"to find what was changed: {verify_it}"
 
     def _unusable(self, fault: str) -> str:
         """Return why the ledger cannot be used, with its file and what to do."""

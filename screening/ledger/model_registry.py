@@ -55,8 +55,8 @@ def champions(connection: sa.Connection) -> dict[str, str]:
     )
     if in_trail != {row.series: row.model for row in rows}:
         raise Unchained(
-            f"the table {CHAMPIONS.name} differs from the audit trail; `screen ledger "
-            "rebuild` makes it again"
+            f"the table {CHAMPIONS.name} differs from the audit trail",
+            repair="rebuild",
         )
     return in_trail
 

@@ -30,11 +30,13 @@ from screening.ledger.location import (
 )
 from screening.ledger.trail import Part, reason_of, text_part
 from screening.schemas.model import ModelDocument
+from screening.spelling import first_of
 from screening.store.serialization import read_model
 
 # Stands for the digest of what a command is about to write: nothing was written yet.
 UNFINISHED = hashlib.sha256(b"").hexdigest()
 DIRECTORIES = ("run", "model", "comparison")
+MAX_FOLDERS_NAMED = 5
 
 
 def site_folder(connection: sa.Connection) -> Path | None:
@@ -311,8 +313,10 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
     """
     why = reason_of(reason)
     number = 0
+    registered = set()
     with ledger.writing() as connection:
         for artefact in current_artefacts(connection):
+            registered.add(str(artefact.place.parent))
             below = _path_below(artefact.place, place)
             if below is None:
                 continue
@@ -322,9 +326,10 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
                 entered.append(artefact.replace(place=to / below))
             enter(connection, ledger.clock(), *entered, why=why)
         if not number:
+            folders = first_of(sorted(registered), MAX_FOLDERS_NAMED) or "nowhere"
             raise UsageError(
-                f"nothing is registered at or below {place}; `screen status "
-                "--artefacts` lists what is"
+                f"nothing is registered at or below {place}; files are registered in "
+                f"{folders}"
             )
     return number
 

@@ -50,8 +50,7 @@ def _read_time(text: str) -> datetime.datetime:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
         raise Unchained(
-            "a table of the ledger contains an invalid time; `screen history "
-            "--verify` finds what was changed"
+            "a table of the ledger contains an invalid time", repair="verify"
         ) from None
 
 

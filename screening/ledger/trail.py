@@ -257,7 +257,8 @@ def parts_of(
     if missing:
         raise Unchained(
             f"the audit trail lacks part {what} of entry {missing[0]}, which a table "
-            "names; `screen history --verify` finds what was changed"
+            "names",
+            repair="verify",
         )
     return parts
 

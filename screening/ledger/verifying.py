@@ -110,8 +110,8 @@ def _refuse_other_rows(connection: sa.Connection) -> None:
             entry = connection.scalar(sa.select(sa.func.min(differing.c.entry)))
             if entry is not None:
                 raise Unchained(
-                    f"the table {name} differs from entry {entry} of the audit trail; "
-                    "`screen ledger rebuild` makes it again"
+                    f"the table {name} differs from entry {entry} of the audit trail",
+                    repair="rebuild",
                 )
         projected[name].drop(connection)
 
@@ -405,14 +405,13 @@ def _refuse_other_definitions(connection: sa.Connection) -> None:
     names = [name for name in expected if definitions.get(name) != expected[name]]
     if not names:
         return
-    if set(names) <= PROJECTED.tables.keys():
-        remedy = "`screen ledger rebuild` makes it again"
-    else:
-        remedy = "restore the ledger from a copy"
-    raise Unchained(
+    fault = (
         f"the definition of table {min(names)} was changed: a column, a constraint or "
-        f"an index; {remedy}"
+        "an index"
     )
+    if set(names) <= PROJECTED.tables.keys():
+        raise Unchained(fault, repair="rebuild")
+    raise Unchained(f"{fault}; restore the ledger from a copy")
 
 
 def _create_tables(connection: sa.Connection) -> None:

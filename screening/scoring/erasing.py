@@ -49,6 +49,7 @@ from screening.schemas.model import SourceFacts
 from screening.schemas.run import RunDocument
 from screening.scoring.mentions import mentions
 from screening.scoring.rows import Rows, write_flagged
+from screening.spelling import command_line
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
 from screening.store.model import Model
@@ -71,17 +72,19 @@ ORDER = (
     *("model", "comparison", "run"),
     *("page", "table"),
 )
-MOVED = "; or enter its new place, or that it is deleted: screen ledger moved"
 LEFT_TABLE = (
-    "a table of a database is not reached from here; export it again with "
-    f"--force{MOVED}"
+    "a table of a database is not reached from here; export it again with --force, or "
+    "enter that it is deleted: {}"
 )
 # Kinds that are pages. Every page begins with a document type and, in its head, the
 # policy of what it may load.
 HTML = ("page", "case", "copy")
 POLICY = b"Content-Security-Policy"
 N_HEAD_BYTES = 4096
-LEFT_UNREACHED = f"it cannot be reached; run this again when it can{MOVED}"
+LEFT_UNREACHED = (
+    "it cannot be reached; run this again when it can, or enter that it is deleted "
+    "(with --to NEW its new place): {}"
+)
 
 
 @dataclass(frozen=True)
@@ -267,17 +270,22 @@ class Erasure:
                         shutil.rmtree(place)
                 self.places["pieces"].append(str(place))
 
+    def _gone(self, artefact: Artefact) -> str:
+        """Return the command that enters that a place has gone."""
+        words = ("ledger", "moved", self.ledger.word, "--from", artefact.place)
+        return command_line(*words, "--reason", "WHY")
+
     def _erase(self, artefact: Artefact, is_named: bool) -> str | None:
         """Erase in one place; return why something was left there, or None.
 
         `is_named`: the run that the artefact shows names somebody in scope.
         """
         if artefact.what == "table":
-            return LEFT_TABLE if is_named else None
+            return LEFT_TABLE.format(self._gone(artefact)) if is_named else None
         state = state_of(artefact)
         if state == "unreachable":
             may_name = is_named or artefact.what in ("run", "model")
-            return LEFT_UNREACHED if may_name else None
+            return LEFT_UNREACHED.format(self._gone(artefact)) if may_name else None
         if state == "missing":
             self._enter_missing(artefact)
             return None

@@ -31,7 +31,7 @@ from screening.ledger.verdicts import review
 from screening.ledger.verifying import refuse_older
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
-from screening.spelling import DIGITS, shown_series
+from screening.spelling import DIGITS, command_line, shown_series
 from screening.store.publishing import FILES
 from screening.store.serialization import read_run
 
@@ -52,8 +52,8 @@ _MAX_STEM = 100
 
 _LOST_SECTION = (
     "series {series} is not in {file}, and was not retired, so this file stays in the "
-    "folder: the next night reads it once the section is back; or read it with screen "
-    "review RUN FILE"
+    "folder: the next night reads it once the section is back; or read it with "
+    "{read_it}"
 )
 
 
@@ -209,11 +209,18 @@ def _read_one(
     run_id = read_verdict_file(file).get("run_id")
     series, night = _run_of(ledger, run_id)
     if series not in network.series:
-        if not DIGITS.fullmatch(series) and not _is_retired(ledger, series):
-            raise _Waits(_LOST_SECTION.format(series=series, file=network.file.name))
+        # What is refused is moved away.
+        is_lost = not DIGITS.fullmatch(series) and not _is_retired(ledger, series)
+        place = file if is_lost else "FILE"
+        read_it = command_line("review", "RUN", place, "--ledger", ledger.word)
+        if is_lost:
+            waits = _LOST_SECTION.format(
+                series=series, file=network.file.name, read_it=read_it
+            )
+            raise _Waits(waits)
         raise UsageError(
-            f"series {shown_series(series)} is not in {network.file.name}; read it with"
-            " screen review RUN FILE"
+            f"series {shown_series(series)} is not in {network.file.name}; read it "
+            f"with {read_it}"
         )
     out = network.out(series, night)
     if not _is_whole(out):

@@ -4,14 +4,16 @@ import ast
 import json
 import os
 import re
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from commands import LOGISTIC, WHO, as_json, screen
+from commands import LOGISTIC, WHO, as_json, screen, verdict_file, verdicts_on
 from flow_cohorts import night_of_patients, patients, written
 from kept import keep, put_back
 from typer.testing import CliRunner
@@ -40,8 +42,10 @@ from screening.schemas.base import Reason
 from screening.schemas.reasons import REASONS
 from screening.site import night
 from screening.spelling import SERVER_LEDGER, command_line
+from screening.store.serialization import read_document
 
 ROOT = Path(__file__).parents[2]
+TABLE_CHANGED = "CREATE INDEX mine ON cases (case_id)"
 SITE = """
 [site]
 ledger = "l.db"
@@ -494,6 +498,9 @@ TYPED = {
     "cli/data.py:_whole_job": "test_first_day.py",
     "cli/ledger.py:_restore": "test_restored_ledger_goes_on",
     "cli/train.py:_note_earlier_answers": "test_approval.py",
+    "ledger/database.py:_repairing": "test_altered_tables_rebuilt",
+    "scoring/erasing.py:_gone": "test_forget.py",
+    "site/inbox.py:_read_one": "test_verdicts_of_a_lost_section",
     "cli/train.py:_note_lost_approval": "test_threshold_takes_approval_away",
     "cli/train.py:_note_without_ledger": "test_threshold_without_the_ledger",
     "cli/train.py:_promotion": "test_threshold_for_one_series_mended",
@@ -843,6 +850,64 @@ def test_points_without_columns(tmp_path):
     no_column = ("--drop", "ward", "--out", tmp_path / "other")
     refused = screen("train", past, *words, "--recipe", recipe, *no_column, code=2)
     assert refused.stderr.strip().endswith("no feature ward; name your columns in it")
+
+
+def altered(site: Path, statement: str) -> None:
+    """Change the ledger of a site behind its back."""
+    with closing(sqlite3.connect(site.parent / "l.db")) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+@pytest.mark.parametrize("change", ["UPDATE champions SET model = 'x'", TABLE_CHANGED])
+def test_altered_tables_rebuilt(scored, change):
+    """Tables that differ from the trail are made again by the printed command."""
+    altered(scored, change)
+    ledger = ("--ledger", scored.parent / "l.db")
+    refused = screen("history", *ledger, "--verify", code=4)
+    command = re.search("screen ledger rebuild .*", refused.stderr)[0]
+
+    typed(command, scored.parent, (0,))
+
+    screen("history", *ledger, "--verify")
+    assert line_of(scored, 2)["status"] == "published"
+
+
+def test_altered_value_found(scored):
+    """A value that no command wrote is an error; the printed command finds what was
+    changed, and prints what makes it again.
+    """
+    altered(scored, "UPDATE runs SET night = x'00'")
+    refused = screen("status", "--ledger", scored.parent / "l.db", code=4)
+    command = re.search("screen history .* --verify", refused.stderr)[0]
+
+    typed(command, scored.parent, (4,))
+
+    again = screen("history", "--ledger", scored.parent / "l.db", "--verify", code=4)
+    rebuild = re.search("screen ledger rebuild .*", again.stderr)[0]
+    typed(rebuild, scored.parent, (0,))
+    assert line_of(scored, 2)["status"] == "published"
+
+
+def test_verdicts_of_a_lost_section(scored):
+    """Verdicts on a series that NIGHT.toml lacks are read by the printed command."""
+    folder = scored.parent
+    run = folder / "runs/icu/2026-03-01"
+    case = read_document(run, "run")["cases"][0]["id"]
+    (folder / "inbox").mkdir()
+    file = verdict_file(run, verdicts_on([case], "confirmed"))
+    file = file.rename(folder / "inbox" / file.name)
+    text = scored.read_text().replace("[series.icu]", "[series.other]")
+    scored.write_text(text)
+    waiting = screen("review", "--site", scored, folder / "inbox", code=5)
+    command = re.search(
+        "screen review RUN .*", waiting.stdout.replace("\n      ", " ")
+    )[0]
+
+    typed(command, folder, (0,), RUN=str(run))
+
+    history = as_json("history", "--ledger", folder / "l.db")
+    assert history["series"][0]["verdicts"]["confirmed"] == 1
 
 
 def test_draft_approved(scored):
