@@ -12,6 +12,7 @@ import pytest
 from written_files import names_in
 
 import screening
+from screening import threads
 from screening.cli import boundary, logs
 from screening.errors import UsageError
 from screening.ledger.database import READING, open_ledger
@@ -61,6 +62,13 @@ def test_memory_cap_macos(macos):
     assert boundary._memory_limit() is None
 
 
+@pytest.fixture
+def counted_anew(monkeypatch):
+    """Count the cores at each call; what is counted here is of no real host."""
+    monkeypatch.setattr(threads, "_count_cores", threads._count_cores.__wrapped__)
+
+
+@pytest.mark.usefixtures("counted_anew")
 def test_available_cores_macos(macos):
     """A process cannot be bound to some of the cores there."""
     macos.setattr(os, "cpu_count", lambda: 10)
@@ -69,6 +77,7 @@ def test_available_cores_macos(macos):
     assert available_cores() == 10
 
 
+@pytest.mark.usefixtures("counted_anew")
 def test_available_cores_cgroup(monkeypatch):
     """A container's share of the host's cores counts, not the host's cores."""
     limit = "/sys/fs/cgroup/cpu.max"
@@ -78,6 +87,20 @@ def test_available_cores_cgroup(monkeypatch):
     monkeypatch.setattr("builtins.open", lambda path: io.StringIO("300000 100000\n"))
 
     assert available_cores() == 3
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="needs a process bound to cores"
+)
+def test_available_cores_affinity():
+    """A process that is bound to one core later counts again."""
+    cores = os.sched_getaffinity(0)
+    available_cores()
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        assert available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_flush_to_disk_macos(macos, tmp_path):

@@ -115,13 +115,17 @@ def commands(large: Path) -> dict[str, list[object]]:
 
 
 def large_night(path: Path, n_rows: int = 300_000) -> Path:
-    """Write a night of many rows: those of the sample ward, each with an id."""
+    """Write a night of many rows: each cell is drawn from its column of the sample
+    ward, because rows that repeat would be listed as possibly one patient.
+    """
     import pandas as pd
 
     night = pd.read_csv(NIGHT, dtype=str)
-    rows = night.iloc[np.arange(n_rows) % len(night)].reset_index(drop=True)
-    id_column = night.columns[0]
-    rows[id_column] = [f"L{number:07d}" for number in range(n_rows)]
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {name: rng.choice(night[name], n_rows) for name in night.columns}
+    )
+    rows[night.columns[0]] = [f"L{number:07d}" for number in range(n_rows)]
     rows.to_parquet(path, index=False)
     return path
 

@@ -120,6 +120,15 @@ def read_and_encode() -> Loop:
     return run
 
 
+def rank_ties() -> Loop:
+    """AUROC with its interval of 200,000 scores, a thousand different ones."""
+    from screening.metrics.ranking import auroc, delong
+
+    scores = np.round(normal(200_000, 1)[:, 0], 2)
+    positive = normal(200_000, 1, 2)[:, 0] > 1.3
+    return lambda: (auroc(scores, positive), delong(scores, positive))
+
+
 LOOPS: dict[str, Callable[[], Loop]] = {
     "kernel sums, d = 3": lambda: sum_of_kernels(3),
     "kernel sums, d = 10": lambda: sum_of_kernels(10),
@@ -141,6 +150,7 @@ LOOPS: dict[str, Callable[[], Loop]] = {
     "fit simplified_multiclass": lambda: fit_classes("simplified_multiclass"),
     "trees": decide_by_trees,
     "read and encode": read_and_encode,
+    "ranks and ties": rank_ties,
 }
 
 
