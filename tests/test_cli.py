@@ -23,6 +23,7 @@ from flow_cohorts import patients, written
 from ledger_nights import enter, night
 from written_files import contents_of, page_in, read_json
 
+from screening import MaxFlagRate, save_model
 from screening.cli import EXAMPLES, data, options
 from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
@@ -516,6 +517,20 @@ def test_quick_commands_import_only_what_they_use(command, tmp_path):
     needed, others = IMPORTS[command]
     assert needed in imported, ended.stderr
     assert imported & set(others) == set()
+
+
+def test_check_by_model_builds_no_machine(table, cohort, trained, tmp_path):
+    """A night is checked by what training saw; only a score of points is computed."""
+    model = trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1))
+    save_model(model, tmp_path / "model")
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    line = [sys.executable, "-c", code, "check", table, "--model", tmp_path / "model"]
+
+    ended = subprocess.run(line, capture_output=True, text=True, check=False)
+
+    imported = set(ended.stdout.split())
+    assert "screening.monitoring.drift" in imported, ended.stderr
+    assert imported & {"sklearn", "numba", "screening.estimators.base"} == set()
 
 
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):

@@ -244,22 +244,29 @@ def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
     from screening.contract.contract import Contract
     from screening.monitoring.drift import Gates
     from screening.monitoring.out_of_bounds import bounds_of_columns
-    from screening.recipes.building import read_recipe
-    from screening.recipes.encoders import score_of_rows
-    from screening.recipes.plugins import refuse_missing_plugins
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
     document = read_document(model, "model")
     contract = Contract.from_dict(document["contract"])
-    past = ModelDocument.from_dict(document).training.profile
-    refuse_missing_plugins(document, model / "model.json")
-    recipe = read_recipe(document["recipe"]["text"])
-    return contract, {
+    facts = ModelDocument.from_dict(document)
+    past = facts.training.profile
+    training: dict[str, Any] = {
         "gates": past and Gates(past, contract),
         "bounds": bounds_of_columns(contract, past),
-        "score_of": score_of_rows(recipe, contract),
     }
+    # Without them, no estimator is imported: that takes longer than the check.
+    if facts.plugins:
+        from screening.recipes.plugins import refuse_missing_plugins
+
+        refuse_missing_plugins(document, model / "model.json")
+    if contract.per_unit is not None:
+        from screening.recipes.building import read_recipe
+        from screening.recipes.encoders import score_of_rows
+
+        recipe = read_recipe(document["recipe"]["text"])
+        training["score_of"] = score_of_rows(recipe, contract)
+    return contract, training
 
 
 def schema_command(
