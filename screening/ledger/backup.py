@@ -69,6 +69,8 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
     UsageError
         If the folder cannot be written, `pg_dump` is missing or fails, or `keep` is
         given for a copy of another site's ledger.
+    Locked
+        If another command keeps a ledger on a server locked.
     """
     if keep is not None and keep < 1:
         raise UsageError("`keep` must be 1 or more", parameters=["keep"])

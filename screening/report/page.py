@@ -129,7 +129,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
 def _sheet_of(run: RunDocument) -> str:
     """Return what a loose sheet of paper is of: the title, the only ward, the night."""
     wards = {next(iter(case.display.values())) for case in run.cases if case.display}
-    parts = [run.model.stated.title or default_title(run.model)]
+    parts = [title_of(run.model)]
     if len(wards) == 1:
         parts += filter(None, wards)
     parts.append(f"night of {run.date}")
@@ -164,7 +164,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "verdict": usefulness_of(model).words,
         "review_due": review_due(model),
         "banner": {
-            "title": fmt.name(model.stated.title or default_title(model)),
+            "title": fmt.name(title_of(model)),
             "kind": "Trained model" if run is None else "Night of",
             "date": "" if run is None else fmt.name(run.date),
         },
@@ -176,8 +176,10 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
     }
 
 
-def default_title(model: ModelDocument) -> str:
-    """Return the title of a page where the contract states none."""
+def title_of(model: ModelDocument) -> str:
+    """Return the title of a model's pages: the contract's, or one of its label."""
+    if model.stated.title:
+        return model.stated.title
     without_cases = model.validation.without_cases
     if without_cases is not None and without_cases.state == "unknown":
         return f"Screening for unusual {people_of(model)}"

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from screening.metrics.figures import FIGURES
 from screening.report.drawing import draw
-from screening.report.page import default_title
+from screening.report.page import title_of
 from screening.schemas.base import UNDEFINED, Estimate, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.history import KnownNights, SeriesFacts
@@ -90,7 +90,7 @@ def _of_classes(
     attention: Sequence[Reason],
 ) -> Iterator[ComparedPopulation]:
     """Yield a population for each watched class of a model."""
-    question = model.stated.title or default_title(model)
+    question = title_of(model)
     for point in model.points:
         ranking = model.validation.summary.get(point.label)
         figures = {}
