@@ -264,6 +264,20 @@ def test_training_order_of_rows_and_columns(recipe):
     ).all()
 
 
+def test_too_few_cases_of_a_guessed_class(monkeypatch):
+    """Without a named class the refusal says which would be watched."""
+    few = patients()
+    few["ill"] = np.repeat(["no", "flu", "sepsis"], [200, 35, 5])
+    monkeypatch.setattr("screening.model_selection.train.plan_training", None)
+
+    with pytest.raises(UsageError, match="watch the rare ones: sepsis, flu") as guessed:
+        train(few, "logistic", beside=(), **WHO)
+    with pytest.raises(UsageError, match="of sepsis are too few") as named:
+        train(few, "logistic", positive=["flu", "sepsis"], beside=(), **WHO)
+    assert "positive" in guessed.value.parameters
+    assert "watch" not in str(named.value)
+
+
 def test_training_too_few_cases(monkeypatch):
     """Too few cases for the promise are refused before anything is trained.
 

@@ -75,7 +75,7 @@ ROLES = {
         r"|insurance|insurer|marital|marital status|civil status|country|nation"
         r"|nationality|religion|language|region|province|county|hospital|clinic|centre"
         r"|center|site|inst|institute|institution|service|occupation|profession"
-        r"|arms?|cluster|district|stratum|type|village"
+        r"|arms?|cause|cluster|district|method|outcome|shape|status|stratum|type|village"
         r"|abteilung|familienstand|kostenträger|herkunft|land|konfession|beruf"
         r"|pays|ethnie|situation familiale|raza|etnia|estado civil|país|aseguradora"
         r"|reparto|stato civile|paese)"

@@ -665,8 +665,8 @@ REVIEW_RULES = (
     ReviewRule(
         "numbers_of_patients",
         lambda column: (
-            "whole numbers as of rows, patients or places, read as a quantity; if they "
-            'are not, name the column as `id` or `group`, or write type = "category"'
+            "may number rows, patients or places; if so, name it as `id` or `group`, "
+            'or write type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.may_number,
     ),

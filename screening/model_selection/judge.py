@@ -678,13 +678,23 @@ _REMEDY = (
 _REMEDY_PARAMETERS = ("search", "drop")
 
 
-def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
+def refuse_too_few(
+    name: str, n_cases: int, rule: Rule, *, guess: Sequence[str] = ()
+) -> None:
     """Raise PromiseError if no method could promise a sensitivity from so few cases.
 
-    `name` is that of the class.
+    `name` is that of the class. `guess` are the watched classes if nobody named them.
     """
-    if isinstance(rule, MinSensitivity) and n_cases < _n_cases_needed(rule):
-        raise _too_few(name, n_cases, rule)
+    if not isinstance(rule, MinSensitivity) or n_cases >= _n_cases_needed(rule):
+        return
+    error = _too_few(name, n_cases, rule)
+    if not guess:
+        raise error
+    raise PromiseError(
+        f"{error}. No class was named, so training would watch the rare ones: "
+        f"{', '.join(guess)}. To name others: `positive` {','.join(guess)}",
+        parameters=[*error.parameters, "positive"],
+    )
 
 
 def _too_few(name: str, m: int, rule: MinSensitivity) -> PromiseError:

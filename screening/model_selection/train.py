@@ -350,8 +350,11 @@ class ByRow:
         n_cases = study.task.is_watched(labels_of(study.sample)).sum(axis=0)
         if not study.refuse:
             return attainable(int(n_cases.min()), study.rule)
-        for name, n_of_class in zip(study.task.watched, n_cases, strict=True):
-            refuse_too_few(name, int(n_of_class), study.rule)
+        watched = study.task.watched
+        is_guess = study.task.kind == "multi" and not study.task.positive
+        guess = watched if is_guess else ()
+        for name, n_of_class in zip(watched, n_cases, strict=True):
+            refuse_too_few(name, int(n_of_class), study.rule, guess=guess)
         return study.rule
 
     def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
