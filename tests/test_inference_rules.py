@@ -222,6 +222,15 @@ def test_codes_are_written_whole():
     assert is_unknown.tolist() == [False, False, True, False]
 
 
+def test_ranks_are_written_whole():
+    """A grade that is exported as 2.0 has the rank of the listed 2."""
+    grade = Feature(type="ordinal", categories=["1", "2", "4"])
+
+    ranks = parse_feature(pa.array(["2.0", "4", "3.0"]), grade, ".")
+
+    np.testing.assert_array_equal(ranks.values, [1.0, 2.0, np.nan])
+
+
 # By what they are, whole numbers that may be of patients or places, or are measured.
 NUMBERED = {
     "communes": (default_rng(0).permutation([*range(1, 41)] * 5), True),

@@ -282,7 +282,9 @@ def _parse_by_type(cells: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
-    codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
+    categories = feature.categories or ()
+    codes = {text: float(code) for code, text in enumerate(categories)}
+    texts = _as_listed(texts, categories)
     return _map_numbers(texts, lambda text: codes.get(text, "unknown_category"))
 
 
