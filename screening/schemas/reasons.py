@@ -193,8 +193,7 @@ TO_BE_TRAINED_AGAIN = ReasonKind(
 NOT_FIT_FOR_USE = ReasonKind(
     code="not_fit_for_use",
     words="By its own validation, this model is not fit for use as it is.",
-    remedy="Train another model, or approve this one with a reason: screen approve "
-    "MODEL --by NAME --reason TEXT.",
+    remedy="Train another model, or approve this one with a reason (screen approve).",
     when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
     "nobody has approved the model with a reason",
     arises_in=MODEL_AND_NIGHTS,
@@ -228,7 +227,7 @@ ANSWER_FIRST = ReasonKind(
     code="answer_first",
     words="{sign}; answer whether it is known at the hour of the night.",
     remedy='Write available = "before" or "after" in the contract and train again, or '
-    "answer with screen approve MODEL --known-before COLUMN --by NAME.",
+    "answer with the option --known-before of screen approve.",
     when="a column may be known only after the outcome, and nobody has "
     "[answered](page.md#what-the-ranking-rests-on) yet; the signs are its name, "
     "two times that are equal in most rows, values in almost only one class, "

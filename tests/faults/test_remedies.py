@@ -28,6 +28,7 @@ from faults.remedies import (
     GIVE_UP,
     N_NIGHTS,
     NIGHT,
+    NIGHTS_TOGETHER,
     NO_COMMAND,
     PROVOKED,
     REPLACE,
@@ -559,6 +560,19 @@ def values_put_in() -> set[str]:
                 if is_told and BEFORE_VALUE.search(text):
                     found.add(f"{path.relative_to(top)}:{before.lineno}")
     return found
+
+
+def test_commands_in_sentences_typed():
+    """A remedy that has a whole command, with words in capitals, is typed by a test."""
+    whole = {
+        code
+        for code, kind in REASONS.items()
+        if re.search(r"screen [a-z]+ ([A-Z]{2,}|--)|screen status\{", kind.remedy)
+    }
+
+    assert whole == {"over_capacity", "column_drifts", "scores_drift", "flags_drift"}
+    assert "over_capacity" in BY_MODEL
+    assert ELSEWHERE["column_drifts"] == NIGHTS_TOGETHER
 
 
 def test_values_of_printed_options_quoted():
