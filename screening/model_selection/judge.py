@@ -73,6 +73,7 @@ from screening.schemas.validation import (
     Forward,
     LaterClass,
 )
+from screening.spelling import quoted
 
 # Figures of fewer rows take less time than sending the rows to processes.
 MIN_ROWS_FOR_PROCESSES = 5_000
@@ -692,7 +693,8 @@ def refuse_too_few(
         raise error
     raise PromiseError(
         f"{error}. No class was named, so training would watch the rare ones: "
-        f"{', '.join(guess)}. To name others: `positive` {','.join(guess)}",
+        f"{', '.join(guess)}. To name others: `positive` "
+        f"{quoted(','.join(guess))}",
         parameters=[*error.parameters, "positive"],
     )
 
