@@ -15,7 +15,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO, Any
@@ -146,6 +146,38 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         raise refusal(f"cannot read {path}: {error.strerror}") from None
     except OSError as error:
         raise of_system(error, path) from error
+
+
+@contextmanager
+def opened_below(folder: Path, *names: str) -> Iterator[int]:
+    """Open what lies below a folder; OSError if a link leads there.
+
+    Each name is looked up in the open folder above it, so that no link can take its
+    place in between.
+    """
+    with ExitStack() as opened:
+        handle = os.open(folder, os.O_RDONLY)
+        opened.callback(os.close, handle)
+        for name in names:
+            # Nobody may write to a pipe for ever.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            handle = os.open(name, flags, dir_fd=handle)
+            opened.callback(os.close, handle)
+        yield handle
+
+
+def read_below(folder: Path, *names: str, most: int) -> bytes | None:
+    """Return the content of a file below a folder; None if there is no such file.
+
+    Neither a link, nor what is no file, nor a file above `most` bytes is read, and no
+    folder below the first may be a link.
+    """
+    with suppress(OSError), opened_below(folder, *names) as handle:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+    return None
 
 
 def discard(file: IO[bytes]) -> None:

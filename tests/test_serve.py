@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -290,11 +291,7 @@ REFUSED_SITES = {
         BY_PROXY.replace('secret = "secret"', ""),
         "give proxies",
     ),
-    "no readers": ('[serve]\nlogin = "X-User"', "give the series of each reader"),
-    "readers alike": (
-        BY_LOGIN + '"Chief." = ["ward-a"]',
-        "the ledger cannot distinguish",
-    ),
+    "no readers": ('[serve]\nlogin = "X-User"', "the series of each"),
     "one secret for two": (
         BY_KEYS.replace('"other"', '"secret"'),
         "two series have the same secret",
@@ -302,6 +299,12 @@ REFUSED_SITES = {
     "open to the network": (
         BY_PROXY.replace("127.0.0.1:0", "0.0.0.0:0"),
         "give certificate and certificate_key, or listen on 127.0.0.1",
+    ),
+    "no certificate": (
+        BY_KEYS.replace(
+            "[serve]", '[serve]\ncertificate = "secret"\ncertificate_key = "secret"'
+        ),
+        "secret: .*PEM",
     ),
     "half of TLS": (
         BY_PROXY.replace("[serve]", '[serve]\ncertificate = "c.pem"'),
@@ -412,6 +415,7 @@ def test_address_not_usable(address, reason):
         ('[serve.readers]\n"" = ["*"]', "a reader's name has"),
         ('[serve.readers]\na = ["ward-x"]', "series 'ward-x' does not exist"),
         ('[serve.keys]\nward-x = "secret"', "series 'ward-x' does not exist"),
+        ('[serve.readers]\nchief = ["*"]\n"Chief." = ["*"]', "cannot distinguish"),
     ],
 )
 def test_table_refused(tmp_path, line, reason):
@@ -708,6 +712,29 @@ def test_night_while_word_is_saved(tmp_path, monkeypatch):
         (line,) = inbox.read_inbox(network, ledger, folder)
     assert line.waits
     assert (folder / "a.json").exists()
+
+
+@pytest.mark.parametrize("what", ["reason", "folder"])
+def test_night_follows_no_link(tmp_path, what):
+    """Who may write to the inbox, as the service may, does not choose where the night
+    writes.
+    """
+    network = read_network(lay_site(tmp_path), needs_ledger=False)
+    folder, elsewhere = tmp_path / "inbox", tmp_path / "elsewhere"
+    (folder / "a.json").write_text("[]")
+    elsewhere.mkdir()
+    (elsewhere / "a.txt").write_text("of the night's account")
+    refused = folder / "refused"
+    if what == "folder":
+        refused.symlink_to(elsewhere)
+    else:
+        refused.mkdir()
+        (refused / "a.txt").symlink_to(elsewhere / "a.txt")
+    with open_ledger(tmp_path / "l.db", make=True) as ledger, suppress(UsageError):
+        (line,) = inbox.read_inbox(network, ledger, folder)
+        assert "cannot be moved" in line.refused
+    assert [path.name for path in elsewhere.iterdir()] == ["a.txt"]
+    assert (elsewhere / "a.txt").read_text() == "of the night's account"
 
 
 def test_sole_use_waits(tmp_path):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hmac
+from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -14,7 +13,6 @@ from starlette.requests import Request
 
 from screening.errors import UsageError
 from screening.files import read_secret
-from screening.ledger.verdict_file import as_compared
 from screening.site.site import Network, reader_name
 
 SECRET_HEADER = "x-screening-secret"
@@ -51,10 +49,11 @@ class Access:
 
     def __init__(self, network: Network, over_unix: bool):
         table = network.serve
-        if table is None or (table.login is None) == (not table.keys):
+        if table is None or bool(table.login and table.readers) == bool(table.keys):
             raise UsageError(
-                "serve: give either login (the header of the hospital's login) or"
-                " [serve.keys] (one secret per series); see docs/serve.md"
+                "serve: give either login (the header of the hospital's login) and "
+                "[serve.readers] (the series of each), or [serve.keys] (one secret per "
+                "series); see docs/serve.md"
             )
         self.table = table
         self.network = network
@@ -64,30 +63,15 @@ class Access:
         self.keys = {name: _digest_of_file(at) for name, at in table.keys.items()}
         if len(set(self.keys.values())) < len(self.keys):
             raise UsageError("serve.keys: two series have the same secret")
-        if table.login is not None:
-            self._prepare_login()
-
-    def _prepare_login(self) -> None:
-        """Check that a login's header cannot come from anybody but the login."""
-        for one, other in pairwise(sorted(self.table.readers, key=as_compared)):
-            if as_compared(one) == as_compared(other):
-                raise UsageError(
-                    f"serve.readers: the ledger cannot distinguish '{one}' and "
-                    f"'{other}', because it ignores case and dots; rename one"
-                )
-        if not self.table.readers:
-            raise UsageError(
-                "serve.readers: with login, give the series of each reader"
-            )
-        if self.over_unix:
+        if table.login is None or over_unix:
             return
-        if not self.proxies or self.table.secret is None:
+        if not self.proxies or table.secret is None:
             raise UsageError(
                 "serve.login: over TCP anybody can send this header; listen on "
                 'address = "unix:/path", or give proxies (the addresses that may '
                 "send it) and secret (a file)"
             )
-        self.secret = _digest_of_file(self.table.secret)
+        self.secret = _digest_of_file(table.secret)
 
     def reader_of(self, request: Request, address: str) -> Reader:
         """Return who sends a request.
@@ -120,10 +104,9 @@ class Access:
         if scheme.lower() != "basic":
             raise Refused(401, "no key")
         try:
-            text = base64.b64decode(encoded, validate=True).decode()
+            name, _, key = b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
             raise Refused(401, "no key") from None
-        name, _, key = text.partition(":")
         digest = _digest(key)
         # Every secret is compared, so that the time says nothing of which was right.
         fits = {s: hmac.compare_digest(digest, own) for s, own in self.keys.items()}
@@ -138,10 +121,7 @@ def header(request: Request, name: str) -> str:
     values = request.headers.getlist(name)
     if len(values) > 1:
         raise Refused(400, f"header {name} sent twice")
-    try:
-        return "".join(values).encode("latin-1").decode()
-    except UnicodeDecodeError:
-        raise Refused(400, f"header {name} is not UTF-8") from None
+    return "".join(values).encode("latin-1").decode(errors="replace")
 
 
 def _name_in(text: str, status: int) -> str:

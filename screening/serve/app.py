@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from screening.errors import ScreenError, UsageError
 from screening.report.drawing import draw
 from screening.serve.access import Access, Reader, Refused, header
-from screening.serve.pages import Shelf, actions_of, ids_of, policy_of
+from screening.serve.pages import Shelf, actions_of, ids_of, policy_of, run_of
 from screening.serve.words import Inbox, Saying, saying_of
 from screening.site.site import Network, read_network
 
@@ -48,6 +48,8 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
+    # Browsers heed it over TLS alone.
+    "strict-transport-security": "max-age=31536000",
     "x-content-type-options": "nosniff",
 }
 ASK_KEY = 'Basic realm="screening", charset="UTF-8"'
@@ -83,8 +85,8 @@ class Service:
     Parameters
     ----------
     network : Network
-    over_unix, over_tls : bool
-        How the service is reached.
+    over_unix : bool
+        The service is reached by a Unix socket.
     audit : callable
         Receives the line of each request.
 
@@ -94,13 +96,10 @@ class Service:
         If the site makes no safe service.
     """
 
-    def __init__(self, network: Network, over_unix: bool, over_tls: bool, audit: Audit):
+    def __init__(self, network: Network, over_unix: bool, audit: Audit):
         self.over_unix = over_unix
         self.audit = audit
         self.counts: Counter[object] = Counter()
-        self.headers = dict(SECURITY_HEADERS)
-        if over_tls:
-            self.headers["strict-transport-security"] = "max-age=31536000"
         # The first request reads the file again: it may have changed meanwhile.
         self.changed_at = 0
         self._use(network)
@@ -111,10 +110,9 @@ class Service:
         if publish is None or verdicts is None:
             raise UsageError("screen serve needs `publish` and `verdicts` under [site]")
         access = Access(network, self.over_unix)
-        inbox = Inbox(verdicts, network.site.title)
-        # All that a file says, or nothing of it.
-        self.network, self.access, self.inbox = network, access, inbox
-        self.shelf = Shelf(publish)
+        self.inbox = Inbox(verdicts, network.site.title)
+        # Nothing can fail any more: all that a file says is used, or nothing of it.
+        self.network, self.access, self.shelf = network, access, Shelf(publish)
 
     def _follow_file(self) -> None:
         """Read the site's file again if it has changed: who may see what is in it."""
@@ -140,7 +138,7 @@ class Service:
             place = traceback.format_tb(error.__traceback__)[-1].strip()
             asked.reason = f"{type(error).__name__}: {place}"
             response = _refusal(500)
-        for name, value in self.headers.items():
+        for name, value in SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
         self.note(asked, response.status_code)
         await response(scope, receive, send)
@@ -180,8 +178,10 @@ class Service:
         asked.night = night or ""
         if request.method not in methods:
             raise Refused(405, "method")
+        if asked.what == "save":
+            self._count(MAX_SAVES, f"save {reader.name}")
         if asked.what in ("words", "save"):
-            return await self._exchange(request, asked, body)
+            return await run_in_threadpool(self._exchange, request, asked, body)
         return await run_in_threadpool(self._shown, reader, asked)
 
     def _reader(self, request: Request, asked: Asked) -> Reader:
@@ -205,7 +205,7 @@ class Service:
         if asked.what == "overview":
             if len(reader.series) < len(self.network.series):
                 raise Refused(404, "overview of others")
-            return _sent(self.shelf.overview(asked.night))
+            return _sent(self.shelf.published(f"{asked.night}.html"))
         if asked.night != "latest":
             return _sent(self.shelf.page(asked.ward, asked.night, reader.name))
         night = self.shelf.latest(asked.ward)
@@ -224,37 +224,23 @@ class Service:
         }
         return _sent(draw("serve.html.j2", blocks, footer="published pages").encode())
 
-    async def _exchange(self, request: Request, asked: Asked, body: bytes) -> Response:
+    def _exchange(self, request: Request, asked: Asked, body: bytes) -> Response:
         """Return the words on a page, after those that are sent are written."""
         # Neither a form nor the script of another site can send this header.
         if header(request, "x-letterbox") != "1":
             raise Refused(403, "no header of the page's script")
-        saying = None
-        if asked.what == "save":
-            self._count(MAX_SAVES, f"save {asked.reader}")
-            if header(request, "sec-fetch-site") != "same-origin":
-                raise Refused(403, "sent by another site")
-            if header(request, "content-type") != "application/json":
-                raise Refused(400, "content type")
-            if len(body) > MAX_BODY:
-                raise Refused(413, "body")
-            saying = saying_of(body)
-        return await run_in_threadpool(self._words, asked, saying)
-
-    def _words(self, asked: Asked, saying: Saying | None) -> Response:
-        """Return the words on a page, after those that its reader sends are written."""
         place = asked.ward, asked.night
-        reviewed = self.shelf.reviewed(*place)
-        if reviewed is None:
+        content = self.shelf.published(asked.ward, f"{asked.night}.html") or b""
+        run = run_of(content)
+        if run is None:
             raise Refused(404, "no page")
-        run, content = reviewed
-        if saying is not None:
+        if asked.what == "save":
+            saying = _saying_in(request, body)
             if saying.run_id != run:
                 raise Refused(409, "page replaced")
-            if not {said.id for said in saying.words} <= ids_of(content):
-                raise Refused(400, "a line that the page does not have")
-            if not {said.action for said in saying.words} <= actions_of(content):
-                raise Refused(400, "an action that the page does not offer")
+            ids, actions = ids_of(content), actions_of(content)
+            if not all(one.id in ids and one.action in actions for one in saying.words):
+                raise Refused(400, "a line or an action that the page does not have")
             asked.reason = self.inbox.save(*place, asked.reader, saying)
         words = self.inbox.words(*place, run)
         return JSONResponse({"done": asked.reason, "words": words})
@@ -266,6 +252,17 @@ async def _body_of(request: Request) -> bytes:
     async for part in request.stream():
         body += part if len(body) <= MAX_BODY else b""
     return bytes(body)
+
+
+def _saying_in(request: Request, body: bytes) -> Saying:
+    """Return the words of a request; Refused if the page's script cannot send them."""
+    if header(request, "sec-fetch-site") != "same-origin":
+        raise Refused(403, "sent by another site")
+    if header(request, "content-type") != "application/json":
+        raise Refused(400, "content type")
+    if len(body) > MAX_BODY:
+        raise Refused(413, "body")
+    return saying_of(body)
 
 
 def _refusal(status: int) -> Response:

@@ -6,7 +6,9 @@ import asyncio
 import ipaddress
 import os
 import socket
+import ssl
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,7 @@ def serve(network: Network, audit: Audit) -> None:
     UsageError
         If the site's table `[serve]` is missing or makes no safe service.
     """
-    address = (network.serve or Letterbox()).address
-    with _handed_over() or bound(address) as listener:
+    with _handed_over() or bound((network.serve or Letterbox()).address) as listener:
         server_at(listener, network, audit).run(sockets=[listener])
 
 
@@ -49,11 +50,11 @@ def server_at(
     """Return the server of a site for a socket; UsageError as for `serve`."""
     table = network.serve or Letterbox()
     _refuse_open(listener, table)
-    over_unix = listener.family == socket.AF_UNIX
-    service = Service(network, over_unix, table.certificate is not None, audit)
+    tls = _tls(table.certificate, table.certificate_key) if table.certificate else None
+    service = Service(network, listener.family == socket.AF_UNIX, audit)
     config = uvicorn.Config(
         service,
-        http=_protocol(service),
+        http=_protocol(service, tls),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -61,18 +62,17 @@ def server_at(
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=16 << 10,
-        ssl_certfile=table.certificate,
-        ssl_keyfile=table.certificate_key,
+        # So many are accepted at once, before any is refused.
+        backlog=MAX_CONNECTIONS,
     )
     return uvicorn.Server(config)
 
 
 def _handed_over() -> socket.socket | None:
     """Return the socket that systemd has opened for this process, if any."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()):
-        return None
+    is_ours = os.environ.get("LISTEN_PID") == str(os.getpid())
     # systemd counts its files from 3.
-    return socket.socket(fileno=3)
+    return socket.socket(fileno=3) if is_ours else None
 
 
 def bound(address: str) -> socket.socket:
@@ -128,7 +128,17 @@ def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
         )
 
 
-def _protocol(service: Service) -> type[asyncio.Protocol]:
+def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    """Return what encrypts connections."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise of_system(error, certificate) from error
+    return context
+
+
+def _protocol(service: Service, tls: ssl.SSLContext | None) -> type[asyncio.Protocol]:
     """Return the protocol of a connection that ends in time."""
 
     class Impatient(H11Protocol):
@@ -142,6 +152,20 @@ def _protocol(service: Service) -> type[asyncio.Protocol]:
             is_free = host in {"", *service.access.proxies} or n_same <= MAX_OF_ADDRESS
             if len(self.connections) > MAX_CONNECTIONS or not is_free:
                 transport.abort()
+            elif tls is not None:
+                # Read by TLS alone, whose beginning may be as slow as a request.
+                transport.pause_reading()
+                self.encrypting = self.loop.create_task(self._encrypt(transport, tls))
+
+        async def _encrypt(self, plain: Any, tls: ssl.SSLContext) -> None:
+            """Go on over TLS, if the other side does."""
+            line = None
+            with suppress(OSError):
+                line = await self.loop.start_tls(plain, self, tls, server_side=True)
+            if line is None:
+                self.connection_lost(None)
+            else:
+                super().connection_made(line)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.ending.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import stat
@@ -10,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from screening.errors import Locked, UsageError, VerdictError
-from screening.files import sole_use
+from screening.files import read_below, sole_use
 from screening.ledger.verdict_file import (
     DONE,
     MAX_BYTES,
@@ -31,7 +31,6 @@ from screening.ledger.verdict_file import (
 )
 from screening.schemas.run import Word
 from screening.serve.access import Refused
-from screening.serve.pages import read_below
 from screening.store.publishing import write_whole
 
 # Words of one request.
@@ -132,8 +131,7 @@ class Inbox:
         Locked
             While a night reads the inbox.
         """
-        of_reader = json.dumps([saying.run_id, reader]).encode()
-        digest = sha256(of_reader).hexdigest()[:12]
+        digest = sha256(json.dumps([saying.run_id, reader]).encode()).hexdigest()[:12]
         path = self.folder / f"verdicts-{series}-{night}-{digest}.json"
         with sole_use(self.folder, PATIENCE):
             earlier = self._words_of(".", path.name, saying.run_id)
@@ -155,7 +153,6 @@ class Inbox:
         verdicts = [{key: word[key] for key in keys if word[key]} for word in words]
         content = {"format": 1, "run_id": run_id, "site": self.site}
         content |= {"initials": reader, "verdicts": verdicts}
-        READER.validate_python(content)
         text = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
         if len(text) > MAX_BYTES:
             raise Refused(413, "file of words")
@@ -212,14 +209,9 @@ def _later_than(words: list[_Word]) -> str:
 
     The ledger takes the word that was given last.
     """
-    moment = datetime.timedelta(milliseconds=1)
-    times = [
-        datetime.datetime.fromisoformat(word["given"]) + moment
-        for word in words
-        if word["given"]
-    ]
-    now = datetime.datetime.now(datetime.UTC)
-    return max([now, *times]).isoformat(timespec="milliseconds")
+    given = [datetime.fromisoformat(word["given"]) for word in words if word["given"]]
+    later = [time + timedelta(milliseconds=1) for time in given]
+    return max([datetime.now(UTC), *later]).isoformat(timespec="milliseconds")
 
 
 def _words_in(text: bytes | None, run_id: str) -> list[_Word]:
@@ -235,12 +227,9 @@ def _words_in(text: bytes | None, run_id: str) -> list[_Word]:
         return []
     return [
         {
-            "id": verdict.case_id,
-            "verdict": verdict.verdict,
-            "note": verdict.note,
-            "action": verdict.action,
-            "given": verdict.given or "",
-            "by": verdict.initials or file.initials,
+            key: getattr(verdict, key) or ""
+            for key in ("verdict", "note", "action", "given")
         }
+        | {"id": verdict.case_id, "by": verdict.initials or file.initials}
         for verdict in file.verdicts
     ]

@@ -21,12 +21,17 @@ from screening.errors import (
     VerdictError,
     of_system,
 )
-from screening.files import sole_use
+from screening.files import read_below, sole_use
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.model_registry import retired
-from screening.ledger.verdict_file import DONE, REFUSED, read_verdict_file
+from screening.ledger.verdict_file import (
+    DONE,
+    MAX_BYTES,
+    REFUSED,
+    read_verdict_file,
+)
 from screening.ledger.verdicts import review
 from screening.ledger.verifying import refuse_older
 from screening.schemas.history import VerdictsRead
@@ -178,7 +183,7 @@ def _read_and_move(
 def _make_beside(folder: Path, name: str) -> None:
     """Make a folder in the folder of verdicts, for those who may read that."""
     made = folder / name
-    if made.is_dir():
+    if made.is_dir() and not made.is_symlink():
         return
     made.mkdir(mode=0o700)
     readers = stat.S_IMODE(folder.stat().st_mode) & (stat.S_IRGRP | stat.S_IXGRP)
@@ -191,11 +196,14 @@ def _is_on_its_way(file: Path) -> bool:
     is_recent = time.time() - status.st_mtime < SETTLE_SECONDS
     if not stat.S_ISREG(status.st_mode) or not is_recent:
         return False
+    content = read_below(file.parent, file.name, most=MAX_BYTES)
+    if content is None:
+        return False
     try:
-        json.loads(file.read_bytes())
+        json.loads(content)
     except ValueError:
         return True
-    except (OSError, RecursionError):
+    except RecursionError:
         return False
     return False
 
@@ -266,7 +274,9 @@ def _put_away(file: Path, line: VerdictsRead) -> None:
         return
     moved = _move(file, REFUSED)
     reason = moved.with_name(f"{moved.stem[:_MAX_STEM]}.txt")
-    handle = os.open(reason, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Whoever may write to the folder must not choose which file is overwritten.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+    handle = os.open(reason, flags, 0o600)
     with open(handle, "w") as words:
         words.write(f"{line.refused}\n")
 

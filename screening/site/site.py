@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any
@@ -28,6 +29,7 @@ from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.io.queries import Database
+from screening.ledger.verdict_file import as_compared
 from screening.schemas.figures import Rule, rule_named
 from screening.settings import Hour, TimeZone, TrueLabel
 from screening.spelling import did_you_mean, filled, series_name
@@ -529,6 +531,19 @@ def _conflicts(network: Network) -> Iterator[str]:
             )
         yield from _conflicts_of_series(network, name)
     yield from _unknown_series(network)
+    yield from _readers_alike(network)
+
+
+def _readers_alike(network: Network) -> Iterator[str]:
+    """Yield the readers of `[serve]` that the ledger would take for one reviewer."""
+    if network.serve is None:
+        return
+    for one, other in pairwise(sorted(network.serve.readers, key=as_compared)):
+        if as_compared(one) == as_compared(other):
+            yield (
+                f"serve.readers: the ledger cannot distinguish '{one}' and '{other}', "
+                "because it ignores case and dots; rename one"
+            )
 
 
 def _unknown_series(network: Network) -> Iterator[str]:

@@ -28,6 +28,7 @@ from letterbox import (
     PAGE,
     Served,
     lay_site,
+    make_certificate,
     served,
     words_of,
 )
@@ -165,11 +166,6 @@ SMUGGLED = {
         "POST / HTTP/1.1\r\nHost: a\r\n{login}\r\nTransfer-Encoding: chunked\r\n\r\nz",
         SECOND,
     ),
-    "chunk too large": (
-        "POST / HTTP/1.1\r\nHost: a\r\n{login}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "FFFFFFFFFFFFFFFF1\r\n",
-        SECOND,
-    ),
     "headers without end": (f"GET / HTTP/1.1\r\n{'X: y' * 9000}\r\n\r\n", ""),
 }
 
@@ -280,6 +276,33 @@ def test_slow_clients(by_key, monkeypatch):
             connection.settimeout(HUNG_SECONDS)
         assert all(map(is_closed, slow))
         for connection in slow:
+            connection.close()
+
+
+def test_slow_handshakes(by_key, tmp_path, monkeypatch):
+    """Over TLS the same is true of clients that do not even begin to encrypt."""
+    monkeypatch.setattr(serving, "MAX_SECONDS", 3)
+    certificate, key = make_certificate(tmp_path)
+    places = f'[serve]\ncertificate = "{certificate}"\ncertificate_key = "{key}"'
+    by_key.write_text(by_key.read_text().replace("[serve]", places))
+    with served(by_key, "127.0.0.1:0") as box:
+        slow = [box.connected("127.0.0.3") for _ in range(100)]
+        refused = []
+        for connection in slow[serving.MAX_OF_ADDRESS :]:
+            connection.settimeout(1)
+            refused.append(is_closed(connection))
+        for connection in slow:
+            connection.settimeout(HUNG_SECONDS)
+        assert all(refused)
+        assert all(map(is_closed, slow))
+        for connection in slow:
+            connection.close()
+        # None of them is counted any more.
+        later = [box.connected("127.0.0.3") for _ in range(serving.MAX_OF_ADDRESS)]
+        for connection in later:
+            connection.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                is_closed(connection)
             connection.close()
 
 
