@@ -205,8 +205,8 @@ class TableOptions(OptionGroup):
     positive: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Label values of cases, each a class of its own; A+B is one class. Values "
-            "with a comma belong in the contract.",
+            "Label values of cases, each a class of its own; A+B is one class. A value "
+            "with a comma is in double quotes.",
             metavar="A,B",
             panel="Data",
             takes=list[str],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 NAME = re.compile(r"[^\W_][\w.-]{0,39}")
@@ -76,9 +79,20 @@ def filled(pattern: str, series: str, night: str) -> str:
 
 
 def names_from(text: str | None) -> list[str]:
-    """Return names that a text has with commas between them."""
-    names = map(str.strip, (text or "").split(","))
+    """Return names that a text has with commas between them, as a line of CSV.
+
+    A name that has a comma itself is in double quotes.
+    """
+    lines = csv.reader(io.StringIO(text or ""), skipinitialspace=True)
+    names = map(str.strip, chain.from_iterable(lines))
     return list(filter(None, names))
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return names with commas between them, as `names_from` reads them."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

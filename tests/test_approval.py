@@ -310,6 +310,22 @@ def told(model: Model) -> dict[str, object]:
     return same.to_dict()
 
 
+def test_approval_column_with_comma(tmp_path):
+    """A refusal names columns as the option takes them."""
+    table = patients().rename(columns={"crp": "CRP, serum", "fever": "T (°C)"})
+    past = written(table, tmp_path / "past.csv")
+    screen("train", past, *WHO, *LOGISTIC, "--out", tmp_path / "m")
+    refused = screen("approve", tmp_path / "m", "--by", "Dr. Weber", code=2)
+    named = refused.stderr.partition("hour of the night: ")[2].partition(". Name")[0]
+
+    known = ("--known-before", named.replace(";", ","), "--reason", "it is known")
+    screen("approve", tmp_path / "m", "--by", "Dr. Weber", *known)
+
+    assert '"CRP, serum"' in named
+    (answer,) = load_model(tmp_path / "m").facts.known_before
+    assert set(answer.columns) >= {"CRP, serum", "T (°C)"}
+
+
 def test_revisions_by_document(logistic_model, tmp_path):
     """A model's document names every model that it was, in the order of its thresholds
     and approvals; a trail that has none of them can follow.

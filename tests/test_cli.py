@@ -29,6 +29,7 @@ from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
 from screening.schemas.model import ModelDocument
 from screening.settings import bytes_from, names_from_all, params_from
+from screening.spelling import joined
 from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -662,7 +663,13 @@ def test_deleted_working_directory_is_named(tmp_path):
 
 
 def test_positive_values_with_commas():
-    """Values with commas between them, or of several options, are classes of cases."""
-    texts = ["sepsis, wound", "uti+pneumonia"]
+    """Values with commas between them, or of several options, are classes of cases; one
+    with a comma is in double quotes.
+    """
+    texts = ["sepsis, wound", "uti+pneumonia", 'a, "none, but fever", "5"" tube", 5"']
 
-    assert names_from_all(texts) == ["sepsis", "wound", "uti+pneumonia"]
+    classes = names_from_all(texts)
+
+    assert classes[:3] == ["sepsis", "wound", "uti+pneumonia"]
+    assert classes[3:] == ["a", "none, but fever", '5" tube', '5"']
+    assert names_from_all([joined(classes)]) == classes

@@ -33,6 +33,7 @@ from screening.data.outcome_rules import (
 )
 from screening.data.role_rules import RoleColumns, role_doubts
 from screening.data.summary import ColumnSummary
+from screening.spelling import names_from
 
 DROP_RULES = [*DROP_ANY, *DROP_NUMBERS, *DROP_TEXTS]
 
@@ -575,8 +576,8 @@ def test_role_doubts_of_label():
 
 
 def test_role_doubts_hostile_values():
-    """A value is printed as it is typed in a shell; one with a comma, which an option
-    would take for two, is for the contract.
+    """Values are printed as the option takes them, in a shell; one with a comma is in
+    double quotes, or it would be two.
     """
     values = ["$(touch pwned)", "no, never"]
     columns = {"died": column("died", [*values * 9, *values[:1] * 9]).summary}
@@ -584,6 +585,6 @@ def test_role_doubts_hostile_values():
 
     (doubt,) = role_doubts(RoleColumns(columns, {}), Contract(label="died"), guessed)
 
-    first, _, second = doubt.remedy.partition(" or ")
-    assert shlex.split(first.partition(": ")[2]) == ["--positive", values[0]]
-    assert second == 'positive = ["no, never"] in the contract.'
+    options = doubt.remedy.partition(": ")[2].removesuffix(".").split(" or ")
+    taken = [names_from(shlex.split(option)[1]) for option in options]
+    assert taken == [values[:1], values[1:]]

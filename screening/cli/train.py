@@ -32,6 +32,7 @@ from screening.settings import (
 from screening.spelling import (
     SERVER_LEDGER,
     command_line,
+    joined,
     names_from,
     shown_series,
 )
@@ -600,7 +601,7 @@ def _note_earlier_answers(
             f"{answer.by}: {', '.join(answer.columns)}"
         )
         columns = [*columns, *answer.columns]
-    known_before = ",".join(dict.fromkeys(columns))
+    known_before = joined(dict.fromkeys(columns))
     words: list[object] = ["approve", model, "--by", by, "--known-before", known_before]
     if reason is not None:
         words += ["--reason", reason]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,7 @@ from screening.data.outcome_rules import (
 from screening.data.summary import ColumnSummary
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
-from screening.spelling import first_of, quoted
+from screening.spelling import first_of, joined, quoted
 
 # Names of columns in one note.
 MAX_NAMES = 20
@@ -303,13 +302,8 @@ def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
 
 
 def _naming(*cases: str) -> str:
-    """Return what names the classes of cases: an option, as it is typed in a shell.
-
-    A value with a comma would be two; the contract takes it.
-    """
-    if any("," in case for case in cases):
-        return f"positive = {json.dumps(cases, ensure_ascii=False)} in the contract"
-    return quoted("--positive", ",".join(cases))
+    """Return the option that names the classes of cases, as it is typed in a shell."""
+    return quoted("--positive", joined(cases))
 
 
 def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:

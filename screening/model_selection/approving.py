@@ -9,7 +9,7 @@ from screening.errors import UsageError
 from screening.report.model_attention import with_attention
 from screening.report.verdict import approval_words, usefulness_of
 from screening.schemas.model import Approval, KnownBefore, ModelDocument, TrainingFacts
-from screening.spelling import command_line, did_you_mean, first_of
+from screening.spelling import command_line, did_you_mean, first_of, joined
 
 # What was answered for an earlier model is proposed for the next one, unless a column's
 # AUROC alone rose by more than this, or its share of missing values changed by that.
@@ -109,7 +109,11 @@ def _refuse_unknown(model: ModelDocument, columns: Sequence[str]) -> None:
 
 def _refuse_unanswered(document: ModelDocument) -> None:
     """Raise UsageError if a block that carries the ranking may come afterwards."""
-    blocks = [first_of(columns, _MAX_NAMES) for columns in document.unanswered]
+    blocks = []
+    for columns in document.unanswered:
+        # As the option takes them: one that has a comma is in quotes.
+        names = [joined([name]) for name in columns]
+        blocks.append(first_of(names, _MAX_NAMES))
     if blocks:
         raise UsageError(
             "`known_before`: state whether these columns are known at the hour of "
