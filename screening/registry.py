@@ -233,7 +233,7 @@ class Registry(Mapping[str, Member]):
 
     def _register(self, members: dict[str, Member], name: str, member: Member) -> None:
         if name in members:
-            raise ValueError(f"there are two of the name {name}")
+            raise ValueError(f"two members have the name {name}")
         members[name] = member
 
     def _leave_out(

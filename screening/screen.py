@@ -95,8 +95,8 @@ def _offers_chances(screen: Screen) -> bool:
     """
     if not screen.chances:
         raise ModelError(
-            "predict flags by the threshold of the rule, and not from a chance of 0.5 "
-            "on; ask for both by Screen(chances=True). score_frame has chances too"
+            "predict flags rows by the rule's threshold, not by a chance of 0.5 or "
+            "more; Screen(chances=True) gives chances too, and so does score_frame"
         )
     if hasattr(screen, "model_"):
         screen.model_.refuse_unearned()

@@ -205,8 +205,8 @@ class TableOptions(OptionGroup):
     positive: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Label values of cases, each a class of its own; A+B is one class. A value "
-            "with a comma is in double quotes.",
+            "Label values of cases, each a class of its own; A+B is one class. Put values "
+            "that contain a comma in double quotes.",
             metavar="A,B",
             panel="Data",
             takes=list[str],
@@ -235,18 +235,20 @@ class TableOptions(OptionGroup):
     group: Annotated[
         str | None,
         Option(
-            "Column, such as the patient, whose rows are never split over folds.",
+            "Column that groups rows, such as the patient: a group is never split over "
+            "folds.",
             metavar="COLUMN",
             panel="Data",
         ),
     ] = None
     time: Annotated[
-        str | None, Option("Column of the row's date.", metavar="COLUMN", panel="Data")
+        str | None,
+        Option("Column with the row's date.", metavar="COLUMN", panel="Data"),
     ] = None
     score: Annotated[
         str | None,
         Option(
-            "Column of a score made elsewhere, for --recipe given.",
+            "Column of a score made elsewhere, for the recipe `given`.",
             metavar="COLUMN",
             panel="Data",
         ),
@@ -258,8 +260,8 @@ class TableOptions(OptionGroup):
     neighbourhood: Annotated[
         int | None,
         Option(
-            "For voxels: add features of the cube with this side around each voxel, "
-            "such as 3.",
+            "For voxels: add features of the cube around each voxel, with this side "
+            "length, such as 3.",
             metavar="NUMBER",
             panel="Data",
         ),
@@ -268,8 +270,8 @@ class TableOptions(OptionGroup):
     keep: Annotated[
         Collection[str],
         Option(
-            "Columns that are features whatever they hold, such as those of a points "
-            "table.",
+            "Columns that are features whatever they contain, such as those of a "
+            "points table.",
             is_offered=False,
         ),
     ] = ()
@@ -373,14 +375,14 @@ class Validation(OptionGroup):
     lesions: Annotated[
         bool,
         Option(
-            "For voxels: choose the threshold by lesions on smoothed maps.",
+            "For voxels: choose the threshold by lesion, on smoothed maps.",
             panel="Rule",
         ),
     ] = False
     contamination: Annotated[
         float | None,
         Option(
-            "One-class without cases: share of unknown cases in COHORT.",
+            "For one-class recipes without cases: share of unknown cases in COHORT.",
             metavar="SHARE",
             panel="Rule",
         ),
@@ -388,7 +390,7 @@ class Validation(OptionGroup):
     beside: Annotated[
         Sequence[str] | None,
         Option(
-            "Methods to compare with on the same folds; none: no comparison.",
+            "Methods to compare with on the same folds; `none` for no comparison.",
             metavar="A,B",
             panel="Validation",
             takes=str,
@@ -398,8 +400,8 @@ class Validation(OptionGroup):
     forward: Annotated[
         bool,
         Option(
-            "Also train on the past alone and test on what came after, if the contract "
-            "names a time column.",
+            "Also train on the earlier rows alone and test on the later ones, if the "
+            "contract names a time column.",
             is_offered=False,
         ),
     ] = True
@@ -442,7 +444,7 @@ class Resources(OptionGroup):
     ] = None
     progress: Annotated[
         Progress,
-        Option("Called with the work done and the work in all.", is_offered=False),
+        Option("Called with the work done and the total work.", is_offered=False),
     ] = silent
     kept: Annotated[
         Path | None,
@@ -482,7 +484,7 @@ class NightOptions(OptionGroup):
     shadow: Annotated[
         bool,
         Option(
-            "With --ledger: score in shadow of the series' champion; the night is "
+            "With --ledger: score in shadow beside the series' champion; the night is "
             "recorded without a page."
         ),
     ] = False
@@ -507,8 +509,8 @@ class NightOptions(OptionGroup):
     published: Annotated[
         bool,
         Option(
-            "Readers get a copy of the page elsewhere: it names the model's page "
-            "without a link.",
+            "Readers see a copy of the page in another place, so it names the "
+            "model's page without a link.",
             is_offered=False,
         ),
     ] = False

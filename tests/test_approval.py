@@ -1,5 +1,5 @@
-"""A model is a draft until somebody answers for it, and every figure of its page is of
-one rule.
+"""A model is a draft until somebody takes responsibility for it, and every figure of
+its page is of one rule.
 """
 
 import datetime

@@ -84,7 +84,9 @@ def test_rates_need_one_series(ledger, wards):
     for ward in wards:
         enter(ledger, of_ward(ward, 1, "a"))
 
-    with pytest.raises(UsageError, match="need one series that has nights"):
+    with pytest.raises(
+        UsageError, match="belong to one series, and it must have nights"
+    ):
         with_rates(history(ledger), MONTHS)
 
 

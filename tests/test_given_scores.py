@@ -475,7 +475,7 @@ def test_points_may_leave_rows_out(tmp_path):
     ("items", "fault"),
     [
         ('[[points.items]]\ncolumn = "crp"\npoints = [0, 2]\n', "give `points` with"),
-        (CRP.replace("[60]", "[60, 20]"), "cut points must rise"),
+        (CRP.replace("[60]", "[60, 20]"), "cut points must increase"),
         (CRP.replace("[0, 2]", "[0, 2, 3]"), "1 cut points need 2 points"),
         (CRP + CRP, "one item per column"),
         ("", "items"),

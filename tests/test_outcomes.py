@@ -385,7 +385,7 @@ def test_history_page_shows_outcomes(site):
     screen("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
 
     page = (folder / "history.html").read_text()
-    assert "What became of them" in page
+    assert "Outcomes of the patients" in page
     assert "<th scope=row>2026-03" in page or '<th scope="row">2026-03' in page
     assert not any(name in page for name in ill)
     # On a telephone, where a table has no heads, each figure says what it is.
@@ -548,7 +548,7 @@ def test_ids_that_lost_their_zeros_are_refused(site):
         code=3,
     )
 
-    assert "row 1: 1 number of patients of the nights" in refused.stderr
+    assert "row 1: 1 id is that of a patient of the nights" in refused.stderr
     assert ill[0] not in refused.stderr
 
 

@@ -78,7 +78,7 @@ def test_estimator_of_the_caller_is_not_touched():
 def test_model_of_an_estimator_is_not_stored(tmp_path):
     screen = fitted(GaussianNB())
 
-    with pytest.raises(RecipeError, match="no model is unpickled"):
+    with pytest.raises(RecipeError, match="model files contain no pickles"):
         save_model(screen.model_, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

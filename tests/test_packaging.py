@@ -253,7 +253,7 @@ def test_published_readme_has_no_relative_link(url):
     assert [
         target for target in targets if not target.startswith(("https://", "#"))
     ] == []
-    assert ("![The page of a night" in published) == bool(url)
+    assert ("![A nightly page" in published) == bool(url)
 
 
 def package_in(folder: Path) -> Path:

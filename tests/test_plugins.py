@@ -380,7 +380,7 @@ def test_registry_name_taken(plugged, caplog):
     kept = numbers()
 
     assert dict(kept) == {"one": 1}
-    assert "there are two of the name one" in caplog.text
+    assert "two members have the name one" in caplog.text
 
 
 def test_registry_without_plugins(plugged):

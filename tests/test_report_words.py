@@ -142,7 +142,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
     "how old the patients behind the threshold are": (
         nosocomial_run,
         {"model__training__window": ["2025-01-01", "2025-12-01"], "date": "2026-03-01"},
-        ["of 2025-01-01 to 2025-12-01; the last is 90 days older than this night."],
+        ["from 2025-01-01 to 2025-12-01; the last is 90 days older than this night."],
         [],
     ),
     "a term without use is not explained": (
@@ -672,7 +672,7 @@ def test_decision_curve_mark():
     at = probability_intervals(calibration, threshold)[0][0]
     text = Outline(render_model(model)).text
     assert (
-        "The threshold in use (circle) suits a ward where a review is worth it from a chance of"
+        "The threshold in use (circle) suits a ward where a review is worth its effort from a chance of"
         in text
     )
     assert f"one case found per {(1 - at) / at:.1f} unnecessary reviews" in text

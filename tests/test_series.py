@@ -449,7 +449,9 @@ def test_digits_of_two_shadows_name_neither(ledger):
     )
     enter(ledger, another)
 
-    with pytest.raises(UsageError, match="several models in shadow begin like this"):
+    with pytest.raises(
+        UsageError, match="several models in shadow begin with these digits"
+    ):
         compare_nights(ledger, "ward-1", "nnnn")
     assert compare_nights(ledger, "ward-1", "nnnno").other.model == "nnnn" + "o" * 8
 

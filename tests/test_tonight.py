@@ -155,7 +155,7 @@ def test_page_without_flags_counts_what_is_to_be_checked(opened):
     view, _ = opened(render_run(run))
 
     assert view.locator(".big").inner_text().startswith("5")
-    assert view.locator(".plain a").inner_text() == "Please check these 5 also"
+    assert view.locator(".plain a").inner_text() == "Please also check these 5"
 
 
 def test_not_recorded_is_no_first_reason(opened):
@@ -247,7 +247,7 @@ def test_review_counts_of_a_month(tmp_path):
 
 
 def test_overview_in_words():
-    """The overview says came, how many, late, found and look; no hash and no p."""
+    """The overview says done, how many, late, found and look; no hash and no p."""
     drift = Reason("scores_differ", "Scores differ.")
     line = SeriesNight(
         series="ward",
@@ -279,7 +279,7 @@ def test_overview_in_words():
     cells = re.findall(r"<td[^>]*>(.*?)</td>", page, re.DOTALL)
     texts = [" ".join(re.sub(r"<[^>]+>", "", cell).split()) for cell in cells]
 
-    assert texts[1].startswith("came")
+    assert texts[1].startswith("done")
     assert texts[2:6] == ["7 of 10 possible", "3", "5", "look"]
     assert "0123456789abcdef" not in page
     assert "0.012" not in page

@@ -416,7 +416,7 @@ def test_table_with_enough_cases_is_searched():
             "`min_sensitivity` needs at least 2",
         ),
         ("one case", {"rule": MinSensitivity(0.5)}, "there are 1"),
-        ("no label", {"contamination": 0.5}, "from 0 to below 0.5"),
+        ("no label", {"contamination": 0.5}, "at least 0 and below 0.5"),
         ("no label", {"search": 4}, "`search` compares settings by cases"),
         ("no label", {"beside": ["logistic"]}, "`beside` compares methods by cases"),
         ("no label", {"rule": MaxFlagRate(0.001)}, "at least 999"),
@@ -607,7 +607,7 @@ def test_commands_say_what_is_unknown(ward):
     assert "of rows like those of training" in again.stdout
     for page in (model_page, night_page):
         assert "Sensitivity, PPV and chance are unknown: no case has been seen" in page
-        assert "rows of unknown state like those of training about" in page
+        assert "rows of unknown state like those of training, about" in page
     assert "None %" not in model_page + night_page
     assert "case_seen" in str(read_document(ward / "2026-03-01", "run")["attention"])
 

@@ -181,8 +181,8 @@ def screen(
     """Nightly screening for rare conditions with conformally rescaled kernel machines.
 
     A model is trained on a hospital's own past cohort; every row of a new cohort is
-    scored, and one page says which patients to review, how sure, why, and what the
-    threshold costs.
+    scored, and one page shows which patients to review and why, how certain the model
+    is, and what the threshold costs.
     """
     log_to_stderr(log)
     name = context.invoked_subcommand or ""

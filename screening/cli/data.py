@@ -69,12 +69,12 @@ def init_command(
 ) -> None:
     """Write a starter contract for COHORT, to read and edit.
 
-    The contract has the role, type, range (`seen`) and categories of every column. On a
-    terminal, init asks for each role without an option, and lists what it guessed and
+    The contract has the role, type, range (`seen`) and categories of every column. In a
+    terminal, init asks for each role that no option sets, and lists what it guessed and
     dropped. It refuses to write a contract that the table violates.
 
-    After training, --names MODEL prints title and unit of the most important columns.
-    Correct both in the contract's tables of these columns, then train again.
+    After training, --names MODEL prints the titles and units of the most important
+    columns. Correct them in the contract's tables of these columns, then train again.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole

@@ -90,7 +90,7 @@ def features_command(
         Path | None,
         in_output(
             metavar="FILE.html",
-            help="Write a page: coverage, units, delays, codes without events.",
+            help="Write a page with coverage, units, delays and codes without events.",
         ),
     ] = None,
     suggest: Annotated[
@@ -104,12 +104,12 @@ def features_command(
     jobs: Jobs = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table with one row per stay from events, by SPEC.toml.
+    """Make a table with one row per stay from events, as SPEC.toml describes.
 
     One spec makes the table of a night and that of the past. An event whose time or
     known_since is after the hour of a night is not used for that night's row. Of a
     corrected result, the version known at that hour counts. A table of the past gets
-    its contract, so that `screen train FILE` needs nothing else.
+    a contract, so that `screen train FILE` needs nothing else.
     """
     from screening.features.table import Features
 

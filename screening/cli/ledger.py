@@ -68,7 +68,7 @@ class VerifyOptions:
         str | None,
         typer.Option(
             metavar="HEAD",
-            help="With --verify: head of the trail, from the foot of a report.",
+            help="With --verify: head digest of the trail, from the foot of a report.",
         ),
     ] = None
 
@@ -207,9 +207,7 @@ class EntryOptions:
     ] = None
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE", help="With --acknowledge: last night on which it is silent."
-        ),
+        typer.Option(metavar="DATE", help="With --acknowledge: last night of silence."),
     ] = None
     reason: Annotated[
         str | None,
@@ -312,7 +310,7 @@ class DueOptions:
         str,
         typer.Option(
             metavar="NAME|each",
-            help="Only these series, separated by commas; each: all.",
+            help="Only these series, separated by commas; `each` for all.",
         ),
     ] = EACH
     night: Annotated[
@@ -524,7 +522,7 @@ def _refuse_altered_runs(book: Ledger) -> None:
         if altered:
             raise ModelError(
                 f"{altered[0]} has been changed since it was written: move it away, "
-                "then run the night again, which writes a new one"
+                "then run the night again to write a new one"
             )
 
 
@@ -619,7 +617,7 @@ def review_command(
 ) -> None:
     """Read clinicians' verdicts on RUN into the ledger.
 
-    Reading the same file twice changes nothing. With --site each file goes to the run
+    Reading the same file twice changes nothing. With --site, each file goes to the run
     that it names, and is then moved to done/ or refused/ in the folder.
     """
     from screening.ledger.verdicts import review
@@ -690,8 +688,8 @@ def promote_command(
     """Make MODEL the champion of a series from the next night on.
 
     The trail records the reason, and a comparison of MODEL's nights in shadow with the
-    champion's. The champion with another threshold or approval needs no night in
-    shadow: the trail has them from another series, or the model itself does.
+    champion's. If MODEL is the champion with another threshold or approval, as the
+    trail or MODEL itself records, it needs no night in shadow.
     """
     from screening.model_selection.approving import refuse_draft
     from screening.scoring.series_history import series_of
@@ -899,7 +897,7 @@ def ledger_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Back up LEDGER, restore a backup, or repair it.
+    """Back up, restore or repair LEDGER.
 
     backup writes a dated, private and verified file, even while a night is scored.
     restore verifies a backup, replaces LEDGER by it, and keeps the old file next to it.

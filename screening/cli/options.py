@@ -81,7 +81,7 @@ _source = typer.Argument(
     metavar="COHORT",
     envvar="SCREEN_COHORT",
     help=(
-        "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or "
+        "CSV, Parquet or Excel file, directory of such files, glob, NIfTI folder, or "
         "database URL."
     ),
 )
@@ -250,7 +250,7 @@ class RuleOptions:
     ] = False
     threshold: Annotated[
         float | None,
-        in_rule(metavar="SCORE", help="RULE: use this score as threshold."),
+        in_rule(metavar="SCORE", help="RULE: use this score as the threshold."),
     ] = None
     confidence: Annotated[
         float | None,
@@ -263,8 +263,8 @@ class RuleOptions:
         float | None,
         in_rule(
             metavar="SHARE",
-            help="With a RULE: share of cases when scoring, such as 0.01, for PPV and "
-            "NPV.",
+            help="With a RULE: expected share of cases when scoring, such as 0.01, for "
+            "PPV and NPV.",
         ),
     ] = None
 
@@ -285,7 +285,7 @@ class RuleOptions:
             )
         if required and not rules:
             raise UsageError(
-                "give a rule to choose the threshold by: one of "
+                "choose the threshold by one of these rules: "
                 f"{', '.join(map(option_of, RULE_TYPES))}"
             )
         name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
@@ -349,7 +349,8 @@ _series = partial(in_ledger, "--series", autocompletion=series_like)
 PromotedSeries = Annotated[
     str | None,
     _series(
-        metavar="A,B", help="Series that get the champion; by default the contract's."
+        metavar="A,B",
+        help="Series that get the new champion; by default the contract's.",
     ),
 ]
 RevisedSeries = Annotated[

@@ -48,7 +48,7 @@ class OutcomeOptions:
         str | None,
         in_data(
             metavar="COLUMN",
-            help="Column of the time of the event, blank if there was none.",
+            help="Column with the time of the event, blank if there was none.",
         ),
     ] = None
     event: Annotated[
@@ -61,7 +61,8 @@ class OutcomeOptions:
         str | None,
         in_data(
             metavar="COLUMN",
-            help="Column of the end of the stay; later windows are censored.",
+            help="Column with the end of the stay; windows that end later are "
+            "censored.",
         ),
     ] = None
     within: Annotated[

@@ -65,7 +65,8 @@ class ForgetOptions:
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="Last day of models that contain the row; by default in 30 days.",
+            help="Last day on which a model that contains the row may score; by "
+            "default in 30 days.",
         ),
     ] = None
     reason: Annotated[
@@ -101,7 +102,7 @@ def forget_command(
 
     Counts are kept, and the trail stays valid. If interrupted, run it again to finish.
     All numbers merged with ID are erased too. The command lists models that contain the
-    patient's row. After their last day they refuse to score.
+    patient's row. After the day of --retrain-by, they refuse to score.
     """
     from screening.identity.writing import BUT_FOR
     from screening.ledger.erasing import GONE, Scope

@@ -185,7 +185,7 @@ def _refuse_without_page(readers: options.ReaderOptions, night: NightOptions) ->
     """Raise UsageError for an option that needs a page for readers if there is none."""
     if readers.publish is None and (readers.mode or readers.group):
         raise UsageError(
-            "--mode and --group set the copy for readers; give --publish too"
+            "--mode and --group belong to the published copy; give --publish too"
         )
     if readers.publish is not None and night.shadow:
         raise UsageError("a night in shadow has no page for --publish; leave it out")
@@ -465,7 +465,8 @@ def explain_command(
     case: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="Id of a row, or of a group (its highest row)."
+            metavar="ID",
+            help="Id of a row, or of a group (its row with the highest score).",
         ),
     ],
     table: TableOfRunOptions,
@@ -749,7 +750,7 @@ def report_command(
     templates: Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draw the report of a directory again, or one table of several.
+    """Draw the report of a directory again, or one table for several directories.
 
     With --ledger, the table includes the series whose outcomes are known.
     """

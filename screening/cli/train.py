@@ -89,7 +89,9 @@ class ModelOutput:
     force: Annotated[
         bool,
         options.in_output(
-            "--force", help="Replace a model with another recipe, cohort or label."
+            "--force",
+            help="Replace an existing model even if its recipe, cohort or label "
+            "differs.",
         ),
     ] = False
     ledger: options.LedgerMaybe = None
@@ -108,15 +110,15 @@ def train_command(
     resources: Resources,
     output: ModelOutput,
 ) -> None:
-    """Validate a method on COHORT, choose a threshold, write a model.
+    """Validate a method on COHORT, choose a threshold, and write a model.
 
     Each row is scored by cross-validation machines that did not learn from it. These
     scores determine the setting and the operating point (RULE). The machines of the
     folds are the model: a new row's score is the mean of their decisions. The model
     directory contains rows of patients: keep it private.
 
-    If fewer than three cases are known, use --recipe one_class --max-flag-rate 0.05.
-    This recipe needs no labels. It limits the share flagged among rows like those of
+    If no case or only one is known, use --recipe one_class --max-flag-rate 0.05. This
+    recipe needs no labels. It limits the share flagged among rows like those of
     COHORT.
     """
     chosen_by = rule.rule()
@@ -396,8 +398,8 @@ class ValidationOutput:
         bool,
         typer.Option(
             "--recalibrate",
-            help="Write a model for the other place: same ranking, the rest fitted "
-            "there.",
+            help="Write a model for the other place: the same ranking, with "
+            "threshold and chances fitted there.",
         ),
     ] = False
     templates: Templates = None
@@ -411,13 +413,13 @@ def validate_command(
     truth: TruthOptions,
     output: ValidationOutput,
 ) -> None:
-    """Validate MODEL on labelled patients of another place or time.
+    """Validate MODEL on labelled patients from another place or time.
 
     Thresholds and chances are unchanged. The page compares observed figures with the
     validation estimates, and shows the threshold that MODEL's rule would choose here.
     Rows that MODEL was trained on are refused.
 
-    With --recalibrate, OUT is a draft model of the new place. It ranks as MODEL does.
+    With --recalibrate, OUT is a draft model for the new place. It ranks as MODEL does.
     Its chances are fitted to COHORT as far as the cases allow, and MODEL's rule chooses
     its threshold there.
     """
@@ -807,12 +809,12 @@ def retrain_command(
     resources: Annotated[Resources, Without("cluster")],
     output: Annotated[ModelOutput, Without("force", "ledger")],
 ) -> None:
-    """Retrain the champion's method, including outcomes and verdicts.
+    """Retrain the champion's method, with outcomes and verdicts included.
 
-    It is trained on its past COHORT and the outcomes of the patients of SERIES, or
-    their verdicts if outcomes are unknown. Recipe, rule and contract are the
-    champion's. The new model is not used before it is promoted: score it with --shadow,
-    check `screen history --beside`, then use `screen promote`.
+    The new model is trained on the champion's past COHORT and on the outcomes of the
+    patients of SERIES, or on their verdicts if outcomes are unknown. Recipe, rule and
+    contract are the champion's. The new model is not used before it is promoted: score
+    it with --shadow, check `screen history --beside`, then use `screen promote`.
     """
     signer = options.signer_from(output.sign)
     day = options.day_from("--review-by", learning.review_by)

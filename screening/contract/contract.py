@@ -272,8 +272,8 @@ class OutcomeDefinition(BaseModel):
     """If a case has no known time ("yes" in the column `time`), its rows without an
     event in their window are left out, or the last of them is a case."""
     id: Name = None
-    """Column of the outcome table with the ids of the nights, by default the group or
-    id of the cohort."""
+    """Column of the outcome table with the ids used in the nights' tables, by default
+    the group or id of the cohort."""
     time: Name = None
     """Column of the outcome table with the time of the event: blank for none, "yes" for
     a case without a time. A date alone means noon."""
@@ -296,7 +296,7 @@ class OutcomeDefinition(BaseModel):
             raise ValueError("`within` must be longer than `after`")
         if self.cases and not self.event:
             raise ValueError(
-                "`cases` are names in a column; name the column as `event`"
+                "`cases` are values of a column; name that column as `event`"
             )
         if self.by == "stay" and self.again is not None:
             raise ValueError(
@@ -348,10 +348,11 @@ class Contract(BaseModel):
     id: Name = None
     """Column that identifies a row; by default the row number."""
     group: Name = None
-    """Column whose rows are never split over folds, such as the patient."""
+    """Column that groups rows, such as the patient: a group is never split over folds.
+    """
     group_stem: bool = False
-    """If the names in `group` number the rows of a patient, such as voice_07_1, use
-    only their stem."""
+    """If the names in `group` also number a patient's rows, as voice_07_1 does,
+    use only their stem."""
     fill_down: Texts = []
     """Columns filled only in a patient's first row. Blank cells below take its
     value."""
@@ -412,8 +413,8 @@ class Contract(BaseModel):
     on_violation: Literal["stop", "refuse_rows"] = "stop"
     """At a violation: stop, or leave the row out and count it."""
     on_unseen: OnUnseen = "unknown"
-    """Category that training did not see: scored as unknown, row left out, or the run
-    stops."""
+    """Category that training did not see: it is scored as unknown, the row is left
+    out, or the run stops."""
     on_unit_change: OnUnitChange = "stop"
     """Units that differ from training: the run stops, or the page reports them."""
     suppress: PositiveInt = 5
@@ -423,16 +424,17 @@ class Contract(BaseModel):
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes per review, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Number of reviews possible per night, without the random audit. If more cases
-    wait, the page mentions it; if chance does not explain the excess, it is a reason
-    for attention."""
+    """Number of reviews possible per night, not counting the random audit. If more
+    cases wait, the page mentions it; if chance does not explain the excess, it is a
+    reason for attention."""
     review_sample: NonNegativeInt = 5
-    """Cases without a verdict in each night's random audit (needs a ledger)."""
+    """Number of cases without a verdict in each night's random audit (needs a
+    ledger)."""
     known_days: NonNegativeInt = 30
     """Days for which a confirmed case counts as known when flagged again."""
     verdicts_need: list[Literal["site", "initials"]] = []
-    """What a verdict must state about its reviewer. Without a token it always needs
-    initials."""
+    """What a verdict must state about its reviewer. Unless `screen review` gets
+    the reviewer's `--token`, initials are always needed."""
     actions: Texts = []
     """What may be done for a flagged case, such as "cultures taken". Reviewers choose
     one with their verdict, and `screen outcomes` counts the cases by it."""

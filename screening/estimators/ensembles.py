@@ -582,8 +582,8 @@ class BlendedClassifier(Classifier):
         n_folds = min(self.folds, n_of_rarer)
         if n_folds < 2:
             raise ValueError(
-                "the rarer class has one row, so scores cannot be scaled; give more "
-                "rows"
+                "the rarer class has only one row, so scores cannot be scaled; give "
+                "more rows"
             )
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.seed)
         splits = list(splitter.split(x, codes))

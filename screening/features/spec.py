@@ -368,7 +368,7 @@ def read_spec(path: Path) -> Spec:
     shown = faults[:MAX_FAULTS_SHOWN]
     if len(faults) > len(shown):
         shown.append(f"and {len(faults) - len(shown):,} more")
-    raise UsageError("\n  ".join([f"{path.name} is wrong:", *shown]))
+    raise UsageError("\n  ".join([f"{path.name} has errors:", *shown]))
 
 
 def _fault(error: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 # What a reduced form leaves out, for messages.
-BUT_FOR = "but for leading zeros, blanks, dots or case"
+BUT_FOR = "except for leading zeros, blanks, dots or case"
 
 # A number as spreadsheets write long ones: 1.2E+05. Only whole numbers are ids.
 _EXPONENT = re.compile(r"(\d+)(?:[.,](\d*))?e\+?(\d{1,3})", re.ASCII)

@@ -309,7 +309,7 @@ def open_images(folder: Path) -> Source:
     else:
         patients = _folder_patients(folder)
     if not patients:
-        raise UsageError(f"{folder} contains no NIfTI files of patients")
+        raise UsageError(f"{folder} contains no patients' NIfTI files")
     numbered = [
         (name, f"image {i}", files)
         for i, (name, files) in enumerate(patients.items(), start=1)
@@ -405,7 +405,7 @@ def _nnunet_channels(file: Path) -> dict[str, str]:
         return {str(number): str(name) for number, name in names.items()}
     except (ValueError, AttributeError):
         raise CohortError(
-            f"{file.name}: this is not a file of nnU-Net; write it again"
+            f"{file.name}: this is not an nnU-Net file; write it again"
         ) from None
 
 

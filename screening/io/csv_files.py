@@ -474,8 +474,8 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
     width = _width_below_title(text)
     if width:
         raise CohortError(
-            f"{name}, first row: it has one cell, above rows of {width}; if it is a "
-            "title, remove everything above the column names"
+            f"{name}, first row: it has one cell, but most rows below have {width}; if "
+            "it is a title, remove everything above the column names"
         )
     if _is_separated_by_spaces(text):
         raise CohortError(

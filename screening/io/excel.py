@@ -129,9 +129,9 @@ class ExcelFile(TableFile):
         n_wide = sum(width > MIN_WIDTH_BELOW_TITLE for width in widths)
         if len(self.header) == 1 and 2 * n_wide > len(widths):
             raise CohortError(
-                f"{self.name}, sheet '{sheet}', first row: it has one cell, above "
-                f"rows of {max(widths)}; if it is a title, remove everything above "
-                "the column names"
+                f"{self.name}, sheet '{sheet}', first row: it has one cell, but "
+                f"rows below it have up to {max(widths)} cells; if it is a title, "
+                "remove everything above the column names"
             )
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:

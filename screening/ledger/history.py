@@ -555,8 +555,8 @@ def _shadow_of(
         return in_shadow(connection, series, text, drafts)
     if len(models) > 1:
         raise UsageError(
-            f"`beside` {text}: several models in shadow begin like this; give more of "
-            "the digits",
+            f"`beside` {text}: several models in shadow begin with these digits; "
+            "give more of them",
             parameters=["beside"],
         )
     return models[0]

@@ -93,11 +93,13 @@ class TableIds:
     def refuse_rewritten(self, rows: Sequence[int]) -> None:
         """Raise CohortError for rows whose ids are others but for the writing."""
         if rows:
-            noun = "number" if len(rows) == 1 else "numbers"
+            found = f"{len(rows)} ids are those of patients"
+            if len(rows) == 1:
+                found = "1 id is that of a patient"
             raise CohortError(
-                f"{self._rows(rows)}: {len(rows)} {noun} of patients of the nights, or "
-                f"of this table, {BUT_FOR}: write them as text, as the nights have "
-                f"them. {ACCEPT_OUTCOMES}"
+                f"{self._rows(rows)}: {found} of the nights, or of this table, "
+                f"{BUT_FOR}; write ids as text, exactly as in the nights' tables. "
+                f"{ACCEPT_OUTCOMES}"
             )
 
     def refuse_strangers(self, n_patients: int) -> None:

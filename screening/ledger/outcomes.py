@@ -276,8 +276,8 @@ def _refuse_later_events(
             fault_of_rows(
                 column,
                 rows.tolist(),
-                f"an event after {text_of(until, clock)[:10]}, up to when outcomes are "
-                "known; correct the cells, their `date_order`, or `as_of`",
+                f"an event after {text_of(until, clock)[:10]}, the date up to which "
+                "outcomes are known; correct the cells, their `date_order`, or `as_of`",
             ),
             parameters=["date_order", "as_of"],
         )

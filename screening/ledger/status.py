@@ -148,7 +148,7 @@ def give_up(
         if connection.execute(runs).first() is not None:
             raise UsageError(
                 f"series {shown_series(series)} already has the night of {night}; "
-                "there is nothing to give up"
+                "there is no missing night to give up"
             )
         facts = GivenUp(series=series, night=night)
         return append(connection, ledger.clock(), facts, why)

@@ -256,7 +256,7 @@ def parts_of(
     missing = sorted(set(numbers) - parts.keys())
     if missing:
         raise Unchained(
-            f"the audit trail lacks part {what} of entry {missing[0]}, which a table "
+            f"the audit trail has no part {what} of entry {missing[0]}, which a table "
             "names",
             repair="verify",
         )

@@ -42,7 +42,7 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     # The last hours of year 9999 have no UTC either.
     if time.year > soon.year:
-        raise ValueError("it is still to come")
+        raise ValueError("it is in the future")
     if time.tzinfo is None:
         clock = (info.context or {}).get("clock") or host_clock()
         instant = clock.instant(time)
@@ -53,7 +53,7 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
             )
         time = instant
     if time > soon:
-        raise ValueError("it is still to come")
+        raise ValueError("it is in the future")
     return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
 
 

@@ -58,8 +58,7 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     run = connection.execute(of_key).first()
     if run is None:
         raise UsageError(
-            "the ledger has no such run; was it scored with `ledger`, and with this "
-            "ledger?",
+            "the ledger has no such run; was the run scored with this `ledger`?",
             parameters=["ledger"],
         )
     if run.shadow:

@@ -202,8 +202,8 @@ def _refuse_lost_places(connection: sa.Connection) -> None:
     for entry, part in trail.parts_of(connection, current, PLACE).items():
         if part.gone:
             raise Unchained(
-                f"the audit trail is broken: entry {entry} lost the place of a file, "
-                "without an entry that the file is gone"
+                f"the audit trail is broken: the place of a file is missing from entry "
+                f"{entry}, and no entry says that the file is gone"
             )
 
 

@@ -117,9 +117,9 @@ def _refuse_unanswered(document: ModelDocument) -> None:
     if blocks:
         raise UsageError(
             "`known_before`: state whether these columns are known at the hour of "
-            f"the night: {'; '.join(blocks)}. Name the first column of each, if it is. "
-            'If a column is known only afterwards, set available = "after" in the '
-            "contract, and train the model again",
+            f"the night: {'; '.join(blocks)}. If they are, name the first column "
+            "of each block. If a column is known only afterwards, set "
+            'available = "after" in the contract, and train the model again',
             parameters=["known_before"],
         )
 

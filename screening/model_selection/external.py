@@ -298,8 +298,8 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     raise UsageError(
         f"{len(numbers)} of {rows.n_rows} rows are {origin} (rows "
         f"{first_of(numbers, NAMED_ROWS)}), so figures would be too good. Leave them "
-        "out. If they are other people with the same names, put the place's name "
-        "before the names"
+        "out. If they are other people with the same ids, put the place's name "
+        "before each id"
     )
 
 

@@ -223,7 +223,7 @@ def _refuse_too_many(n_rows: int, largest: int | None) -> None:
     if largest is not None and n_rows > largest:
         raise UsageError(
             f"{n_rows} rows are more than the {largest} that an exact kernel machine "
-            "takes; train on a stratified sub-sample with `max_rows` "
+            "can learn from; train on a stratified sub-sample with `max_rows` "
             f"{LARGEST_WHOLE // 4}",
             parameters=["max_rows"],
         )

@@ -84,9 +84,9 @@ def recalibrate(
     facts = model.facts
     if model.lesions is not None or facts.task.kind != "binary":
         raise UsageError(
-            "only a model of one class against the rest, by rows, can be "
-            "recalibrated; train a model of several classes or of lesions in the new "
-            "place"
+            "only a model that separates one class from the rest, row by row, can be "
+            "recalibrated; a model of several classes or of lesions must be trained in "
+            "the new place"
         )
     column = label or facts.task.label
     read = read_by_model(model, cohort, column)

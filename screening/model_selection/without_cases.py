@@ -119,7 +119,7 @@ def plan_without_cases(
     """
     if contamination is not None and not 0 <= contamination < _MAX_CONTAMINATION:
         raise UsageError(
-            f"`contamination` must be a share from 0 to below {_MAX_CONTAMINATION:g}, "
+            f"`contamination` must be at least 0 and below {_MAX_CONTAMINATION:g}, "
             f"got {contamination:g}",
             parameters=["contamination"],
         )

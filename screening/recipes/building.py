@@ -80,7 +80,7 @@ class RecipeComponents:
         if unknown:
             possible = ", ".join(parameters) or "nothing"
             raise ValueError(
-                f"{component} {type_name} has no {', '.join(unknown)}; "
+                f"{component} {type_name} has no parameter {', '.join(unknown)}; "
                 f"it has {possible}"
             )
         self._types[component] = component_type
@@ -124,7 +124,7 @@ class RecipeComponents:
         ]
         if not owners:
             raise ValueError(
-                f"parameter {name!r} belongs to no component; there are "
+                f"parameter {name!r} belongs to no component; the parameters are "
                 f"{', '.join(self._all_parameters())}"
             )
         if len(owners) > 1 and name not in _SHARED:

@@ -113,7 +113,7 @@ def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
         if not used:
             raise RecipeError(
                 f"recipe {recipe.name}: the table has no column to learn from, only "
-                "the score; use the recipe given"
+                "the score; use the recipe `given`"
             )
         return used
     return list(dict.fromkeys([*used, *contract.show]))
@@ -185,7 +185,8 @@ def score_of_rows(recipe: Recipe, contract: Contract) -> ScoreOfRows | None:
         if contract.per_unit.take == "max":
             raise RecipeError(
                 f'[score] take = "max" needs a score that is not learned: {recipe.name}'
-                " learns its own; use the recipe given or points, or take the last row"
+                " learns its own; use the recipe `given` or a points recipe, or take "
+                "the last row"
             )
         return lambda values: np.zeros(len(next(iter(values.values()))))
     encoder = ScoreEncoder(recipe, contract)

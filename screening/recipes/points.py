@@ -59,7 +59,7 @@ class Item(BaseModel):
             return self
         cuts = self.cuts
         if sorted(set(cuts)) != cuts:
-            raise ValueError(f"{self.column}: cut points must rise")
+            raise ValueError(f"{self.column}: cut points must increase")
         if len(self.points) != len(cuts) + 1:
             raise ValueError(
                 f"{self.column}: {len(cuts)} cut points need {len(cuts) + 1} points"

@@ -77,7 +77,7 @@ def _accepted_estimator(name: str, member: Any) -> type[Estimator]:
     """Return the estimator of a plug-in, which recipes name as their baseline."""
     estimator: type[Estimator] = accepted_class(Estimator, name, member)
     if issubclass(estimator, KernelMachine):
-        raise TypeError("it is a kernel machine; a recipe's machine is one that ships")
+        raise TypeError("recipes use only the kernel machines of screening itself")
     return estimator
 
 
@@ -379,9 +379,9 @@ class Recipe(BaseModel):
         if not self.persistable:
             raise RecipeError(
                 f"recipe {self.name} is only a baseline for `screen compare`: its "
-                "trees cannot be stored as plain arrays, and no model is unpickled. "
-                "Train random_forest, balanced_forest, histogram_boosting, logistic "
-                "or a kernel method"
+                "trees cannot be stored as plain arrays, and model files contain no "
+                "pickles. Train random_forest, balanced_forest, histogram_boosting, "
+                "logistic or a kernel method"
             )
         if self.lacks:
             raise RecipeError(

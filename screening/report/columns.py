@@ -174,7 +174,7 @@ def _filled(column: Column, run: RunDocument, lines: Sequence[Any]) -> Column | 
     note = column.note(run)
     texts = {id(line): column.text(line) for line in lines}
     if not all(isinstance(text, str) for text in (head, note, *texts.values())):
-        raise TypeError("not a text")
+        raise TypeError("not text")
     return replace(
         column,
         head=lambda run: head,

@@ -132,7 +132,7 @@ NOT_BETTER_THAN_CHANCE = ReasonKind(
     words="The ranking{of_class} is not shown to be better than chance{estimate}.",
     remedy="Do not act on this model. Train again with more cases, other columns or "
     "another recipe.",
-    when="the interval of AUROC reaches 0.5",
+    when="the 95% interval of AUROC is not entirely above 0.5",
     arises_in=MODEL_AND_NIGHTS,
 )
 SCORE_INVERTED = ReasonKind(
@@ -194,7 +194,7 @@ NOT_FIT_FOR_USE = ReasonKind(
     code="not_fit_for_use",
     words="By its own validation, this model is not fit for use as it is.",
     remedy="Train another model, or approve this one with a reason (screen approve).",
-    when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
+    when="the answer to [fit for local use?](page.md#fit-for-local-use) is no, and "
     "nobody has approved the model with a reason",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
@@ -204,7 +204,7 @@ FLAGS_LIKE_CHANCE = ReasonKind(
     words="The PPV of flags{of_class} is not shown to be above chance: it may be as "
     "low as {low:.3g}%, at {prevalence:.3g}% prevalence.",
     remedy="",
-    when="the interval of PPV reaches the prevalence",
+    when="the 95% interval of PPV is not entirely above the prevalence",
     arises_in=MODEL_AND_NIGHTS,
 )
 ANOTHER_IS_BETTER = ReasonKind(
@@ -230,9 +230,9 @@ ANSWER_FIRST = ReasonKind(
     "answer with the option --known-before of screen approve.",
     when="a column may be known only after the outcome, and nobody has "
     "[answered](page.md#what-the-ranking-rests-on) yet; the signs are its name, "
-    "two times that are equal in most rows, values in almost only one class, "
-    "missing values that differ by 40 points between classes, or days or seconds "
-    "that exceed the row's own time",
+    "a time that equals another in many rows, values almost exclusively in one "
+    "class, shares of missing values that differ by 40 points between classes, or "
+    "days or seconds that count up to later than the row's own time",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
 )
@@ -250,7 +250,7 @@ ROWS_OF_ONE_PATIENT = ReasonKind(
     words="{sign}",
     remedy="{remedy}",
     when="rows seem to belong to the same patients, but no group is set "
-    "([signs](howto.md#several-rows-a-patient))",
+    "([signs](howto.md#several-rows-per-patient))",
     arises_in=MODEL,
 )
 IDS_ARE_ROW_NUMBERS = ReasonKind(
@@ -279,7 +279,7 @@ NUMBER_FOR_UNKNOWN = ReasonKind(
     remedy="Ask the source to leave such cells empty, or list the number in "
     "`missing_values` of the column and train again.",
     when="a number such as 999 or -9, unseen in training, is far more frequent than "
-    "all other values of a column, and no change of unit explains it",
+    "any other value of a column, and no change of unit explains it",
     arises_in=NIGHT,
     stands=False,
 )
@@ -287,8 +287,8 @@ MISSING_MORE = ReasonKind(
     code="missing_more",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="missing values are 5 points more frequent than in training, or than in the "
-    "series' own nights",
+    when="the share of missing values is 5 points higher than in training, or than in "
+    "the series' own nights",
     arises_in=NIGHT,
 )
 UNSEEN_CATEGORY = ReasonKind(
@@ -309,7 +309,7 @@ VALUES_DIFFER = ReasonKind(
     code="values_differ",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="the distribution of a column differs by 0.1 or more",
+    when="the distribution of a column differs from that in training by 0.1 or more",
     arises_in=NIGHT,
 )
 SCORES_DIFFER = ReasonKind(
@@ -343,8 +343,8 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     words="The ids in column '{column}' have a different format from those in "
     "training ({differences}), so no patient is recognised.",
     remedy=CHECK_TABLE,
-    when="ids have a different format from those in training; one acceptance is "
-    "enough for a series. Without a ledger, only the loss of leading zeros is "
+    when="ids have a different format from those in training; accepting them "
+    "once is enough for a series. Without a ledger, only the loss of leading zeros is "
     "checked",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
@@ -559,7 +559,7 @@ QUIET_NIGHTS = ReasonKind(
     code="quiet_nights",
     words="Nobody was flagged on {n_nights} nights in a row.",
     remedy=CHECK_NIGHT,
-    when="there was no case on three nights, although one was expected",
+    when="there was no case for three nights, although one was expected",
     arises_in=NIGHT_WITH_LEDGER,
 )
 NOT_RECOGNISABLE = ReasonKind(
@@ -585,7 +585,7 @@ MERGES_REFUSED = ReasonKind(
     words="The table of merged numbers could not be used: {fault}.",
     remedy="Correct the table. Until then the ledger keeps its present merges.",
     when="the table `merged` of `[site]` cannot be read, or contains a chain or a "
-    "circle",
+    "cycle",
     arises_in=RUN,
 )
 
@@ -613,7 +613,7 @@ COLUMN_DRIFTS = ReasonKind(
     words="{column}: {change} since {since}{where}.",
     remedy=_SINCE_WHEN.replace("{code}", "column_drifts"),
     when="over 3 to 28 nights, the values of a column, or the share of missing "
-    "values, differ from the ninety nights before; tested in all series "
+    "values, differ from those of the ninety nights before; tested in all series "
     "together, then in each ([how](page.md#drift-over-nights))",
     arises_in=RUN,
     grows=True,
@@ -625,8 +625,8 @@ SCORES_DRIFT = ReasonKind(
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "scores_drift"
     ),
-    when="over 3 to 28 nights, the scores differ from the series' own ninety nights "
-    "before",
+    when="over 3 to 28 nights, the scores differ from those of the series' own ninety "
+    "nights before",
     arises_in=RUN,
     grows=True,
 )
@@ -718,8 +718,8 @@ OUTCOMES_OF_UNKNOWN = ReasonKind(
     "({usual_unknown} of {usual_patients} in earlier tables). Their outcomes are lost.",
     remedy="Check whether the table identifies patients as the nights do. If it is "
     "correct, enter it with --accept-delivery REASON.",
-    when="an outcome table has more patients who were never scored than the largest "
-    "table before, and chance does not explain it (p under 1 in 10,000)",
+    when="a larger share of the patients in an outcome table was never scored than in "
+    "the largest earlier table, and chance does not explain it (p under 1 in 10,000)",
     arises_in="`screen status`",
 )
 
@@ -729,8 +729,8 @@ PROMISE_NOT_KEPT = ReasonKind(
     words="{measure}{of_class} is {here} here; the validation estimate is {promised}.",
     remedy="Before you use the model here, check subgroups, units, and the threshold "
     "that this cohort would choose.",
-    when="sensitivity, specificity, AUROC or lesions found are below the validation "
-    "estimate (Newcombe)",
+    when="sensitivity, specificity, AUROC or the share of lesions found is below the "
+    "validation estimate (Newcombe)",
     arises_in=VALIDATION,
 )
 CHANCE_MISFIT = ReasonKind(

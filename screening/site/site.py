@@ -55,8 +55,8 @@ def _pattern(text: str) -> str:
             )
     if not Template(text).is_valid():
         raise ValueError(
-            "write the name of an environment variable after $; write $$ for the "
-            "character"
+            "write the name of an environment variable after $; for the character $ "
+            "itself, write $$"
         )
     return text
 
@@ -197,7 +197,7 @@ class Site(_Table):
     def _check_readers(self) -> Site:
         if self.publish is None and (self.mode or self.group):
             raise ValueError(
-                "mode and group set the copies for readers; give publish too"
+                "mode and group belong to the published copies; give publish too"
             )
         try:
             parse_readers(self.mode, self.group)

@@ -373,8 +373,9 @@ class Model(InBrief):
         """
         if not self.recipe.persistable:
             raise RecipeError(
-                f"a model of {self.recipe.name} cannot be stored, because no model is "
-                "unpickled; write its scores to a column, and train the recipe given"
+                f"a model of {self.recipe.name} cannot be stored, because model files "
+                "contain no pickles; write its scores to a column, and train the "
+                "recipe `given`"
             )
         return ModelFiles(
             dict(self.sealed), self.array_bytes, self.table_bytes, self.trained

@@ -70,7 +70,7 @@ def _shipped() -> Iterator[tuple[str, Figure]]:
 def _accepted(name: str, figure: Any) -> Figure:
     """Return the figure of a plug-in, which is undefined where it fails."""
     if not isinstance(figure, Figure):
-        raise TypeError("it is not a function under `figure(...)`")
+        raise TypeError("it is not a function decorated with `figure(...)`")
     if figure.name != name:
         raise ValueError(f"its function is not called {name!r}")
     compute = partial(_computed, figure.compute)

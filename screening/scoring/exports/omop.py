@@ -95,8 +95,8 @@ def write(
     stated = flagged.run.model.stated
     if stated.group is None and not stated.id_is_person:
         raise UsageError(
-            "subject_id of OMOP is a person, but the model does not state that an id "
-            "is a person; set group to the column of the person in the contract, or "
+            "OMOP's subject_id identifies a person, but the model does not state that "
+            "an id does; set group to the column of the person in the contract, or "
             "id_is_person = true, and train again"
         )
     is_ordinary = pc.equal(flagged.rows[OUT_OF_BOUNDS], "")
