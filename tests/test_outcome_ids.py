@@ -79,7 +79,7 @@ def test_ids_written_otherwise_are_refused_by_row(ledger, names, n_lost, words):
 
 
 def test_ids_of_the_table_that_differ_in_writing_alone_are_refused(ledger, names):
-    with pytest.raises(CohortError, match="rows 2, 3: 2 numbers"):
+    with pytest.raises(CohortError, match="rows 2, 3: 2 ids"):
         enter(ledger, [names[0], "K12", "k-12"])
 
 
@@ -105,7 +105,7 @@ def test_accepted_ids_are_accepted_in_the_next_table_too(ledger, names):
     again = enter(ledger, ids)
 
     assert again.unknown == 1
-    with pytest.raises(CohortError, match="row 7: 1 number"):
+    with pytest.raises(CohortError, match="row 7: 1 id "):
         enter(ledger, [*ids, names[8].lstrip("0")])
     erase(ledger, "asked for", Scope(names[6].lstrip("0")))
     assert history(ledger, verify=True)["audit"]["verified"]

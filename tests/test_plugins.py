@@ -205,7 +205,7 @@ def test_model_refused_without_plugins(seen, folder):
     [
         ("reader exits", "SystemExit: 3"),
         ("reader knows", "AttributeError"),
-        ("export csv", "ValueError: there are two"),
+        ("export csv", "ValueError: two members"),
         ("factor gone", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("recipe text", "RecipeError"),
         ("figure fails", "TypeError"),

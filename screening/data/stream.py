@@ -311,7 +311,7 @@ class CohortStream:
         """Return a note on each column whose ids collide; of a night it is a reason."""
         return [
             f"column '{column}', {rows_in_words(self.source, rows)}: ids that are the "
-            f"same {BUT_FOR}; they count as different, see whether they are"
+            f"same {BUT_FOR}; they count as different; check whether they are"
             for column, rows in self.colliding.items()
         ]
 
