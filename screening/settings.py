@@ -205,8 +205,8 @@ class TableOptions(OptionGroup):
     positive: Annotated[
         str | Sequence[str] | None,
         Option(
-            "Label values of cases, each a class of its own; A+B is one class. Put values "
-            "that contain a comma in double quotes.",
+            "Label values of cases, each a class of its own; A+B is one class. Put "
+            "values that contain a comma in double quotes.",
             metavar="A,B",
             panel="Data",
             takes=list[str],
