@@ -4,6 +4,7 @@ Independent rows are left in peace; what is known only after the outcome is neve
 """
 
 import datetime
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from numpy.random import default_rng
 from patient_visits import PATIENTS, ROWS, named, visits
 
 from screening import MaxFlagRate, read_cohort, score, train
-from screening.data.dependence import dependence, signs
+from screening.data.dependence import Sign, dependence, signs
 from screening.data.later_names import may_be_later
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
@@ -76,9 +77,9 @@ STOPPED = {
     "a running end": (
         named(),
         {},
-        "40 stems with running numbers.*`group` 'name'.*`independent`",
+        "40 stems with running numbers.*`group` name.*`independent`",
     ),
-    "an id": (named(), {"id": "name"}, "40 stems with running numbers.*`group` 'name'"),
+    "an id": (named(), {"id": "name"}, "40 stems with running numbers.*`group` name"),
     "a nameless index": (
         with_index(""),
         {},
@@ -89,7 +90,7 @@ STOPPED = {
     "a number that repeats": (
         visits()[1].assign(patient_id=visits()[0] + 500),
         {},
-        "`group` 'patient_id'",
+        "`group` patient_id",
     ),
 }
 
@@ -663,3 +664,13 @@ def test_init_asks_on_terminal():
     assert contract.features["status"].available == "before"
     assert contract.features["rtime"].available == "after"
     assert contract.features["crp"].available is None
+
+
+def test_remedy_hostile_column():
+    """The column is printed as it is typed in a shell."""
+    name = "it's $(touch pwned)"
+    sign = Sign("repeated", "Ids repeat.", name)
+
+    option = sign.remedy.partition("`group` ")[2].removesuffix(".")
+
+    assert shlex.split(option) == [name]

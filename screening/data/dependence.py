@@ -26,6 +26,7 @@ from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.readers import Block, Source, SourcePart
 from screening.schemas.base import Reason
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
+from screening.spelling import quoted
 
 # The head of a table is enough to see how it is made; fewer rows show nothing.
 MOST_ROWS = 20_000
@@ -101,9 +102,10 @@ class Sign:
                 "Write a name above that column, save the table and give the name as "
                 "`group`."
             )
+        group = quoted(self.column)
         if self.kind == "first_row_only":
-            return f"Fill column '{self.column}' down and give `group` {self.column!r}."
-        return f"If it is the patient, give `group` {self.column!r}."
+            return f"Fill column '{self.column}' down and give `group` {group}."
+        return f"If it is the patient, give `group` {group}."
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:

@@ -285,7 +285,8 @@ def _guess_note(
         (other,) = {*label.counts} - {*value}
         share = label.counts[value[0]] / label.counts.total()
         note += (
-            f" ({share:.0%} of rows; if {other} is the case, set `positive` to {other})"
+            f" ({share:.0%} of rows; if {other} is the case, set `positive` to "
+            f"{quoted(joined([other]))})"
         )
     return note
 

@@ -73,7 +73,7 @@ from screening.schemas.validation import (
     Forward,
     LaterClass,
 )
-from screening.spelling import quoted
+from screening.spelling import joined, quoted
 
 # Figures of fewer rows take less time than sending the rows to processes.
 MIN_ROWS_FOR_PROCESSES = 5_000
@@ -694,7 +694,7 @@ def refuse_too_few(
     raise PromiseError(
         f"{error}. No class was named, so training would watch the rare ones: "
         f"{', '.join(guess)}. To name others: `positive` "
-        f"{quoted(','.join(guess))}",
+        f"{quoted(joined(guess))}",
         parameters=[*error.parameters, "positive"],
     )
 

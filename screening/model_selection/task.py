@@ -21,7 +21,7 @@ from screening.errors import CohortError, UsageError
 from screening.io.columns import count_values
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
-from screening.spelling import first_of
+from screening.spelling import first_of, joined, quoted
 
 NAMED_ROWS = 5
 """Row numbers that an error lists."""
@@ -266,9 +266,10 @@ def _one_label_error(cohort: Cohort, column: str) -> UsageError:
 def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
     """Raise UsageError for several watched classes: one is told from the rest."""
     if len(positives) > 1:
+        joint = quoted(joined(["+".join(positives)]))
         raise UsageError(
             f"{', '.join(positives)} are to be watched, but this recipe separates one "
-            f"class from the rest; join them with `positive` {'+'.join(positives)}, "
+            f"class from the rest; join them with `positive` {joint}, "
             "or choose a recipe that scores each class (auto, random_forest, "
             "logistic, one_vs_rest, ...)",
             parameters=["positive"],
