@@ -104,7 +104,7 @@ def features_command(
     jobs: Jobs = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table with one row per stay from events, as SPEC.toml describes.
+    """Make a table from events, one row per stay, as SPEC.toml says.
 
     One spec makes the table of a night and that of the past. An event whose time or
     known_since is after the hour of a night is not used for that night's row. Of a

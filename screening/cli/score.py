@@ -750,7 +750,7 @@ def report_command(
     templates: Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draw the report of a directory again, or one table for several directories.
+    """Draw the report of a directory again, or one table for several.
 
     With --ledger, the table includes the series whose outcomes are known.
     """

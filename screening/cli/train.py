@@ -110,7 +110,7 @@ def train_command(
     resources: Resources,
     output: ModelOutput,
 ) -> None:
-    """Validate a method on COHORT, choose a threshold, and write a model.
+    """Validate a method on COHORT, set a threshold and write a model.
 
     Each row is scored by cross-validation machines that did not learn from it. These
     scores determine the setting and the operating point (RULE). The machines of the
@@ -809,7 +809,7 @@ def retrain_command(
     resources: Annotated[Resources, Without("cluster")],
     output: Annotated[ModelOutput, Without("force", "ledger")],
 ) -> None:
-    """Retrain the champion's method, with outcomes and verdicts included.
+    """Retrain the champion's method with outcomes and verdicts.
 
     The new model is trained on the champion's past COHORT and on the outcomes of the
     patients of SERIES, or on their verdicts if outcomes are unknown. Recipe, rule and
