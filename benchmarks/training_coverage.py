@@ -236,13 +236,14 @@ def differences(
 
 
 def cohort(
-    name: str, rows: int, seed: int, repeats: Sequence[int]
+    name: str, rows: int, seed: int, repeats: Sequence[int], recipes: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """All figures of one cohort."""
     past, new = drawn(name, rows, np.random.default_rng([seed, rows]))
     told: dict[str, Any] = {"table": name, "rows": rows, "seed": seed}
     models: dict[str, Trained] = {}
-    for recipe, search in RECIPES.items():
+    for recipe in recipes:
+        search = RECIPES.get(recipe)
         try:
             models[recipe] = trained(
                 past, recipe, repeats=max(repeats), search=search, seed=seed
@@ -284,10 +285,19 @@ COLUMNS = (
 
 
 def run(
-    tables: Sequence[str], rows: int, cohorts: int, repeats: Sequence[int], out: Path
+    tables: Sequence[str],
+    rows: int,
+    cohorts: int,
+    repeats: Sequence[int],
+    recipes: Sequence[str],
+    out: Path,
 ) -> None:
     """Append what is missing to the CSV, cohort by cohort."""
-    pieces = [(name, rows, seed, repeats) for seed in range(cohorts) for name in tables]
+    pieces = [
+        (name, rows, seed, repeats, recipes)
+        for seed in range(cohorts)
+        for name in tables
+    ]
     keys = ("table", "rows", "seed")
     run_missing(
         out, COLUMNS, keys, pieces, cohort, lambda known: known["figure"] == "done"
@@ -326,6 +336,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--cohorts", type=int, default=40)
     parser.add_argument("--repeats", type=int, nargs="+", default=(1, 3))
+    parser.add_argument("--recipes", nargs="+", default=tuple(RECIPES))
     parser.add_argument("--out", type=Path, default=Path("coverage.csv"))
     parser.add_argument(
         "--table", action="store_true", help="print the tables of a CSV and run nothing"
@@ -337,7 +348,14 @@ def main() -> None:
     if not asked.table:
         skip_unless_there()
         tables = [name for name in asked.tables if name != "voxels" or VOXELS.exists()]
-        run(tables, asked.rows, asked.cohorts, asked.repeats, asked.out)
+        run(
+            tables,
+            asked.rows,
+            asked.cohorts,
+            asked.repeats,
+            asked.recipes,
+            asked.out,
+        )
     found = pd.read_csv(asked.out, low_memory=False)
     refused = int((found["figure"] == "refused").sum())
     found = found[found["repeats"].notna()].astype({"repeats": int})
