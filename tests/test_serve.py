@@ -669,8 +669,11 @@ def test_post_of_another_site(empty, header):
 
 
 def test_words_asked_without_header(empty):
-    """Words are shown to the page's own script alone."""
-    assert empty.ask(f"/ward-a/{NIGHT}.json").status == 403
+    """Words are shown to the page's own script alone, and asking changes nothing."""
+    address, body = f"/ward-a/{NIGHT}.json", words_of(IDS[:1])
+    assert empty.ask(address).status == 403
+    assert empty.ask(address, body=body, **BY_SCRIPT).json["words"] == []
+    assert list(empty.inbox.rglob("*.json")) == []
 
 
 def test_rates(empty, monkeypatch):
@@ -809,6 +812,19 @@ def test_policy_of_page(empty):
     assert policy.count("'sha256-") == policy_of(PAGE).count("'sha256-") + 1
 
 
+def test_names_escaped(tmp_path):
+    """A reader's name is text on every page, whatever is in it."""
+    name = "<b>\"'&"
+    table = f"[serve]\nlogin = '{LOGIN}'\n[serve.readers]\n{json.dumps(name)} = ['*']\n"
+    with served(lay_site(tmp_path, table)) as box:
+        page, start = box.ask(f"/ward-a/{NIGHT}.html", name), box.ask("/", name)
+        box.save(words_of(IDS[:1]), name)
+    assert page.status == start.status == 200
+    assert b"<b>\"'" not in page.body + start.body
+    assert b'data-reader="&lt;b&gt;&quot;&#x27;&amp;"' in page.body
+    assert file_in(box.inbox)["initials"] == name
+
+
 def test_page_without_verdicts(empty):
     """A page on which nothing can be judged is sent as it was published."""
     page = PAGE.replace(b"data-run=", b"data-ran=")
@@ -910,7 +926,10 @@ def test_headers_of_every_answer(empty):
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         policy = answer.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy
-        assert "server" not in answer.headers
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+        assert not {"server", "set-cookie", "etag"} & answer.headers.keys()
+        assert not [name for name in answer.headers if name.startswith("access-")]
 
 
 def test_answers_over_tls(site):

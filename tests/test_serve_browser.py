@@ -81,10 +81,13 @@ def test_note_typed(browser, box):
         said(view, "1 saved, 0 withdrawn by anna")
         note = note_on(view)
         note.press_sequentially(" again")
-        box.save(words_of(IDS[:1], "ruled out"), None, **KLEIN)
+        box.save(words_of(IDS[:1], "ruled out", note="<b>no</b>"), None, **KLEIN)
         view.clock.fast_forward(31_000)
-        view.locator(".word", has_text="ruled out: b.klein").wait_for()
+        view.locator(".word", has_text="ruled out, <b>no</b>: b.klein").wait_for()
+        assert view.locator(".word b").count() == 0
         assert note.input_value() == "seen again"
+        left = {word.bounding_box()["x"] for word in view.locator(".word").all()}
+        assert len(left) == 1
         pressed(view, "Control+s")
         said(view, "1 saved, 0 withdrawn by anna")
         view.locator("h1").first.click()
