@@ -231,8 +231,8 @@ ANSWER_FIRST = ReasonKind(
     when="a column may be known only after the outcome, and nobody has "
     "[answered](page.md#what-the-ranking-rests-on) yet; the signs are its name, "
     "a time that equals another in many rows, values almost exclusively in one "
-    "class, shares of missing values that differ by 40 points between classes, or "
-    "days or seconds that count up to later than the row's own time",
+    "class, shares of missing values that differ by 40 points between classes, or a "
+    "number of days or seconds that gives a time after the row's own",
     arises_in=MODEL_AND_NIGHTS,
     model_command=("approve",),
 )
