@@ -736,7 +736,7 @@ def test_events_of_several_classes(tmp_path):
 
 def test_events_that_count_are_named():
     """Of one class the contract may say which events are cases."""
-    with pytest.raises(ValueError, match="name the column as `event`"):
+    with pytest.raises(ValueError, match="name that column as `event`"):
         OutcomeDefinition(within="3d", cases=["sepsis"])
 
 
