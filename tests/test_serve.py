@@ -1,5 +1,6 @@
 """The letterbox: pages to their readers, words into the inbox, nothing else."""
 
+import ast
 import base64
 import json
 import os
@@ -44,6 +45,7 @@ from screening.serve.pages import Shelf, ids_of, policy_of
 from screening.site import inbox
 from screening.site.site import read_network
 
+ROOT = Path(__file__).parents[1]
 SECRET = "s" * 43
 OTHER_SECRET = "t" * 43
 BY_PROXY = BY_LOGIN.replace(
@@ -112,6 +114,28 @@ def test_service_opens_no_ledger():
     assert "screening.serve.words" in loaded
     absent = {"screening.ledger.database", "screening.store.loading", "sqlalchemy"}
     assert loaded & (absent | {"pandas", "pyarrow", "sklearn", "numba"}) == set()
+
+
+def lines_of_code(path: Path) -> int:
+    """Return the number of lines that are neither blank, comment nor docstring."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    numbers = {n for n, line in enumerate(lines, 1) if line.strip(" ")[:1] not in "#"}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            numbers -= set(range(node.lineno, node.end_lineno + 1))
+    return len(numbers)
+
+
+def test_size():
+    """Who is to judge whether it is safe can read it: 650 lines and a script of 60."""
+    python = [
+        *(ROOT / "screening" / "serve").glob("*.py"),
+        ROOT / "screening/cli/serve.py",
+    ]
+    assert 500 < sum(map(lines_of_code, python)) <= 650
+    script = (ROOT / "templates" / "serve.js").read_text(encoding="utf-8")
+    assert len(script.splitlines()) <= 60
 
 
 def test_page_of_ward(empty):

@@ -25,6 +25,8 @@ from flow_cohorts import night_of_patients, written
 from hung import HUNG_SECONDS
 from letterbox import Served, make_certificate, served
 
+from screening.contract.contract import Contract
+from screening.data.reading import read_cohort
 from screening.schemas.figures import MaxFlagRate
 from screening.store.model import save_model
 
@@ -274,11 +276,13 @@ cohort = "in/{date}.csv"
 
 
 @pytest.fixture
-def site(cohort, trained, monkeypatch):
+def site(table, trained, monkeypatch):
     """A site after a night, in a folder that the account of a web server may enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
+        contract = Contract(label="ill", id="patient", actions=["isolated"])
+        cohort = read_cohort(table, contract=contract, need_label=True)
         model = trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
         save_model(model, folder / "m")
         for inner in ("in", "inbox"):
@@ -321,10 +325,15 @@ def test_morning(browser, certificate, site, front):
             klein = logged_in(browser, address, "b.klein", viewport=PHONE)
             assert klein.evaluate(WIDTH) <= PHONE["width"]
             give(anna, 0)
-            pressed(anna, "Control+s")
+            anna.locator(".list .c summary").first.focus()
+            pressed(anna, "Enter")
+            anna.locator(".did").focus()
+            pressed(anna, "ArrowDown", "Control+s")
             said(anna, "1 saved, 0 withdrawn by anna.weber")
             klein.clock.fast_forward(31_000)
-            klein.locator(".word", has_text="confirmed: anna.weber").wait_for()
+            klein.locator(
+                ".word", has_text="confirmed, isolated: anna.weber"
+            ).wait_for()
             give(klein, 0, "ArrowRight")
             said(klein, "1 not saved yet")
         # The service is stopped.
@@ -366,9 +375,13 @@ def test_morning(browser, certificate, site, front):
     assert history["runs"][0]["verdicts"]["disputed"] == 1
     assert history["audit"]["verified"]
     with sqlite3.connect("l.db") as ledger:
-        found = ledger.execute("SELECT DISTINCT initials FROM verdicts").fetchall()
+        found = ledger.execute("SELECT initials, verdict, action FROM verdicts")
+        assert sorted(found) == [
+            ("anna.weber", "confirmed", "isolated"),
+            ("b.klein", "confirmed", ""),
+            ("b.klein", "ruled out", ""),
+        ]
     ledger.close()
-    assert sorted(found) == [("anna.weber",), ("b.klein",)]
 
 
 SECOND = "GET /latest.html HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: chief\r\n\r\n"
