@@ -510,7 +510,7 @@ def exposition(
     """
     series = [status for status in statuses if status.series is not None]
     is_readable = bool(series) or any(status.fine for status in statuses)
-    description = "1 where the ledger was read and holds a series."
+    description = "1 if the ledger was read and contains a series."
     lines = _metric(READABLE, description, [("", is_readable)])
     for name, (description, value_of) in SERIES_METRICS.items():
         samples = []
