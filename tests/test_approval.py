@@ -316,7 +316,7 @@ def test_approval_column_with_comma(tmp_path):
     past = written(table, tmp_path / "past.csv")
     screen("train", past, *WHO, *LOGISTIC, "--out", tmp_path / "m")
     refused = screen("approve", tmp_path / "m", "--by", "Dr. Weber", code=2)
-    named = refused.stderr.partition("hour of the night: ")[2].partition(". Name")[0]
+    named = refused.stderr.partition("hour of the night: ")[2].partition(". If they")[0]
 
     known = ("--known-before", named.replace(";", ","), "--reason", "it is known")
     screen("approve", tmp_path / "m", "--by", "Dr. Weber", *known)

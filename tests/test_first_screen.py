@@ -121,7 +121,7 @@ def test_statement_in_first_screen(opened, page, number):
 def test_statements_of_the_page_are_documented():
     """docs/page.md lists as many statements as are tested."""
     text = PAGE.read_text(encoding="utf-8")
-    section = text.split("## Ten statements")[1]
+    section = text.split("## What to see in the first ten seconds")[1]
     section, *_ = section.split("\n## ")
 
     numbers = re.findall(r"^\| (\d+) \|", section, re.M)

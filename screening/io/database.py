@@ -298,13 +298,13 @@ def refuse_writing(sql: str, name: str, backend: str) -> None:
     words = re.findall(r"\w+|;", QUOTED_SQL.sub(" ", sql).lower())
     if not words or words[0] not in ("select", "with") or ";" in words:
         raise UsageError(
-            f"{name}: write a {backend} query that begins with SELECT or WITH, "
+            f"{name}: write a query of {backend} that begins with SELECT or WITH, "
             "without a semicolon"
         )
     writing = sorted(WRITING_WORDS.intersection(words))
     if writing:
         raise UsageError(
-            f"{name}: a {backend} query may only read; remove "
+            f"{name}: a query of {backend} may only read; remove "
             f"{writing[0].upper()}, or put a column of that name in quotes"
         )
 
