@@ -382,7 +382,8 @@ class Validation(OptionGroup):
     contamination: Annotated[
         float | None,
         Option(
-            "For one-class recipes without cases: share of unknown cases in COHORT.",
+            "For one-class recipes without known cases: expected share of unrecognised "
+            "cases in COHORT.",
             metavar="SHARE",
             panel="Rule",
         ),

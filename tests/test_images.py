@@ -428,7 +428,7 @@ def test_neighbourhood_of_infinite_channel():
             CohortError,
             "not next to each other",
         ),
-        (lambda table: table.assign(x=0), 3, CohortError, "not a grid"),
+        (lambda table: table.assign(x=0), 3, CohortError, "not form a grid"),
         (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),
         (lambda table: table.drop(columns="x"), 3, UsageError, "voxels"),
         (lambda table: table, 4, CohortError, "odd"),

@@ -69,7 +69,9 @@ def test_ids_written_otherwise_are_refused_by_row(ledger, names, n_lost, words):
     ids = names[:20]
     ids[20 - n_lost :] = [name.lstrip("0") for name in ids[20 - n_lost :]]
 
-    with pytest.raises(CohortError, match="of the nights, or of this table") as error:
+    with pytest.raises(
+        CohortError, match="in the nights, or elsewhere in this table"
+    ) as error:
         enter(ledger, ids)
 
     assert words in str(error.value)

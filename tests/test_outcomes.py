@@ -548,7 +548,7 @@ def test_ids_that_lost_their_zeros_are_refused(site):
         code=3,
     )
 
-    assert "row 1: 1 id is that of a patient of the nights" in refused.stderr
+    assert "row 1: 1 id is that of a patient in the nights" in refused.stderr
     assert ill[0] not in refused.stderr
 
 

@@ -186,7 +186,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
         appraised_run,
         {"prevalence_estimate": estimate(0.0, 0.0, 0.33)},
         [
-            "By the share flagged alone, between 0% and 33% of tonight’s rows have the condition"
+            "Judging only by the share flagged, between 0% and 33% of tonight’s rows have the condition"
         ],
         [],
     ),
@@ -212,7 +212,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
             "shifted",
             "2 of 900 voxels flagged (0.2%) 1 connected cluster among the flagged voxels",
             "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
-            "By the share flagged alone, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
+            "Judging only by the share flagged, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
             "Chance 34%",
         ],
         ["Insufficient resolution"],

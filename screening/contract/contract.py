@@ -82,8 +82,8 @@ def _check_categories(categories: list[str]) -> list[str]:
     are_trimmed = all(text and text == text.strip() for text in categories)
     if not categories or not are_distinct or not are_trimmed:
         raise ValueError(
-            "`categories` must be different texts, none of them empty or with spaces "
-            "at an end"
+            "`categories` must be distinct texts, not empty, and without leading or "
+            "trailing spaces"
         )
     return categories
 

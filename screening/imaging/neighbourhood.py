@@ -84,8 +84,8 @@ def bounding_grid(
     fits = math.prod(shape) <= MAX_CELLS
     if not fits or not _is_distinct(index, shape):
         raise CohortError(
-            f"{where}a patient's coordinates are not a grid (two voxels in one place, "
-            "or far apart)"
+            f"{where}a patient's coordinates do not form a grid (two voxels are in one "
+            "place, or voxels are too far apart)"
         )
     return index, shape
 

@@ -101,7 +101,7 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have "
-                "none; score images that state their place in space"
+                "none; score only images that have a reference geometry"
             )
         maps = PatientMaps.empty(grids[name])
         for _, positions, values in parts:

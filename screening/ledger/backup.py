@@ -286,7 +286,9 @@ def _schema_of(place: str) -> str:
     finally:
         engine.dispose()
     if schema is None:
-        raise UsageError("the schema of the ledger's URL is missing; create it first")
+        raise UsageError(
+            "the schema named in the ledger's URL does not exist; create it first"
+        )
     return str(schema)
 
 

@@ -97,8 +97,9 @@ class TableIds:
             if len(rows) == 1:
                 found = "1 id is that of a patient"
             raise CohortError(
-                f"{self._rows(rows)}: {found} of the nights, or of this table, "
-                f"{BUT_FOR}; write ids as text, exactly as in the nights' tables. "
+                f"{self._rows(rows)}: {found} in the nights, or elsewhere in this "
+                f"table, {BUT_FOR}, in which they differ; write ids as text, exactly "
+                "as in the nights' tables. "
                 f"{ACCEPT_OUTCOMES}"
             )
 

@@ -88,7 +88,7 @@ def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | N
         return f"one side of the cut has {fewest} cases, but {FEWEST_CASES} are needed"
     classes_of_past = np.unique(study.target[past])
     if len(classes_of_past) < len(study.task.classes):
-        raise UsageError("some classes do not occur")
+        raise UsageError("some classes do not occur in the earlier rows")
     return None
 
 

@@ -220,7 +220,8 @@ NOT_COMPARED = ReasonKind(
     words="No other method was trained on the same folds, so the performance of a "
     "simpler one is unknown.",
     remedy="Train with --beside logistic,random_forest.",
-    when="no other method was trained on the same folds (affects the verdict only)",
+    when="no other method was trained on the same folds (affects only the answer to "
+    "`Fit for local use?`)",
     arises_in=MODEL,
 )
 ANSWER_FIRST = ReasonKind(
@@ -287,8 +288,8 @@ MISSING_MORE = ReasonKind(
     code="missing_more",
     words="{column}: {description}.",
     remedy="{remedy}",
-    when="the share of missing values is 5 points higher than in training, or than in "
-    "the series' own nights",
+    when="the share of missing values is over 5 percentage points higher than in "
+    "training, or than in the series' own nights",
     arises_in=NIGHT,
 )
 UNSEEN_CATEGORY = ReasonKind(
@@ -638,9 +639,9 @@ FLAGS_DRIFT = ReasonKind(
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "flags_drift"
     ),
-    when="the share flagged over 3 to 28 nights differs from the series' own ninety "
-    "nights before, or the share over 28 nights differs from the first ninety "
-    "nights of the series",
+    when="the share flagged over 3 to 28 nights differs from that in the series' "
+    "preceding ninety nights, or the share over 28 nights differs from that in the "
+    "first ninety nights of the series",
     arises_in=RUN,
     grows=True,
 )
@@ -650,8 +651,8 @@ OUTBREAK = ReasonKind(
     "{expected:.1f} (p {p:.1g}).",
     remedy="Inform infection control or the ward's physicians, and look at these "
     "cases together.",
-    when="over 1 to 14 nights, more patients are newly flagged than the series' own "
-    "ninety nights before explain",
+    when="over 1 to 14 nights, more patients are newly flagged than the series' "
+    "preceding ninety nights explain",
     arises_in=RUN,
     grows=True,
 )
