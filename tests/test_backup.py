@@ -335,7 +335,9 @@ def test_restore_into_missing_schema(new_place, tmp_path):
     enter(place, "2026-03-01")
     path, _ = back_up(place, tmp_path / "backups")
 
-    with pytest.raises(UsageError, match="schema named in the ledger's URL does not exist"):
+    with pytest.raises(
+        UsageError, match="schema named in the ledger's URL does not exist"
+    ):
         restore(path, f"{place}_missing")
 
 
