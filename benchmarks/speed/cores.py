@@ -49,10 +49,11 @@ from screening import (
 )
 from screening.cli import app
 from screening.cli.processes import prepare_for_scoring
-from screening.data import stream
+from screening.data import duplicate_ids
 from screening.data.stream import CohortStream
 from screening.io import readers
 from screening.scoring import scoring_pass
+from screening.settings import Resources
 from screening.store.model import save_model
 from screening.threads import available_cores
 
@@ -162,7 +163,7 @@ def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
         measured(seconds, readers, "digest_of"),
         measured(seconds, score_module, "flushed_digest"),
         # What several threads do.
-        measured(seconds, stream, "run_in_threads", time.process_time),
+        measured(seconds, duplicate_ids, "run_in_threads", time.process_time),
     ):
         start = time.process_time()
         score(load_model(model), rows, out, date=NIGHT, jobs=jobs)
@@ -331,7 +332,7 @@ def main() -> None:
             return
         rows = written(folder / "night.parquet", options.rows, 0)
         # As a command does, so that processes are forked from a server.
-        prepare_for_scoring(str(rows), jobs=2, cluster=None)
+        prepare_for_scoring(str(rows), Resources(jobs=2))
         for recipe in options.recipes:
             print(row_of(recipe, rows, jobs, folder), flush=True)
 
