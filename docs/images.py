@@ -67,7 +67,7 @@ SHOTS = {
     "paper.png": Shot(RUN, "body", (794, 560), media="print"),
     "case_dark.png": Shot("case.html", "body", (1000, 640), scheme="dark"),
     "voxels.png": Shot("prostate_run/report.html", "#list", unfold="#list .c summary"),
-    "model.png": Shot(MODEL, "body", (1000, 680)),
+    "model.png": Shot(MODEL, "body", (1000, 660)),
     "trade_off.png": Shot(MODEL, "#tradeoff", (1000, 660), presses=12),
     "classes.png": Shot("prostate_model/report.html", "#classes", (1000, 900)),
     "comparison.png": Shot("compared/report.html", "body"),
