@@ -690,29 +690,47 @@ def _series_of_revision(
         --series names none of them.
     """
     from screening.ledger.model_registry import series_of_champion
-    from screening.ledger.register import directories_with
 
     users = series_of_champion(book, before.digest)
     chosen = options.series_keys(book, revision.series)
-    shown = ", ".join(map(shown_series, users))
-    if users and not chosen:
-        in_use = directories_with(book, before.digest)
-        others = [place for place in in_use if place != model.resolve()]
-        if others and model.resolve() not in in_use:
-            logs.note(
-                f"no night was scored from {model}: series {shown} stays with the "
-                f"model of {others[0]}. Score a night of the changed one with "
-                "--shadow; what puts it in the place of that one: "
-                f"{_promotion(book, model, users)}"
-            )
-            return []
-        if others and len(users) > 1:
-            raise UsageError(
-                f"series {shown} use this model, and {others[0]} contains it too; "
-                f"name the series that use {model} with --series"
-            )
+    if users and not chosen and _is_unused_copy(book, model, before.digest, users):
+        return []
     if not chosen and before.contract.series is not None:
         chosen = [before.contract.series]
+    _note_users(book, model, users, chosen)
+    return chosen or None
+
+
+def _is_unused_copy(book: Ledger, model: Path, digest: str, users: list[str]) -> bool:
+    """Return True, and say so, if series are scored from other directories alone.
+
+    UsageError if several series are scored from this directory and from another.
+    """
+    from screening.ledger.register import directories_with
+
+    in_use = directories_with(book, digest)
+    others = [place for place in in_use if place != model.resolve()]
+    if not others:
+        return False
+    shown = ", ".join(map(shown_series, users))
+    if model.resolve() not in in_use:
+        logs.note(
+            f"no night was scored from {model}: series {shown} stays with the "
+            f"model of {others[0]}. Score a night of the changed one with "
+            "--shadow; what puts it in the place of that one: "
+            f"{_promotion(book, model, users)}"
+        )
+        return True
+    if len(users) > 1:
+        raise UsageError(
+            f"series {shown} use this model, and {others[0]} contains it too; "
+            f"name the series that use {model} with --series"
+        )
+    return False
+
+
+def _note_users(book: Ledger, model: Path, users: list[str], chosen: list[str]) -> None:
+    """Say which series go on with a changed model, and which do not."""
     left = [name for name in users if name not in chosen]
     if chosen and left:
         logs.note(
@@ -722,8 +740,8 @@ def _series_of_revision(
             f"{_promotion(book, model, left)}"
         )
     elif len(users) > 1:
+        shown = ", ".join(map(shown_series, users))
         logs.note(f"series {shown} continue with the changed model")
-    return chosen or None
 
 
 def _promotion(book: Ledger, model: Path, series: list[str]) -> str:
