@@ -91,7 +91,8 @@ def _loaded_libraries(n_modules: int) -> ThreadpoolController:
 
 def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
     """Call task(item) for every item, in ``n_threads()`` threads."""
-    threads = min(n_threads(), len(items))
+    # One item waits for no import of what counts the cores.
+    threads = min(n_threads(), len(items)) if len(items) > 1 else 1
     if threads <= 1:
         for item in items:
             task(item)
