@@ -27,7 +27,6 @@ from screening.scoring import part as parts
 from screening.scoring import reference_distribution, scoring_pass
 from screening.scoring import rows as night_rows
 from screening.scoring.part import BlockScorer
-from screening.scoring.row_file import RowGroupEncoder
 from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
 from screening.store.model import Model
@@ -130,10 +129,8 @@ def scored_in(scorer, stream, cuts, rng):
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
         travelled = pickle.loads(pickle.dumps(pieces[number]))
-        encoder = RowGroupEncoder()
-        result = scorer.score_piece(travelled, encoder.append, True, drift_limit)
-        scored = encoder.finish(), result
-        results[number] = pickle.loads(pickle.dumps(scored))
+        result = scorer.score_piece(travelled, True, drift_limit)
+        results[number] = pickle.loads(pickle.dumps(result))
         if result.part is not None:
             drift_limit = min(drift_limit, result.part.drift.limit)
     return [results[number] for number in range(len(pieces))]
@@ -167,12 +164,12 @@ def outcome(model, table, folder, cuts, seed=0):
     reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")
     with rows.appending() as file:
-        for encoded, result in results:
+        for result in results:
             reading.add(result.counts, result.id_hashes)
-            if encoded is not None:
-                file.append_encoded(encoded)
+            if result.rows is not None:
+                file.append(result.rows)
     reading.conclude()
-    parts = [result.part for _, result in results if result.part]
+    parts = [result.part for result in results if result.part]
     summary = Summary(scorer, added(parts, rng))
     document = summary.document(stream, rows, "0" * 12, "now")
     samples = [

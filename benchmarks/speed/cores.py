@@ -52,7 +52,7 @@ from screening.cli.processes import prepare_for_scoring
 from screening.data import duplicate_ids
 from screening.data.stream import CohortStream
 from screening.io import readers
-from screening.scoring import scoring_pass
+from screening.scoring.part import BlockScorer
 from screening.settings import Resources
 from screening.store.model import save_model
 from screening.threads import available_cores
@@ -107,8 +107,8 @@ class Shares:
     Parameters
     ----------
     divided : float
-        Reading, typing, deciding, counting and encoding pieces of the table, writing
-        lines of flagged rows, sorting hashes by several threads, and digests, which
+        Reading, typing, deciding and counting pieces of the table, writing lines
+        of flagged rows, sorting hashes by several threads, and digests, which
         threads make beside other work.
     rest : float
     """
@@ -156,7 +156,7 @@ def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
     """Score a night, and measure what this process does of it."""
     seconds: Counter[str] = Counter()
     with (
-        measured(seconds, scoring_pass, "_score"),
+        measured(seconds, BlockScorer, "score_piece"),
         measured(seconds, CohortStream, "pieces"),
         measured(seconds, task_queue, "_run"),
         # What threads do beside other work.

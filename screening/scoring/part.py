@@ -7,7 +7,7 @@ may be scored in any blocks and by any number of processes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -174,6 +174,8 @@ class ScoredPiece:
 
     Parameters
     ----------
+    rows : pyarrow.Table or None
+        Of `scores.parquet`; None if no row was scored.
     part : NightPart or None
         None if no row was scored.
     counts : ReadCounts
@@ -186,6 +188,7 @@ class ScoredPiece:
         As `id_hashes`, of the reduced forms; empty where ids repeat.
     """
 
+    rows: pa.Table | None
     part: NightPart | None
     counts: ReadCounts
     id_hashes: list[np.ndarray]
@@ -259,7 +262,6 @@ class BlockScorer:
     def score_piece(
         self,
         piece: Piece,
-        take_rows: Callable[[pa.Table, range], None],
         is_sound: bool = True,
         drift_limit: int = ALL_HASHES,
     ) -> ScoredPiece:
@@ -268,15 +270,13 @@ class BlockScorer:
         Parameters
         ----------
         piece : Piece
-        take_rows : callable
-            Called with rows of `scores.parquet`, and the numbers of the rows of the
-            table that they were scored of, counted from 1.
         is_sound : bool
             False if the table is refused anyway: its rows are only read.
         drift_limit : int
             Highest hash of units that may still count as drift: it spares work and
             changes no sum.
         """
+        rows = []
         id_hashes = []
         refused = []
         reduced_hashes = []
@@ -296,9 +296,15 @@ class BlockScorer:
             scored = score_batch(self.model, block.rows)
             counted = self.count(block.rows, scored, hashes, drift_limit)
             part = counted if part is None else part + counted
-            end = block.first_row + len(block.is_sound)
-            take_rows(scored.rows, range(block.first_row, end))
-        return ScoredPiece(part, counts, id_hashes, refused, reduced_hashes)
+            rows.append(scored.rows)
+        return ScoredPiece(
+            rows=pa.concat_tables(rows) if rows else None,
+            part=part,
+            counts=counts,
+            id_hashes=id_hashes,
+            refused=refused,
+            reduced_hashes=reduced_hashes,
+        )
 
     def count(
         self,

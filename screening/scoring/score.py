@@ -363,13 +363,13 @@ def _enter(
 
 
 def _add_parts(
-    scored: ScoredRows, rows: Rows, source: Source, progress: Progress
+    pieces: ScoredRows, rows: Rows, source: Source, progress: Progress
 ) -> NightPart:
     """Append the rows of all pieces, and return the sum of their parts."""
     total: NightPart | None = None
     with rows.appending() as file:
-        for encoded, part in scored:
-            file.append_encoded(encoded)
+        for scored, part in pieces:
+            file.append(scored)
             total = part if total is None else total + part
             progress(total.n_scored, source.n_rows or 0)
     assert total is not None, "a table without valid rows is refused"

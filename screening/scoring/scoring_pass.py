@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import pyarrow as pa
 from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
@@ -27,12 +28,11 @@ from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.row_file import EncodedGroups, RowGroupEncoder, unencoded
 from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
-ScoredRows = Iterator[tuple[EncodedGroups, NightPart]]
+ScoredRows = Iterator[tuple[pa.Table, NightPart]]
 """Rows of `scores.parquet` in order, each with their part of the night."""
 
 WORTH_STARTS = 3
@@ -80,7 +80,7 @@ def score_pieces(
     if stream.by_group and cluster is None:
         for batch in stream:
             scored = score_batch(scorer.model, batch)
-            yield unencoded(scored.rows), scorer.count(batch, scored)
+            yield scored.rows, scorer.count(batch, scored)
     elif cluster is None or _is_seen_by(cluster, stream):
         yield from _Pass(scorer, stream, folder, jobs, cluster).scored()
     else:
@@ -114,17 +114,17 @@ class _Pass:
 
     def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
-        for rows, scored, hashes_path in self._results():
-            hashes = [scored.id_hashes, scored.reduced_hashes]
-            if hashes_path is not None:
-                hashes = _taken_hashes(hashes_path)
-            self.reading.add(scored.counts, hashes[0], scored.refused, hashes[1])
-            if rows is not None and scored.part is not None and self.reading.is_sound:
-                self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
-                yield rows, scored.part
+        for piece in self._results():
+            self.reading.add(
+                piece.counts, piece.id_hashes, piece.refused, piece.reduced_hashes
+            )
+            if piece.rows is None or piece.part is None or not self.reading.is_sound:
+                continue
+            self.drift_limit = min(self.drift_limit, piece.part.drift.limit)
+            yield piece.rows, piece.part
         self.reading.conclude()
 
-    def _results(self) -> Iterator[_EncodedPiece]:
+    def _results(self) -> Iterator[ScoredPiece]:
         """Score the first pieces here, and the others by processes if it is worth it.
 
         A cluster scores them all, and so do processes if a table is so long that they
@@ -143,7 +143,8 @@ class _Pass:
             yield from self._results_of_processes(pieces)
         start = time.perf_counter()
         for piece in pieces:
-            yield _score(self.scorer, piece, self.reading.is_sound, self.drift_limit)
+            is_sound = self.reading.is_sound
+            yield self.scorer.score_piece(piece, is_sound, self.drift_limit)
             seconds = time.perf_counter() - start
             if n_processes > 1 and self._seconds_left(seconds) > least:
                 yield from self._results_of_processes(pieces)
@@ -156,7 +157,7 @@ class _Pass:
             return seconds
         return seconds * (n_rows - n_done) / n_done
 
-    def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[_EncodedPiece]:
+    def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[ScoredPiece]:
         """Score pieces by processes, if there are any left."""
         first = next(pieces, None)
         if first is None:
@@ -166,63 +167,18 @@ class _Pass:
         packed = np.frombuffer(pickle.dumps(scorer, protocol=5), np.uint8)
         key = uuid4().hex
         with TemporaryDirectory(dir=self.folder) as folder:
-            # Another machine could not leave its rows in a file here.
+            # Another machine could not leave what it scored in a file here.
             is_shared = self.cluster is None and shares_files()
             target = Path(folder) if is_shared else None
             tasks = (
-                (packed, key, piece, self.reading.is_sound, self.drift_limit, target)
+                (packed, key, target, piece, self.reading.is_sound, self.drift_limit)
                 for piece in chain([first], pieces)
             )
             results = in_parallel(
                 _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
             )
-            yield from results
-
-
-_EncodedPiece = tuple[EncodedGroups | None, ScoredPiece, Path | None]
-"""A piece that was scored, whose rows are encoded; None if there are none.
-
-The path is of a file with the hashes of the ids, which the piece then lacks; None if
-they are there.
-"""
-
-
-def _score(
-    scorer: BlockScorer,
-    piece: Piece,
-    is_sound: bool,
-    drift_limit: int,
-    folder: Path | None = None,
-) -> _EncodedPiece:
-    """Score a piece and encode its rows.
-
-    Row groups and hashes of ids go to files in `folder`, if there is one: the caller
-    takes them from there, where a pipe would copy them four times.
-    """
-    path = None if folder is None else folder / uuid4().hex
-    encoder = RowGroupEncoder(path)
-    scored = scorer.score_piece(piece, encoder.append, is_sound, drift_limit)
-    if path is None or not scored.id_hashes:
-        return encoder.finish(), scored, None
-    hashes_path = path.with_suffix(".hashes")
-    is_reduced = bool(scored.reduced_hashes)
-    with hashes_path.open("wb") as file:
-        file.write(np.uint64(is_reduced).tobytes())
-        for hashes in scored.id_hashes + scored.reduced_hashes:
-            file.write(hashes.tobytes())
-    without_hashes = replace(scored, id_hashes=[], reduced_hashes=[])
-    return encoder.finish(), without_hashes, hashes_path
-
-
-def _taken_hashes(path: Path) -> list[list[np.ndarray]]:
-    """Return the hashes of ids and of reduced ids that `_score` left in a file."""
-    content = np.fromfile(path, np.uint64)
-    path.unlink()
-    hashes = content[1:]
-    if not content[0]:
-        return [[hashes], []]
-    whole, reduced = np.split(hashes, 2)
-    return [[whole], [reduced]]
+            for result in results:
+                yield _taken(result) if isinstance(result, Path) else result
 
 
 @dataclass(frozen=True)
@@ -239,9 +195,28 @@ def _unpack(packed: _Packed) -> BlockScorer:
     return scorer
 
 
-def _score_packed(content: np.ndarray, key: str, *task: Any) -> _EncodedPiece:
-    """Score a piece in a process, which unpacks the scorer for its first one."""
-    return _score(_unpack(_Packed(key, content)), *task)
+def _score_packed(
+    content: np.ndarray, key: str, folder: Path | None, *task: Any
+) -> ScoredPiece | Path:
+    """Score a piece in a process, which unpacks the scorer for its first one.
+
+    It is left in a file of `folder`, if there is one: a pipe would copy it four times.
+    """
+    scored = _unpack(_Packed(key, content)).score_piece(*task)
+    if folder is None:
+        return scored
+    path = folder / uuid4().hex
+    with path.open("wb") as file:
+        pickle.dump(scored, file, protocol=5)
+    return path
+
+
+def _taken(path: Path) -> ScoredPiece:
+    """Return the piece that a process left in a file, and remove the file."""
+    with path.open("rb") as file:
+        scored: ScoredPiece = pickle.load(file)
+    path.unlink()
+    return scored
 
 
 def _decide_by_cluster(
@@ -258,12 +233,12 @@ def _decide_by_cluster(
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def finish() -> tuple[EncodedGroups, NightPart]:
+    def finish() -> tuple[pa.Table, NightPart]:
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
         scored = score_decisions(model, batch, encoded, decisions[: len(encoded)])
-        return unencoded(scored.rows), scorer.count(batch, scored)
+        return scored.rows, scorer.count(batch, scored)
 
     with checkpoints_beside(out, "fragments") as folder:
         for batch in stream:
