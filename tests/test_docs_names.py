@@ -89,7 +89,7 @@ def test_readme_links_can_be_rewritten():
 
 
 def docstrings_and_comments(source: str) -> str:
-    """Return what a module says about itself."""
+    """Return the docstrings of a module, and its comments if one has a backtick."""
     tree = ast.parse(source)
     texts = [
         node.value.value
@@ -98,9 +98,10 @@ def docstrings_and_comments(source: str) -> str:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     ]
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = [token for token in tokens if token.type == tokenize.COMMENT]
-    texts += [comment.string for comment in comments]
+    if re.search("#.*`", source):
+        tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+        comments = [token for token in tokens if token.type == tokenize.COMMENT]
+        texts += [comment.string for comment in comments]
     return "\n".join(texts).replace("``", "`")
 
 
