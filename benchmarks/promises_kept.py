@@ -328,8 +328,7 @@ def write_page(runs: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> 
     )
     measured = {name: entries[name] for name in entries if name in set(runs["table"])}
     one_method = runs.drop_duplicates(["table", "split"])
-    sizes = one_method.groupby("table")[["past_rows", "past_cases"]].first()
-    new_sizes = one_method.groupby("table")[["new_rows", "new_cases"]].sum()
+    new = one_method[["new_rows", "new_cases"]].sum()
     unanswered = runs[runs["found"].isna()]
     # What follows a semicolon, or the first sentence, is advice.
     reasons = unanswered["no_answer"].str.partition(";")[0].str.partition(". ")[0]
@@ -344,10 +343,9 @@ def write_page(runs: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> 
         summaries=summaries,
         names=names,
         tables=measured,
-        sizes=sizes.join(new_sizes).to_dict("index"),
         splits=len(one_method),
-        new_rows=int(new_sizes["new_rows"].sum()),
-        new_cases=int(new_sizes["new_cases"].sum()),
+        new_rows=int(new["new_rows"]),
+        new_cases=int(new["new_cases"]),
         versions=versions | methods_of_others,
         missing=[package for package, found in versions.items() if found is None],
         without=[("; ".join(methods), *key) for key, methods in without.items()],

@@ -79,8 +79,8 @@ GROUPS = {
     "Rule": tuple(map(option_of, get_type_hints(RuleOptions))),
     "Validation": _names(Search, Validation, Resources),
 }
-# Of a form what its name does not need: `-o, ` and the type of an argument.
-SHORT = re.compile(r"(?<=`)-\w, | <(?:str|path|list\[str\])>")
+# The name of an option in a form such as `-o, --out DIR`, or of an argument.
+NAME = re.compile(r"^- `(?:-\w, )?([^ `]+)[^`]*`.*")
 # What click adds to a help: a default, an environment variable, "required".
 ADDED = re.compile(r" \[([^][]*)\]$")
 
@@ -111,7 +111,11 @@ def commands() -> str:
         summary, *_ = str(command.__doc__).split("\n\n")
         listed = f"Options: {', '.join(_forms(lines[title]))}"
         parts += _section(title, summary, [listed])
-    groups = _explained(_shared(lines))
+    groups = [
+        line
+        for title, names in GROUPS.items()
+        for line in (f"### {title}", "", ", ".join(f"`{name}`" for name in names), "")
+    ]
     return "\n".join([*parts, "## Options of several commands", "", *groups])
 
 
@@ -120,9 +124,7 @@ def _forms(lines: Mapping[str, str]) -> list[str]:
     groups = {title: names for title, names in GROUPS.items() if set(names) <= {*lines}}
     grouped = {name for names in groups.values() for name in names}
     forms = [
-        SHORT.sub("", re.sub(r"^- (`[^`]*`).*", r"\1", line))
-        for name, line in lines.items()
-        if name not in grouped
+        NAME.sub(r"`\1`", line) for name, line in lines.items() if name not in grouped
     ]
     return [*forms, *(f"[{title}](#{title.lower()})" for title in groups)]
 

@@ -32,9 +32,8 @@ goal.
 
 
 def share(covered: int, total: int) -> str:
-    """Return a share in per cent, with the counts."""
-    percent = 100 * covered / total if total else 100.0
-    return f"{percent:.1f}% of {total:,}"
+    """Return a share in per cent."""
+    return f"{100 * covered / total if total else 100.0:.1f}%"
 
 
 def room_of(path: str) -> str:

@@ -118,7 +118,8 @@ class Cluster:
         if isinstance(error, KilledWorker):
             return _refusal(
                 self.address,
-                "workers ended one after the other at one task; is memory short?",
+                "several workers ended, one after the other, during the same "
+                "task; they may need more memory",
             )
         if isinstance(error, CancelledError):
             return _refusal(

@@ -235,15 +235,15 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
             first = f"lines {1 + above.index(line)} and {number}"
         return (
             f"table {line} is given twice ({first}): what was pasted at the end of the "
-            "file replaces nothing; put it in the place of the first one"
+            "file does not replace the first one; put it in that one's place"
         )
     tables = [other for other in above if other.startswith("[")]
     table = tables[-1] if tables else "the first table"
     key = line.partition("=")[0].strip()
     return (
         f"key {key} is given twice in {table} (line {number}); what is pasted at the"
-        " end of the file belongs to its last table: put it under the table it is of,"
-        " or keep one of them"
+        " end of the file belongs to its last table: move it to its own table, "
+        "or keep only one of the two"
     )
 
 

@@ -309,7 +309,7 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     ("rows", "more", "reason"),
     [
         ({"n": 60}, {}, "cases are too few"),
-        ({"shift": 0.0}, {}, "not be shown to be better than the prevalence"),
+        ({"shift": 0.0}, {}, "not be significantly better than the prevalence"),
         ({}, {"groups": np.arange(2000) % 8}, "8 patients are too few"),
     ],
 )

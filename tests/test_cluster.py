@@ -365,7 +365,7 @@ def test_cluster_no_worker_left(monkeypatch, caplog):
 
     with (
         open_cluster("local:1") as cluster,
-        pytest.raises(UsageError, match="workers ended one after the other at one"),
+        pytest.raises(UsageError, match="several workers ended, one after the other"),
     ):
         list(in_parallel(die, [("any",)], cluster=cluster))
     monkeypatch.setattr(clusters, "DESERTED_SECONDS", 1.0)

@@ -778,9 +778,7 @@ def test_forget_exported_table(site):
     for _ in range(2):
         runs = ["--runs", site / "runs"]
         refused = screen("forget", SECRET, *ledger, *runs, code=5)
-        assert (
-            "sqlite:/exported.sqlite/flagged: a table of a database" in refused.stderr
-        )
+        assert "sqlite:/exported.sqlite/flagged: a database table" in refused.stderr
     screen(*export, "--force")
     screen("forget", SECRET, *ledger)
 
@@ -801,7 +799,7 @@ def test_forget_gone_by_printed_command(site):
 
     left = screen("forget", SECRET, *ledger, code=5).stderr
     assert "cannot be reached" not in left
-    assert "a table of a database" not in left
+    assert "a database table" not in left
 
 
 def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
@@ -1094,7 +1092,7 @@ def test_forget_canaries_in_table(site):
         words = ["forget", "-", *map(str, ledger)]
         ended = CliRunner().invoke(app, words, input=name + "\n")
         assert ended.exit_code == 5
-        assert "f: a table of a database is not reached" in ended.output
+        assert "f: a database table cannot be changed" in ended.output
     screen("export", run, *into, "--force", *ledger)
 
     assert before >= {*CANARIES}

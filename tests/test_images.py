@@ -266,7 +266,7 @@ def test_an_affine_is_never_invented(model, tmp_path):
     run = score(model, folder, tmp_path / "run")
     assert not run.document["geometries"]
     assert any(
-        "state no place in space" in note for note in run.document["input"]["notes"]
+        "have no position in space" in note for note in run.document["input"]["notes"]
     )
     table = score(model, table_of(NIGHT), tmp_path / "table").directory
     maps = tmp_path / "maps"

@@ -15,7 +15,7 @@ from screening.ledger.status import exposition
 from screening.schemas.base import Reason
 from screening.schemas.history import SeriesStatus
 
-DRIFT = Reason("column_drifts", "crp: reads about 1.3 times as high.", "crp")
+DRIFT = Reason("column_drifts", "crp: values are about 1.3 times as high.", "crp")
 STANDING = Reason("too_few_cases", "Only 20.", since="2026-01-01")
 
 
@@ -42,7 +42,7 @@ def test_nagios_answer_codes(statuses, code, heading):
 def test_nagios_answer_has_one_bar_for_its_figures():
     words, _ = nagios_answer([status(False, DRIFT)])
     assert words.count("|") == 1
-    assert "ward-1: night 2026-02-01 / 3 flagged; crp: reads about" in words
+    assert "ward-1: night 2026-02-01 / 3 flagged; crp: values are about" in words
 
 
 def test_exposition_counts_reasons_by_code_and_state():

@@ -493,7 +493,7 @@ def test_hooks_others_may_write(mode_above, mode, is_started, tmp_path):
     (hook,) = tell_hooks([touch], b"{}", 30, file)
 
     assert made.exists() == hook.fine == is_started
-    assert ("others may write" in hook.said) != is_started
+    assert ("other users can change" in hook.said) != is_started
 
 
 def test_hook_reads_answer_of_schema(again):
@@ -759,7 +759,7 @@ def test_drift_whose_page_cannot_be_written_is_no_end_of_the_night(again, monkey
 
     line = answer["series"][0]
     assert line["status"] == "unchanged"
-    assert "lacks what its nights show together: cannot use runs" in line["said"]
+    assert "is without the results over all its nights: cannot use runs" in line["said"]
 
 
 def test_remedy_of_drift_acknowledges_it_until_it_grows(again, monkeypatch):

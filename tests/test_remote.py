@@ -270,8 +270,12 @@ def test_https_with_a_trusted_certificate(name, https, tmp_path):
         ("whole/past.csv", False, "certificate is not trusted here"),
         ("whole/nowhere.csv", True, "the file does not exist"),
         ("closed/past.csv", True, "the server answers 403 (Forbidden)"),
-        ("cut/past.csv", True, "the connection ended before the file did"),
-        ("cut/past.parquet", True, "the connection ended before the file did"),
+        ("cut/past.csv", True, "the connection closed before the whole file arrived"),
+        (
+            "cut/past.parquet",
+            True,
+            "the connection closed before the whole file arrived",
+        ),
     ],
 )
 def test_https_refusals(place, is_trusted, words, https, tmp_path):

@@ -578,7 +578,7 @@ def test_word_read_by_night(empty):
     assert empty.words()[0]["state"] == "read by the night"
     withdrawn = empty.save(words_of(IDS[:1], ""))
     assert withdrawn.status == 409
-    assert "the night has read this verdict" in withdrawn.json["error"]
+    assert "this verdict has already been read" in withdrawn.json["error"]
     assert empty.save(words_of(IDS[:1], "ruled out")).status == 200
     assert empty.words()[0]["verdict"] == "ruled out"
     assert empty.words()[0]["state"] == "saved"

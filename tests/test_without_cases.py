@@ -307,7 +307,7 @@ def test_state_of_rows(models):
 
     assert states.pop("no label") == "unknown"
     assert set(states.values()) == {"without the condition"}
-    assert "every row is of unknown state" in notes
+    assert "the state of every row is unknown" in notes
 
 
 def test_share_of_new_patients_is_within_interval():

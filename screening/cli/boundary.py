@@ -242,7 +242,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         return "interrupted; incomplete output is removed"
     if isinstance(error, BrokenPipeError):
-        return "the reader of the output has stopped (broken pipe)"
+        return "the output was closed before everything was written (broken pipe)"
     if _is_of_memory(error):
         limit = _memory_limit()
         cap = ""

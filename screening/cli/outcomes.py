@@ -354,7 +354,8 @@ def _in_words(entered: Entered) -> dict[str, object]:
     in_words: dict[str, object] = {
         "entered": (
             f"{entered.new} new, {entered.corrected} corrected{withdrawn}, "
-            f"{entered.unknown} of nobody scored, {entered.other} other events"
+            f"{entered.unknown} of patients never scored, "
+            f"{entered.other} other events"
         ),
         "patients never scored": fmt.patients_words(figures.table),
         "as of": figures.as_of,

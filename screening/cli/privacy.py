@@ -185,8 +185,8 @@ def _note_copy(erasure: Erasure) -> None:
     original = erasure.reach.original
     if original is not None:
         note(
-            f"this ledger is a copy of {original}: only this copy and the folders that "
-            "were named are touched"
+            f"this ledger is a copy of {original}: only this copy and the named "
+            "folders are changed"
         )
 
 

@@ -608,7 +608,7 @@ def _note_earlier_answers(
     if reason is not None:
         words += ["--reason", reason]
     repeat = command_line(*words, *_ledger_words(revision))
-    logs.note(f"if the same is known for this model, type {repeat}")
+    logs.note(f"if the same applies to this model, type {repeat}")
 
 
 def _ledger_words(revision: options.RevisionOptions) -> list[str]:
@@ -778,7 +778,7 @@ def _note_lost_approval(
     approval = before.facts.approval
     assert approval is not None, "it was approved"
     logs.note(
-        f"the approval of {approval.date} was of another threshold: the model is a "
+        f"the approval of {approval.date} was for another threshold, so the model is a "
         f"draft until somebody approves it: {command_line(*words)}"
     )
 

@@ -105,9 +105,9 @@ def reach_of_table(
     """
     if not n_lines:
         until = NAT if before is None else min(before, as_of)
-        return Reach(until, "the table has no line, which closes no window")
+        return Reach(until, "the table has no lines, so no window is closed")
     if stated is None:
         return judged
     if stated < as_of:
-        return Reach(stated, "the table states outcomes up to then alone")
+        return Reach(stated, "the table gives outcomes only up to then")
     return Reach(as_of)

@@ -26,7 +26,7 @@ REASONS = {
     "none": "no event in the window",
 }
 CASE_WITHOUT_TIME = "a case known without a time, in its last night"
-NOT_OVER = "; the window is not over, so the row counts in no rate"
+NOT_OVER = "; the window is not over, so no rate includes the row"
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ FAULTS = {
         "quote cells that contain the delimiter",
     ),
     "repeated_header": (
-        "the header once more",
+        "a repeated header",
         "remove the row; files may have been joined with headers",
     ),
 }

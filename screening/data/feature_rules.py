@@ -432,7 +432,8 @@ DROP_NUMBERS = (
     DropRule("id_number", LOOKS_LIKE_ID, _is_number_of_row),
     DropRule(
         "ten_digits",
-        "whole numbers of ten digits, which may be seconds since 1970 or name somebody "
+        "whole numbers of ten digits, which may be seconds since 1970 or "
+        "identify somebody "
         "(name it as time with date_numbers, as id, or under [features])",
         _is_of_ten_digits,
     ),

@@ -204,8 +204,8 @@ def _without_classes(cohort: Cohort) -> Cohort:
     is_kept = ~np.isin(labels, list(left_out))
     n_left_out = int(np.count_nonzero(~is_kept))
     note = (
-        f"{n_left_out} rows are left out, of the label "
-        f"{', '.join(sorted(left_out))} (`leave_out`)"
+        f"{n_left_out} rows with the label {', '.join(sorted(left_out))} are left out "
+        "(`leave_out`)"
     )
     return replace(cohort.take(is_kept), notes=[*cohort.notes, note])
 

@@ -257,8 +257,8 @@ def role_notes(
     yield from _outcome_notes(table, contract, guessed)
     if not guessed.id:
         yield (
-            "no column names the rows: their numbers are their ids; set `id` if there "
-            "is one"
+            "no column identifies the rows, so their numbers are used as ids; set "
+            "`id` if there is one"
         )
     yield from _date_notes(table, guessed)
     label = table.columns.get(guessed.label or "")

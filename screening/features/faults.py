@@ -33,7 +33,7 @@ class FaultKind(Enum):
     )
     TWICE_TIME = (
         "the local time exists twice (summer time ends)",
-        "taken as the first of both; export times with their zone",
+        "read as the first of the two; export times with their zone",
     )
     NO_SUBJECT = ("the subject is missing", "the line is left out")
     NO_CODE = ("the code is missing", "the line is left out")
@@ -50,7 +50,7 @@ class FaultKind(Enum):
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
     OTHER_DAY = (
-        "the line is not of the day in the file's path",
+        "the line is from another day than the file's path says",
         "a night that does not need that day does not read it; correct the path",
     )
     MERGE_CIRCLE = ("patients are merged in a circle", "the line is left out")

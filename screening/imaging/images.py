@@ -330,8 +330,8 @@ def open_images(folder: Path) -> Source:
     n_without_space = len(parts) - len(geometries)
     if n_without_space:
         notes.append(
-            f"{n_without_space} state no place in space: they cannot be exported as "
-            "images"
+            f"{n_without_space} have no position in space, so they cannot be "
+            "exported as images"
         )
     return Source(parts, notes, group=_PATIENT, geometries=geometries)
 

@@ -91,7 +91,8 @@ def redacted_message(error: Exception, url: sa.URL) -> str:
     kind = type(original).__name__
     is_of_value = kind.startswith(("Conversion", "OutOfRange", "InvalidInput"))
     if is_of_value or isinstance(error, sa.exc.DataError):
-        return f"a value of the table cannot be read as the query wants it ({kind})"
+        return "a value in the table cannot be converted as the query requires "
+        f"({kind})"
     line = next(iter(str(original).strip().splitlines()), kind)
     secrets = [url.password, *chain.from_iterable(url.normalized_query.values())]
     for secret in filter(None, secrets):

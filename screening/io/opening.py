@@ -336,13 +336,12 @@ def _fault_of(error: Exception) -> str:
         return "the file does not exist"
     if isinstance(error, ssl.CertificateError):
         return (
-            "the server's certificate is not trusted here; write the certificate of "
-            "your authority to a file, and its path in the environment as "
-            "SSL_CERT_FILE"
+            "the server's certificate is not trusted here; save the certificate "
+            "of your authority to a file, and set SSL_CERT_FILE to its path"
         )
     kind = type(error).__name__
     if kind == "ClientPayloadError":
-        return "the connection ended before the file did; run it again"
+        return "the connection closed before the whole file arrived; run it again"
     if kind == "ClientConnectorError":
         return "no server answers there; is the address right, and the server up?"
     if kind == "ClientResponseError":

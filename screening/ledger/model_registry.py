@@ -35,8 +35,8 @@ NO_SHADOW = (
     "model {:.12} has no night in shadow in series {}; score it with `shadow` first"
 )
 REVISED_ELSEWHERE = (
-    "it is the same model after a new threshold or approval that was entered for other "
-    "series; to use it in this series too: {}"
+    "it is the same model with a new threshold or approval, which was "
+    "recorded for other series; to use it in this series too: {}"
 )
 
 Revision = ThresholdChosen | Approved

@@ -62,11 +62,11 @@ CASES_A_PART = 5000
 # Nights in force that tonight is compared with: some of them are not used as a measure.
 MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
-    "if the other one was promoted, name its directory as `model` of the series in "
-    "NIGHT.toml; if it is the same model after a threshold or an approval that the "
-    "ledger does not know, put it in that one's place with `screen promote`; if it is "
-    "another model, score a night with `shadow` before that; `force` scores this one "
-    "night with it"
+    "if the other model was promoted, name its directory as `model` of the "
+    "series in NIGHT.toml. If this is the same model with a threshold or "
+    "approval that the ledger does not have, type `screen promote`. If it is "
+    "another model, score a night with `shadow` first. `force` scores only "
+    "this night with it"
 )
 
 # A longer time before the first night is no back-fill.

@@ -77,7 +77,7 @@ class Reach:
     def refusal(self, place: Path) -> str:
         """Return why a place that is not covered is left, and what to do."""
         if self.is_ledger(place):
-            return "it is the ledger, or a file of it, so it was left"
+            return "it is the ledger, or one of its files, so it was not changed"
         if self.original is None:
             return (
                 "it is outside the ledger's folder and the named folders, so it was "

@@ -441,7 +441,7 @@ READABLE = "screening_ledger_readable"
 # By name, a description, and how to get the value of a series.
 SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = {
     "screening_fine": (
-        "1 where the night that is due came.",
+        "1 if the night that is due has arrived.",
         lambda status: status.fine,
     ),
     "screening_attention_reasons": (
@@ -453,7 +453,7 @@ SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = 
         lambda status: _seconds(status.night),
     ),
     "screening_came_timestamp_seconds": (
-        "When that night came.",
+        "When that night arrived.",
         lambda status: _seconds(status.came),
     ),
     "screening_review_timestamp_seconds": (
@@ -473,15 +473,15 @@ SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = 
         lambda status: _count(status, "cases"),
     ),
     "screening_expected_cases": (
-        "Cases that the chances of that night expect, flagged or not.",
+        "Cases expected from the chances of that night, flagged or not.",
         lambda status: _expected(status, "cases"),
     ),
     "screening_expected_missed": (
-        "Of them those that are not flagged.",
+        "Expected cases that are not flagged.",
         lambda status: _expected(status, "missed"),
     ),
     "screening_expected_ppv": (
-        "Share of cases among the flagged that the chances expect.",
+        "Share of cases among the flagged, expected from the chances.",
         lambda status: _expected(status, "ppv"),
     ),
     "screening_cases_new": (
@@ -555,7 +555,9 @@ def _run_metrics(of_site: SiteNight) -> list[str]:
             "Exit code of the site's last run.",
             [("", of_site.exit_code)],
         ),
-        *_metric("screening_run_failed", "Series that failed in it.", failed),
+        *_metric(
+            "screening_run_failed", "Series that failed in the site's last run.", failed
+        ),
         *_metric(
             "screening_site_attention",
             "Reasons of all series together by code.",

@@ -385,8 +385,8 @@ def _faults_of_times(verdicts: Sequence[Verdict], page: _Page) -> Iterator[str]:
     for number, verdict in enumerate(verdicts, start=1):
         if verdict.given is not None and verdict.given < first:
             yield (
-                f"verdict {number}: it was given before its night, {page.night}; see "
-                "whether the clock was right, and save the verdicts again"
+                f"verdict {number}: it was given before its night, {page.night}; "
+                "check the clock, and save the verdicts again"
             )
 
 

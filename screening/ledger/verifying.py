@@ -508,8 +508,9 @@ def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:
     """Return the error that a run directory was entered in another ledger."""
     restore = command_line("ledger", "restore", place, "--from", "BACKUP")
     return ModelError(
-        f"the ledger at {place} {state}, and {folder} was entered in another: give its "
-        f"path (in NIGHT.toml, or `ledger`), or put a backup back: {restore}",
+        f"the ledger at {place} {state}, and {folder} was recorded in another "
+        "one: give the path of that one (in NIGHT.toml, or `ledger`), or put a "
+        f"backup back: {restore}",
         parameters=["ledger"],
     )
 

@@ -105,8 +105,7 @@ def calibrate(
     gained = weight * (_log_loss(constant, positive) - _log_loss(p, positive))
     if _z(gained, codes) < _Z_ONE_SIDED:
         return _not_calibrated(
-            "its probabilities would not be shown to be better than the prevalence "
-            "itself"
+            "its probabilities would not be significantly better than the prevalence"
         )
     platt = fit_platt(scores, positive, weight, codes)
     if platt.slope <= 0:

@@ -548,7 +548,8 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     rows = f"{point.n_positive} positives"
     if design != 1:
         n_independent = point.n_positive / design
-        rows += f" that tell as much as {n_independent:.0f} independent ones"
+        rows += f" that carry as much information as {n_independent:.0f} "
+        "independent ones"
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
     if everything:
@@ -616,7 +617,7 @@ def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
     if (sensitivity or 0) < rule.value - _COUNT_TOLERANCE:
         return [
             f"{rows} are too few groups to promise sensitivity {rule.value:g} for new "
-            "ones: it is promised for further rows of these groups, "
-            f"and {sensitivity:.2f} is what new ones may expect"
+            "ones: it is promised only for further rows of these groups; for new "
+            f"ones, expect {sensitivity:.2f}"
         ]
     return []

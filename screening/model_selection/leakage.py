@@ -92,11 +92,12 @@ def _signs_by_column(
         if may_be_later(name) and not is_finding(name, values):
             signs[name] = ("named_after", "by its name")
         elif any(_is_filled_in_one_class(values, positive) for positive in watched):
-            signs[name] = ("filled_in_one_class", "filled almost in one class alone")
+            signs[name] = ("filled_in_one_class", "filled almost only in one class")
         elif any(_is_missing_in_one_class(values, positive) for positive in watched):
             signs[name] = (
                 "missing_in_one_class",
-                "missing far more often in one class, which alone ranks the patients",
+                "missing far more often in one class, which by itself ranks the "
+                "patients",
             )
         elif _is_later_than_row(cohort, name):
             signs[name] = ("later_time", "a time that is later than the row's own")

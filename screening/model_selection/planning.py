@@ -379,7 +379,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     n_landmarks = int(settings.get("n_landmarks", _default_landmarks(recipe, settings)))
     weighting = ""
     if recipe.machine != "one_class" and len(study.task.classes) == 2:
-        weighting = ", the rarer class weighed up to a fifth"
+        weighting = ", the rarer class weighted up to a fifth"
     return Approximation(
         method="landmarks",
         n_landmarks=n_landmarks,

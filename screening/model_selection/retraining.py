@@ -309,8 +309,8 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     )
     n_by_verdict = facts.taken - facts.by_outcome
     selected = (
-        "they were flagged or drawn, so figures of held-out rows lean towards cases "
-        "that the model before flagged"
+        "they were flagged or drawn for the random audit, so held-out figures "
+        "favour cases that the previous model flagged"
     )
     if not facts.by_outcome:
         notes.append(f"{rows}; {selected}")
@@ -429,9 +429,10 @@ def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:
     used = given or prevalence
     if used is None:
         note = (
-            "the past cohort had no case: predictive values and workload are at the "
-            "share of cases among it and the judged rows, which were selected; give a "
-            "prevalence with screen threshold once it is known"
+            "the past cohort had no case, so predictive values and workload use "
+            "the share of cases in it and the judged rows together. Judged rows "
+            "were selected: give a prevalence with screen threshold once it is "
+            "known"
         )
         return rule, note
     note = f"predictive values and workload are at the prevalence {origin}, {used:.3g}"

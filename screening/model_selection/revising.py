@@ -257,8 +257,8 @@ def without_patient(
             "its held-out scores contain no other patient; remove the model"
         )
     note = (
-        f"the held-out scores of a patient were erased on {today}; the figures are as "
-        "they were with them"
+        f"the held-out scores of a patient were erased on {today}; the figures "
+        "still include them"
     )
     facts = model.facts
     notes = [*facts.training.notes, note]

@@ -245,7 +245,7 @@ _DIGITS = 9
 
 CONSTANT = "scores all rows alike"
 """Reason to drop a setting: its machines do not separate rows."""
-APART = "the machines of its folds lie apart"
+APART = "the machines of its folds differ too much"
 """Reason to drop a setting: no threshold serves all its machines."""
 NOT_FINITE = "scores are not finite"
 """Reason to drop a setting."""

@@ -235,7 +235,9 @@ def _with_comparable(
         if has_columns(other, contract):
             comparable.append(other)
         else:
-            notes.append(f"{other.name} is not compared: the table lacks its columns")
+            notes.append(
+                f"{other.name} is not compared: the table does not have its columns"
+            )
     if not any(name != contract.score for name in contract.features):
         notes.append(
             "the table has no column but the score: no other method is compared with it"
@@ -257,7 +259,7 @@ def _noted_as_independent(cohort: Cohort) -> Cohort:
     """Return a cohort with the note that no column says which patient a row is of."""
     if cohort.group is not None:
         return cohort
-    note = "every row is taken for a patient of its own (`independent`)"
+    note = "every row counts as a different patient (`independent`)"
     return replace(cohort, notes=[*cohort.notes, note])
 
 

@@ -158,13 +158,13 @@ def notes_without_cases(
     notes = []
     if without_cases.state == "unknown":
         notes.append(
-            "no label column: every row is of unknown state, and flags are promised "
-            "for rows like these"
+            "no label column: the state of every row is unknown, and the flag "
+            "rate is promised for rows like these"
         )
     if n_cases:
         notes.append(
-            f"{n_cases} known case(s) are too few for every fold: no machine and no "
-            "threshold is chosen by them, they only judge"
+            f"{n_cases} known case(s) are too few for every fold: they do not "
+            "choose a machine or a threshold, but only evaluate them"
         )
     else:
         notes.append(f"sensitivity, PPV and chance are {NO_CASE_SEEN}")

@@ -829,8 +829,8 @@ def _unit_changed(name: str, shift: UnitShift) -> Reason:
         description = f"the values look {units} ({conversion.words})"
     else:
         description = (
-            f"the values may be {units} ({conversion.words}), or those of quite other "
-            "patients"
+            f"the values may be {units} ({conversion.words}), or come from very "
+            "different patients"
         )
     # A conversion that is never certain has no bound, and JSON no infinity.
     bound = shift.bound if np.isfinite(shift.bound) else None

@@ -311,7 +311,7 @@ class ScoreEncoder:
         """Set the state; ValueError if it is that of other terms."""
         typical = state["typical"]
         if typical.shape != self._typical.shape or typical.dtype != np.float64:
-            raise ValueError("typical: one number a term is needed")
+            raise ValueError("typical: expected one number per term")
         self._typical = typical
         return self
 

@@ -542,8 +542,8 @@ def _ppv_chart(
     axes = _axes(
         f"ppv-{number}",
         "Predictive value of those judged",
-        "share of judged cases that had the condition, night by night, each case by "
-        "the last word on it",
+        "share of judged cases that had the condition, night by night, each case "
+        "by its latest verdict",
         "PPV to date",
         (0, 1),
         runs,
@@ -627,8 +627,8 @@ def _drift_chart(runs: Sequence[NightRun], number: int) -> Axes:
     axes = _axes(
         f"drift-{number}",
         "Drift",
-        "distance of a night's scores from those held out in training, with what "
-        "chance alone exceeds on one night in twenty",
+        "distance between a night's scores and the held-out scores of training, "
+        "with the limit that chance alone exceeds on one night in twenty",
         "Distance",
         (0, max([0.05, *known]) * 1.08),
         runs,

@@ -125,8 +125,8 @@ def _uses(model: ModelDocument, period: str) -> Tree:
         ),
         "PrimaryIntendedUsers": f"{TO_FILL_IN}: who reads the list.",
         "HowToUse": (
-            "A flag asks for a look at the record; it is no diagnosis, and the "
-            "absence of a flag rules nothing out."
+            "A flag is a request to look at the record. It is not a diagnosis, "
+            "and the absence of a flag rules nothing out."
         ),
         "TargetedPatientPopulation": (
             f"Patients such as the {model.training.n_rows_used} rows of training"
@@ -179,7 +179,7 @@ def _ingredients(model: ModelDocument, period: str) -> Tree:
             ),
             "OngoingMaintenance": (
                 "Every night is compared with training (units, ranges, drift, flag "
-                "rate); verdicts and outcomes are held against the validation "
+                "rate); verdicts and outcomes are compared with the validation "
                 f"estimates. Review of the model: {review}."
             ),
         },

@@ -747,7 +747,7 @@ CHANCE_MISFIT = ReasonKind(
 PLUGIN_LEFT_OUT = ReasonKind(
     code="plugin_left_out",
     words="The {member} of plug-in {plugin} is missing here: {fault}.",
-    remedy="Do without it, or install a corrected version of the plug-in.",
+    remedy="Continue without it, or install a corrected version of the plug-in.",
     when="a column, figure, reason or reader of a [plug-in](plugins.md) failed, or "
     "could not be loaded",
     arises_in=MODEL_AND_NIGHTS,

@@ -73,8 +73,8 @@ ORDER = (
     *("page", "table"),
 )
 LEFT_TABLE = (
-    "a table of a database is not reached from here; export it again with --force, or "
-    "enter that it is deleted: {}"
+    "a database table cannot be changed from here; export it again with "
+    "--force, or record that it was deleted: {}"
 )
 # Kinds that are pages. Every page begins with a document type and, in its head, the
 # policy of what it may load.
@@ -82,8 +82,8 @@ HTML = ("page", "case", "copy")
 POLICY = b"Content-Security-Policy"
 N_HEAD_BYTES = 4096
 LEFT_UNREACHED = (
-    "it cannot be reached; run this again when it can, or enter that it is deleted "
-    "(with --to NEW its new place): {}"
+    "it cannot be reached; run this again when it can be, or record that it "
+    "was deleted (with --to NEW: moved there): {}"
 )
 
 

@@ -422,8 +422,8 @@ def _why_unexplained(
             "misses only"
         )
     return (
-        f"{why}; give `model` and `cohort`, the ones of this run, to work its reasons "
-        "out again"
+        f"{why}; to compute its reasons again, give the `model` and `cohort` of "
+        "this run"
     )
 
 

@@ -56,7 +56,7 @@ ASK_KEY = 'Basic realm="screening", charset="UTF-8"'
 # What a page says of a request that was refused; anything else is in the audit alone.
 WORDS = {
     404: "this page does not exist, or is not for you",
-    409: "the page was replaced, or the night has read this verdict; open it again",
+    409: "the page was replaced, or this verdict has already been read; open it again",
     429: "too many requests; try again in a minute",
     503: "the service cannot do this now; try again in a minute",
 }

@@ -198,9 +198,9 @@ def _change_of_values(
     factors = [size for kind, size in sizes if kind == "factor"]
     shifts = [size for kind, size in sizes if kind == "shift"]
     if factors and abs(np.median(factors) - 1) > MIN_FACTOR_DEVIATION:
-        return f"reads about {np.median(factors):.2g} times as high"
+        return f"values are about {np.median(factors):.2g} times as high"
     if shifts:
-        return f"reads {level} by about {abs(np.median(shifts)):.2g}"
+        return f"values are {level} by about {abs(np.median(shifts)):.2g}"
     return f"values are distributed differently ({level} overall)"
 
 

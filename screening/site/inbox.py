@@ -47,9 +47,10 @@ LETTERBOX_SECONDS = 30
 # Names of files that pages save; others may be called after a patient.
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
 _LOST = (
-    "the run directory of its night is lost, so this file stays in the folder: "
-    "screen run makes a night of the last catch_up days again and then reads it; of an "
-    "older night restore the directory from a backup"
+    "the run directory of its night is missing, so this file stays in the "
+    "folder. If the night is one of the last catch_up days, screen run makes "
+    "it again and then reads the file; otherwise restore the directory from "
+    "a backup"
 )
 # Longest part of a file's name that is kept where an ending or a number is added.
 _MAX_STEM = 100

@@ -610,7 +610,7 @@ def _show_over_nights(
             try:
                 _show_on_page(network, ledger, line, reasons)
             except (ScreenError, OSError) as error:
-                said = f"its page lacks what its nights show together: {error}"
+                said = f"its page is without the results over all its nights: {error}"
                 line = line.replace(said=said)
         lines.append(line)
     return document.replace(series=lines)

@@ -56,8 +56,8 @@ INHERITED = (
 )
 TOLD = "was told"
 UNTRUSTED = (
-    "was not started, because others may write or replace the site's file: chmod "
-    "go-w it, and its folder"
+    "was not started, because other users can change the site's file: run "
+    "chmod go-w on it and on its folder"
 )
 # Modules that the server imports which nights are forked from. They start no thread.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]

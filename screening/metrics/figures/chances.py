@@ -13,7 +13,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 @figure(
     title="Observed / expected",
-    help="Number of cases over the sum of their chances; over 1, chances are too low.",
+    help="Observed over expected cases (sum of chances); above 1, chances are too low.",
     form="ratio",
     better=None,
     needs=("cases", "others", "chance"),

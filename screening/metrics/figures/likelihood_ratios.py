@@ -10,7 +10,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 @figure(
     title="LR+",
-    help="How many times a flag multiplies the odds of a case; 1 tells nothing.",
+    help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
     tables=("subgroups", "outcomes", "observed", "own_boundary"),
     place=50,
@@ -22,7 +22,8 @@ def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
 
 @figure(
     title="LR−",
-    help="How many times no flag multiplies the odds of a case; 1 tells nothing.",
+    help="Factor by which the absence of a flag multiplies the odds; 1: no "
+    "information.",
     form="ratio",
     better="lower",
     tables=("subgroups", "outcomes", "observed", "own_boundary"),

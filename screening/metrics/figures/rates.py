@@ -49,7 +49,7 @@ def ppv(rows: JudgedRows) -> Estimate:
 
 @figure(
     title="NPV",
-    help="Share of the unflagged rows that are no cases.",
+    help="Share of the unflagged rows that are not cases.",
     form="share",
     tables=("subgroups", "observed"),
     place=40,
@@ -89,7 +89,7 @@ def nne(rows: JudgedRows) -> Estimate:
 
 @figure(
     title="Accuracy",
-    help="Share of all rows that are flagged if cases, and not flagged if others.",
+    help="Share of all rows that are classified correctly.",
     form="share",
     needs=("rows",),
     tables=("observed", "own_boundary"),
