@@ -12,6 +12,16 @@ from written_files import read_json
 
 from screening.factors import FACTORS
 
+SITE = """
+[site]
+ledger = "ledger.db"
+publish = "pages"
+jobs = 1
+[series.ward]
+model = "model"
+cohort = "night.ndjson"
+"""
+NIGHT = "2026-03-01"
 QUICK = [word for word in LOGISTIC if word not in ("--recipe", "logistic")]
 METHOD = ("--recipe", "slab", *QUICK)
 
@@ -31,6 +41,8 @@ def main(folder: Path) -> None:
         screen("score", model, night, "--out", run),
         screen("export", run, "--to", "list", "--out", folder / "list.txt"),
     ]
+    (folder / "NIGHT.toml").write_text(SITE)
+    (of_site,) = as_json("run", folder / "NIGHT.toml", "--date", NIGHT)["series"]
     print(
         json.dumps(
             {
@@ -40,6 +52,8 @@ def main(folder: Path) -> None:
                 "factors": list(FACTORS),
                 "model": read_json(model / "model.json"),
                 "run": read_json(run / "run.json"),
+                "of_site": of_site,
+                "run_of_site": read_json(folder / "runs" / "ward" / NIGHT / "run.json"),
             }
         )
     )

@@ -165,6 +165,22 @@ def test_plugin_used(seen, folder):
     assert '<span class="k points"><bdi>' in page
 
 
+def test_plugins_in_nightly_run(seen, folder):
+    """`screen run` reads, scores and shows the same with the plug-ins, and no broken one
+    ends the night.
+    """
+    run, alone = seen["run_of_site"], seen["run"]
+    page = (folder / "pages" / "ward" / "2026-03-01.html").read_text()
+
+    assert seen["of_site"]["status"] == "published"
+    assert run["input"]["files"] == alone["input"]["files"]
+    assert run["counts"]["flagged"] == alone["counts"]["flagged"]
+    of_plugins = {"long_list", "plugin_left_out"}
+    assert of_plugins <= {reason["code"] for reason in run["attention"]}
+    assert "<span>Points</span>" in page
+    assert "The column empty of plug-in broken 1.0" in page
+
+
 def test_plugin_figure(seen, folder):
     """A figure of a plug-in is computed in subgroups, with its interval, and shown."""
     (subgroups,) = seen["model"]["validation"]["subgroups"].values()
