@@ -166,8 +166,8 @@ def test_plugin_used(seen, folder):
 
 
 def test_plugins_in_nightly_run(seen, folder):
-    """`screen run` reads, scores and shows the same with the plug-ins, and no broken one
-    ends the night.
+    """`screen run` reads, scores and shows the same with plug-ins as `screen score`,
+    and no broken one ends the night.
     """
     run, alone = seen["run_of_site"], seen["run"]
     page = (folder / "pages" / "ward" / "2026-03-01.html").read_text()
