@@ -34,7 +34,10 @@ def kinds(contract):
 
 TYPES = {
     "decimals": (np.linspace(0, 1, N), {"x": "number"}),
-    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}),
+    "numbers of answers": ([1, 2, 3] * 20, {"x": "category"}),
+    "signs": ([-1, 0, 1] * 20, {"x": "category"}),
+    "counts from 0": ([0, 1, 2] * 20, {"x": "number"}),
+    "few whole numbers": ([1, 2, 4] * 20, {"x": "number"}),
     "zero and one": ([0, 1] * 30, {"x": "boolean"}),
     "t and f": (["t", "f"] * 30, {"x": "boolean"}),
     "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),

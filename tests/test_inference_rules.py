@@ -62,6 +62,7 @@ DROPPED = {
     "day_numbers": ("admission_date", 44_931 + np.arange(0, 180, 3)),
     "id_number": ("patient_id", np.arange(0, 90, 3)),
     "ten_digits": ("contact", 1_000_000_019 + 7_919 * np.arange(60)),
+    "blocks": ("kept", np.repeat(np.arange(1, 31), 3)),
     "mixed_texts": (
         "finding",
         [*map(str, np.arange(200) / 8), *(f"text of {i}" for i in range(60))],
@@ -189,6 +190,14 @@ def test_stated_code_is_category(name):
     assert feature["type"] == "category"
     applied = [rule.name for rule in REVIEW_RULES if rule.applies(candidate, feature)]
     assert applied == ["numbers_as_codes"]
+
+
+@pytest.mark.parametrize("name", ["cluster", "inst"])
+def test_many_numbers_of_places_are_a_category(name):
+    """Numbers of places are no quantity, though each has only a few rows."""
+    candidate = column(name, [3, 17, 9, 11, 2, 8, 5, 14, 6, 12, 20] * 4)
+
+    assert infer_feature(candidate)["type"] == "category"
 
 
 # By what it is, a column of two values, and its type.
@@ -323,10 +332,12 @@ def test_type_rule(rule):
 # By rule, the cells of a column of which a person is to review the feature.
 REVIEWED = {
     "numbers_as_codes": [310, 101, 450] * 30,
+    "numbered_answers": [1, 4, 2, 3] * 30,
     "two_numbers_as_codes": [1, 2] * 30,
     "codes_as_numbers": [1, 2, 3] * 30,
-    "grades": [1, 4, 2, 3] * 30,
+    "grades": [0, 3, 1, 2] * 30,
     "numbers_of_patients": [*range(1, 31)] * 3,
+    "codes_apart": [*range(13), *[2, 7, 12] * 30],
     "one_text": ["modern", None, None] * 10,
     "missing_texts": ["1.5", "2.5", "3.5", "NA"] * 10,
     "missing_numbers": [999.9, 999.9, 999.9, *range(20, 60)],

@@ -42,6 +42,8 @@ MAX_ODD_TEXTS = 50
 MIN_ROWS_A_CODE = 20
 # Two numbers up to this one are codes, such as 1 and 2 for the sexes.
 MAX_OF_TWO_CODES = 10
+# Code books number answers from 1; scales of more than six numbers are scores.
+MAX_OF_NUMBERED_ANSWERS = 6
 # A few whole numbers up to this one may be grades or codes.
 MAX_FEW_NUMBERS = 10
 MAX_OF_FEW_NUMBERS = 20
@@ -50,9 +52,16 @@ FIRST_LARGE_NUMBER = 10_000
 # Numbers of patients or places begin at 0 or 1, leave few out, and are as common among
 # the high ones as among the low. Counts are rarer the higher they are.
 MIN_SHARE_GAPLESS = 0.7
+MIN_SHARE_GAPLESS_IN_ORDER = 0.5
 MIN_SHARE_OF_HIGH = 0.3
 # Codes of diagnoses in ICD-9 are 001 to 999 with two decimals at most.
 END_OF_DIAGNOSES = 1000
+# Neighbouring values of a quantity are about as common as each other, but for chance;
+# of alleles or other codes they are not. Ages and scores may be heaped, so that this
+# is only a doubt.
+MAX_OF_CODES_APART = 99
+MAX_CODES_APART = 30
+MIN_RATIO_TO_CHANCE = 2.0
 # A counter of a subset's rows rises from row to row, and has at most so many numbers
 # left out for each that is there.
 MAX_GAPS_A_ROW = 10
@@ -100,7 +109,7 @@ class Candidate:
         summary = self.summary
         if summary.unreadable or summary.dates or summary.faults["censored"]:
             return False
-        if self.holds_two_codes:
+        if self.holds_two_codes or self.holds_numbered_answers:
             return True
         if is_called(self.name, "patient") and not self._has_few_texts:
             return False
@@ -108,7 +117,7 @@ class Candidate:
         if _has_lettered_codes(summary.odd_texts):
             may_repeat = has_few or not is_called(self.name, "row")
             return may_repeat and self._repeats_codes
-        if summary.whole and has_few:
+        if summary.whole and (has_few or self._numbers_places):
             return names_codes(self.name)
         return self._holds_diagnoses
 
@@ -121,6 +130,22 @@ class Candidate:
             return False
         is_small = summary.low >= 0 and summary.high <= MAX_OF_TWO_CODES
         return is_small and summary.present >= 2 * MIN_ROWS_A_CODE
+
+    @cached_property
+    def holds_numbered_answers(self) -> bool:
+        """True for 1, 2, 3 and so on without a gap, or -1, 0 and 1, in many rows.
+
+        Code books number answers so, in an order or without one. Counts begin at 0.
+        """
+        summary = self.summary
+        is_number = summary.whole and summary.numbers > 0 and not summary.odd
+        if not is_number or is_called(self.name, "quantity"):
+            return False
+        values = [*np.unique(summary.sample)]
+        is_in_many = summary.numbers >= len(values) * MIN_ROWS_A_CODE
+        is_short = 2 < len(values) <= MAX_OF_NUMBERED_ANSWERS
+        is_numbered = values == [*range(1, len(values) + 1)] or values == [-1, 0, 1]
+        return is_in_many and is_short and is_numbered
 
     @property
     def _has_few_texts(self) -> bool:
@@ -157,18 +182,63 @@ class Candidate:
             return False
         if names_codes(self.name):
             return True
-        numbers, counts = np.unique(summary.sample, return_counts=True)
+        n_numbers = np.unique(summary.sample).size
         n_cells = summary.sample.size
         is_whole_table = summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
-        all_differ = is_whole_table and numbers.size == n_cells
-        repeats = 2 * numbers.size <= n_cells
+        all_differ = is_whole_table and n_numbers == n_cells
+        repeats = 2 * n_numbers <= n_cells
         is_large = summary.low >= FIRST_LARGE_NUMBER and repeats
         if all_differ or is_large or summary.never_falls:
             return True
+        return self._is_even_from_one(MIN_SHARE_GAPLESS)
+
+    @property
+    def numbers_blocks(self) -> bool:
+        """True for numbers of patients or places whose rows are next to each other."""
+        summary = self.summary
+        is_varied = summary.whole and summary.n_texts >= MIN_TEXTS_OF_ID
+        repeats = 2 * summary.n_texts <= summary.present
+        if not (is_varied and repeats and summary.never_falls):
+            return False
+        is_even = self._is_even_from_one(MIN_SHARE_GAPLESS_IN_ORDER)
+        return is_even and not is_called(self.name, "quantity")
+
+    def _is_even_from_one(self, min_share: float) -> bool:
+        """Return True for numbers from 0 or 1 on of which the high ones are common.
+
+        `min_share`: the share of the numbers up to the highest that must be there.
+        """
+        summary = self.summary
+        numbers, counts = np.unique(summary.sample, return_counts=True)
         span = summary.high - summary.low + 1
-        is_gapless = summary.low in (0, 1) and numbers.size >= MIN_SHARE_GAPLESS * span
+        is_gapless = summary.low in (0, 1) and numbers.size >= min_share * span
         n_high = counts[2 * numbers > summary.low + summary.high].sum()
-        return is_gapless and bool(n_high >= MIN_SHARE_OF_HIGH * n_cells)
+        return is_gapless and bool(n_high >= MIN_SHARE_OF_HIGH * counts.sum())
+
+    @property
+    def _numbers_places(self) -> bool:
+        """True for numbers in two rows each on average, and by the name no id."""
+        summary = self.summary
+        most = min(summary.present / 2, MAX_TEXTS)
+        is_number = summary.numbers == summary.present
+        repeats = is_number and MAX_FEW_NUMBERS < summary.n_texts <= most
+        return repeats and not is_called(self.name, "row", "patient")
+
+    @property
+    def has_codes_apart(self) -> bool:
+        """True for small whole numbers whose common ones are no neighbours."""
+        summary = self.summary
+        is_few = MAX_FEW_NUMBERS < summary.n_texts <= MAX_CODES_APART
+        is_small = summary.low >= 0 and summary.high <= MAX_OF_CODES_APART
+        if not (summary.whole and is_few and is_small):
+            return False
+        counts = np.bincount(summary.sample.astype(int))
+        counts = np.pad(counts[int(summary.low) :], 1)
+        # One peak rises by its height and falls by it.
+        excess = np.abs(np.diff(counts)).sum() - 2 * counts.max()
+        by_chance = np.sqrt(2 / np.pi * (counts[1:] + counts[:-1])).sum()
+        is_jagged = bool(excess > MIN_RATIO_TO_CHANCE * by_chance)
+        return is_jagged and not is_called(self.name, "quantity")
 
     @property
     def _repeats_codes(self) -> bool:
@@ -438,6 +508,12 @@ DROP_NUMBERS = (
         _is_of_ten_digits,
     ),
     DropRule(
+        "blocks",
+        "numbers of patients or places, as their order shows (name it as `group` or "
+        "under [features])",
+        lambda column: column.numbers_blocks,
+    ),
+    DropRule(
         "mixed_texts",
         "numbers and many other texts",
         lambda column: len(column.summary.odd_texts) > MAX_ODD_TEXTS,
@@ -638,7 +714,19 @@ REVIEW_RULES = (
         "numbers_as_codes",
         lambda column: 'by its name a code; if it is a quantity, write type = "number"',
         lambda column, feature: (
-            column.holds_numbered_codes and not column.holds_two_codes
+            column.holds_numbered_codes
+            and not column.holds_two_codes
+            and names_codes(column.name)
+        ),
+    ),
+    ReviewRule(
+        "numbered_answers",
+        lambda column: (
+            "few numbers, read as answers of a list; if they are grades or a quantity, "
+            'write type = "number"'
+        ),
+        lambda column, feature: (
+            column.holds_numbered_answers and not names_codes(column.name)
         ),
     ),
     ReviewRule(
@@ -670,6 +758,14 @@ REVIEW_RULES = (
             'or write type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.may_number,
+    ),
+    ReviewRule(
+        "codes_apart",
+        lambda column: (
+            "the common numbers are not next to each other; if they are codes, write "
+            'type = "category"'
+        ),
+        lambda column, feature: feature["type"] == "number" and column.has_codes_apart,
     ),
     ReviewRule(
         "one_text",

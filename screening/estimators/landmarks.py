@@ -166,8 +166,8 @@ def check_landmarks(
         )
     if approximation == "nystroem" and not allows_nystroem:
         raise ValueError(
-            "approximation nystroem needs a two-class machine without a factor and "
-            "passes"
+            "approximation nystroem needs a two-class machine that has neither a "
+            "factor nor passes"
         )
     is_whole = not isinstance(n_landmarks, bool) and n_landmarks == int(n_landmarks)
     if not is_whole or n_landmarks < 2:

@@ -44,7 +44,7 @@ class FaultKind(Enum):
     )
     TWO_SYSTEMS = (
         "the code is given in two systems",
-        "read once for each; name one of them in a feature",
+        "the line is read once for each; name one of the two in a feature",
     )
     NEGATIVE_DURATION = ("the end is before the beginning", "the stay is left out")
     NO_END = ("the end is missing", "the stay counts as open")

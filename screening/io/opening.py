@@ -292,7 +292,10 @@ def tables_among(
         )
     notes = []
     if others:
-        notes.append(f"no tables by their names, and not read: {first_of(others, 5)}")
+        notes.append(
+            "not read, because their names are not those of tables: "
+            f"{first_of(others, 5)}"
+        )
     return tables, notes
 
 

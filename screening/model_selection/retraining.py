@@ -435,7 +435,7 @@ def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:
             "known"
         )
         return rule, note
-    note = f"predictive values and workload are at the prevalence {origin}, {used:.3g}"
+    note = f"predictive values and workload use the prevalence {origin}, {used:.3g}"
     return replace(rule, prevalence=used), note
 
 

@@ -434,7 +434,7 @@ def check_blend(recipe: Recipe) -> None:
     _refuse_members(
         recipe.every,
         lambda member: not member.persistable,
-        "members of a blend are stored, and {names} cannot be",
+        "members of a blend must be stored, but {names} cannot be stored",
     )
     _refuse_members(
         {name: recipe.every[name] for name in recipe.scarce},
