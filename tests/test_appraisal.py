@@ -25,6 +25,7 @@ from screening.metrics.calibration import (
     calibrate,
     calibration_elsewhere,
     decision_curve,
+    fit_curve,
     fit_platt,
     probability_intervals,
 )
@@ -90,6 +91,43 @@ def test_platt_nearly_separated():
     expected = theirs.predict_proba(ends[:, None])[:, 1]
 
     assert_allclose(own, expected, rtol=1e-4)
+
+
+def with_floor(seed: int, n_rows: int = 4_000, floor: float = 0.02):
+    """Scores and cases, of which so many are told by no score."""
+    rng = default_rng(seed)
+    scores = rng.normal(size=n_rows)
+    true = floor + (1 - floor) * expit(2 * scores - 4)
+    return scores, rng.random(n_rows) < true
+
+
+@pytest.mark.repeated
+def test_lowest_chances_level_off_where_cases_show_a_floor():
+    """The band contains the planted floor; a straight curve lies far below it."""
+    at = np.array([-2.5])
+    covered = []
+    for seed in repeats(60, 200):
+        scores, positive = with_floor(seed)
+        curve = fit_curve(scores, positive, np.ones(len(scores)))
+        (chance,), (low,), (high,) = chances_at(at, curve)
+        covered.append(low <= 0.02 + 0.98 * expit(-9) <= high)
+    straight = fit_platt(scores, positive, np.ones(len(scores)))
+
+    assert np.mean(covered) >= 0.9
+    assert chance == pytest.approx(expit(curve.floor.log_odds), rel=0.05)
+    assert chances_at(at, straight)[0] < 0.005
+
+
+def test_chances_have_no_floor_without_one():
+    """Where the line is straight, hardly any table has one."""
+    with_one = 0
+    for seed in range(40):
+        scores, positive = with_floor(seed, floor=0.0)
+        weight = np.ones(len(scores))
+        curve = fit_curve(scores, positive, weight)
+        with_one += curve.floor is not None
+        assert curve.floor is not None or curve == fit_platt(scores, positive, weight)
+    assert with_one <= 2
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):

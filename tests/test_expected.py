@@ -9,8 +9,9 @@ from scipy.special import expit
 from written_files import scores_in
 
 from screening import MaxFlagRate, score, train
-from screening.metrics.calibration import fit_platt
+from screening.metrics.calibration import fit_curve, fit_platt
 from screening.metrics.chances import chances_at
+from screening.metrics.intervals import Z
 from screening.scoring.expected import count_expected, expected_cases
 
 
@@ -69,6 +70,24 @@ def test_parts_add_up_exactly():
     assert facts.ppv.value == pytest.approx(ppv, abs=1e-6)
 
 
+def test_interval_counts_what_is_not_known_of_a_floor():
+    """Most cases of rows with low scores come from the floor."""
+    rng = default_rng(2)
+    scores = rng.normal(size=2_000)
+    positive = rng.random(2_000) < 0.02 + 0.98 * expit(2 * scores - 4)
+    platt = fit_curve(scores, positive, np.ones(2_000))
+    low = np.full(5_000, -2.0)
+    chances, *band = chances_at(low, platt)
+    sums = count_expected(platt, low, chances, np.zeros(5_000, dtype=bool))
+
+    cases = expected_cases(platt, sums).cases
+    drawn = np.sqrt(cases.value)
+    of_curve = 5_000 * np.ptp([ends[0] for ends in band]) / (2 * Z)
+    assert cases.high - cases.low == pytest.approx(
+        2 * Z * np.hypot(drawn, of_curve), rel=0.1
+    )
+
+
 def test_rows_without_chance_are_not_counted():
     platt = curve()
     scores = np.zeros(4)
@@ -79,7 +98,7 @@ def test_rows_without_chance_are_not_counted():
 
     assert expected_cases(platt, sums).rows == 2
     assert expected_cases(None, sums) is None
-    nothing = np.zeros((2, 4), dtype=np.int64)
+    nothing = np.zeros((2, 6), dtype=np.int64)
     assert expected_cases(platt, nothing) is None
 
 

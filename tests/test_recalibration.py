@@ -10,8 +10,13 @@ from written_files import scores_in
 
 from screening import MinSensitivity, load_model, open_ledger, score, train, validate
 from screening.errors import UsageError
-from screening.metrics.calibration import fit_platt, refit_calibration, refitted_curve
-from screening.metrics.chances import chances_at
+from screening.metrics.calibration import (
+    fit_curve,
+    fit_platt,
+    refit_calibration,
+    refitted_curve,
+)
+from screening.metrics.chances import chances_at, log_odds_at
 from screening.model_selection.recalibrating import recalibrate
 from screening.store.model import save_model
 
@@ -128,6 +133,21 @@ def test_few_cases_move_the_intercept_alone():
     assert curve.slope == written.slope
     chances, *_ = chances_at(scores, curve)
     assert chances.sum() == pytest.approx(20, abs=1e-6)
+
+
+def test_floor_of_chances_is_moved_with_the_curve():
+    """With few cases all odds change by one factor, those of the floor too."""
+    rng = default_rng(3)
+    scores = rng.normal(size=4_000)
+    positive = rng.random(4_000) < 0.02 + 0.98 * expit(2 * scores - 4)
+    written = fit_curve(scores, positive, np.ones(4_000))
+    here = rng.normal(size=400)
+    curve = refitted_curve(written, here, np.arange(400) < 20, np.ones(400))
+
+    shifts = log_odds_at(here, curve) - log_odds_at(here, written)
+    assert written.floor is not None
+    assert shifts == pytest.approx(shifts[0])
+    assert chances_at(here, curve)[0].sum() == pytest.approx(20, abs=1e-6)
 
 
 def test_no_chances_where_a_higher_score_means_a_lower_chance():

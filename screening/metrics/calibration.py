@@ -1,8 +1,9 @@
 """From scores to probabilities, if that is justified; and their net benefit.
 
-A score becomes a probability by Platt's logistic regression on held-out scores, if
-enough cases show that it helps. Whether the machine itself learned from cases does not
-matter: held-out cases are all that the regression needs.
+A score becomes a probability by Platt's logistic regression on held-out scores, above a
+floor where low scores have one, if enough cases show that it helps. Whether the machine
+itself learned from cases does not matter: held-out cases are all that the regression
+needs.
 
 Conformal p-values, ranks among known negatives, are at the end; they are unrelated to
 the conformal factor of the kernels, which is geometry.
@@ -14,11 +15,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, ndtr
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit, ndtr
 from sklearn.linear_model import LogisticRegression
 
-from screening.metrics.chances import chances_at, log_odds_at
+from screening.metrics.chances import (
+    above_floor,
+    chances_at,
+    coefficient_covariance,
+    coefficient_gradient,
+    floor_gradient,
+    line_at,
+    log_odds_at,
+)
 from screening.metrics.intervals import (
     codes_of,
     design_effect,
@@ -28,7 +37,7 @@ from screening.metrics.intervals import (
 )
 from screening.metrics.tally import group_codes, sum_by_group
 from screening.schemas.base import Estimate
-from screening.schemas.validation import Bin, Calibration, DecisionCurve, Platt
+from screening.schemas.validation import Bin, Calibration, DecisionCurve, Floor, Platt
 
 FEWEST_CASES = 20
 """Cases below which scores are not calibrated."""
@@ -45,6 +54,13 @@ _BINS = 10
 # Penalty of the slope: weaker than any data, but perfectly separated scores keep a
 # finite slope.
 _PENALTY = 1e-3
+# Gain of log likelihood from which a floor is kept: where there is none, in 1 %,
+# since a floor is not negative (half of the law of one degree of freedom).
+_GAIN_OF_FLOOR = 2.7
+# Cases from which one is looked for: with fewer, high chances become too high with it.
+_CASES_FOR_FLOOR = 50
+# How far, in log odds, a floor is looked for below half of the prevalence.
+_LOWEST_FLOOR = 10.0
 # One-sided 5 % quantile of the normal distribution.
 _Z_ONE_SIDED = 1.645
 # Two-sided 5 % quantile of the normal distribution.
@@ -82,7 +98,8 @@ def calibrate(
 
     Notes
     -----
-    Platt 1999. On held-out thirds of 192 tables that nobody had tuned on, bins of new
+    Platt 1999, with a floor where the labels show one (``fit_curve``). On held-out
+    thirds of 192 tables that nobody had tuned on, bins of new
     patients lay within what this band and the binomial law allow in 98 %, also with 21
     to 47 cases; a curve limited to what the end bins had observed had a larger log
     loss.
@@ -100,14 +117,14 @@ def calibrate(
             "needed)"
         )
     weight = _weights_for_prevalence(positive, prevalence)
-    p = _cross_fit(fit_platt, scores, positive, weight, fold)
+    p = _cross_fit(fit_curve, scores, positive, weight, fold)
     constant = np.full(len(p), prevalence)
     gained = weight * (_log_loss(constant, positive) - _log_loss(p, positive))
     if _z(gained, codes) < _Z_ONE_SIDED:
         return _not_calibrated(
             "its probabilities would not be significantly better than the prevalence"
         )
-    platt = fit_platt(scores, positive, weight, codes)
+    platt = fit_curve(scores, positive, weight, codes)
     if platt.slope <= 0:
         return _not_calibrated("a higher score does not mean a higher chance")
     return _assess(platt, p, positive, weight, prevalence, codes)
@@ -170,7 +187,7 @@ def refitted_curve(
     """
     n_cases = int(positive.sum())
     if n_cases >= CASES_FOR_NEW_CURVE:
-        return fit_platt(scores, positive, weight, codes)
+        return fit_curve(scores, positive, weight, codes)
     log_odds = log_odds_at(scores, written)
     if n_cases < CASES_FOR_SLOPE:
         shift = _intercept_shift(log_odds, positive, weight)
@@ -218,18 +235,28 @@ def _moved(
     """Return the curve whose log odds are shift + slope times those of another.
 
     `covariance` is that of intercept and slope on the scale of the log odds, where the
-    rows have their mean.
+    rows have their mean. With a floor and another slope that is so far below and far
+    above the bend of the curve.
     """
     centre = float(np.mean(scores))
-    (at_centre,) = log_odds_at(np.array([centre]), written)
     of_intercept, both, of_slope = covariance
     unit = written.slope
+    at_centre = float(line_at(np.array([centre]), written)[0])
+    intercept = shift + slope * at_centre
+    floor = written.floor
+    if floor is not None:
+        moved = shift + slope * floor.log_odds
+        # Far above a floor the log odds are the line's and this term.
+        intercept += slope * np.logaddexp(0, floor.log_odds) - np.logaddexp(0, moved)
+        of_floor = of_intercept + slope**2 * floor.covariance[0]
+        floor = Floor(log_odds=moved, covariance=(of_floor, of_intercept, both * unit))
     return Platt(
         centre=centre,
-        intercept=shift + slope * float(at_centre),
+        intercept=float(intercept),
         slope=slope * unit,
         covariance=(of_intercept, both * unit, of_slope * unit**2),
         range=_range_of(scores),
+        floor=floor,
     )
 
 
@@ -416,12 +443,9 @@ def _misfit(
     sums = sum_by_group(of_row, codes)
     variance = float(np.var(sums)) * len(sums)
     if scores is not None:
-        design = np.column_stack([np.ones(len(p)), scores - platt.centre])
         slope_of_p = weight * p * (1 - p)
-        gradient = design.T @ (slope_of_p * (1 - 2 * p))
-        of_intercept, both, of_slope = platt.covariance
-        covariance = np.array([[of_intercept, both], [both, of_slope]])
-        variance += float(gradient @ covariance @ gradient)
+        gradient = coefficient_gradient(scores, platt).T @ (slope_of_p * (1 - 2 * p))
+        variance += float(gradient @ coefficient_covariance(platt) @ gradient)
     # The variance is 0 where every chance is 1/2.
     z = float(sums.sum()) / np.sqrt(max(variance, np.finfo(float).tiny))
     return float(2 * ndtr(-abs(z)))
@@ -454,8 +478,37 @@ def fit_platt(
     model.fit(z[:, None], positive, sample_weight=weight)
     p = model.predict_proba(z[:, None])[:, 1]
     design = np.column_stack([np.ones(len(z)), z])
+    covariance = _covariance(design, p, positive, weight, codes)
+    scale = np.diag([1.0, 1.0 / spread])
+    (variance, both), (_, slope_variance) = scale @ covariance @ scale
+    return Platt(
+        centre=centre,
+        intercept=float(model.intercept_[0]),
+        slope=float(model.coef_[0, 0]) / spread,
+        covariance=(float(variance), float(both), float(slope_variance)),
+        range=_range_of(scores),
+    )
+
+
+def _covariance(
+    design: np.ndarray,
+    p: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None,
+) -> np.ndarray:
+    """Return the covariance of coefficients, see ``fit_platt``.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_coefficients)
+        Derivatives of the log odds by the coefficients, the intercept first and the
+        slope second.
+    p, positive, weight, codes : ndarray of shape (n_rows,)
+    """
     weighted_design = design * (weight * p * (1 - p))[:, None]
-    information = design.T @ weighted_design + np.diag([0.0, _PENALTY])
+    information = design.T @ weighted_design
+    information[1, 1] += _PENALTY
     covariance = np.linalg.inv(information)
     known_prevalence = not np.allclose(weight, weight[0])
     if codes is not None or known_prevalence:
@@ -468,14 +521,65 @@ def fit_platt(
         n_units = len(pull)
         sandwich = covariance @ (pull.T @ pull) @ covariance
         covariance = sandwich * n_units / (n_units - 1)
-    scale = np.diag([1.0, 1.0 / spread])
-    (variance, both), (_, slope_variance) = scale @ covariance @ scale
+    return covariance
+
+
+def fit_curve(
+    scores: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None = None,
+) -> Platt:
+    """Fit Platt's curve, with a floor where low scores have more cases than it says.
+
+    Some cases have nothing in the table that tells them: their share bounds the chance
+    of the lowest scores, where a straight line would go on falling. With 50 cases or
+    more the floor is kept if it makes the labels significantly more likely.
+
+    Parameters
+    ----------
+    scores, positive, weight, codes
+        As for ``fit_platt``.
+    """
+    straight = fit_platt(scores, positive, weight, codes)
+    if straight.slope <= 0 or positive.sum() < _CASES_FOR_FLOOR:
+        return straight
+    spread = float(np.std(scores))
+    z = (scores - straight.centre) / spread
+
+    def loss(at: np.ndarray) -> tuple[float, np.ndarray]:
+        line = at[0] + at[1] * z
+        log_odds = above_floor(line, at[2])
+        by_line, by_floor = floor_gradient(line, at[2])
+        residual = weight * (expit(log_odds) - positive)
+        by_line *= residual
+        gradient = [by_line.sum(), by_line @ z, residual @ by_floor]
+        return -_log_likelihood(log_odds, positive, weight), np.array(gradient)
+
+    share = float(np.average(positive, weights=weight))
+    highest = float(logit(share / 2))
+    start = [straight.intercept, straight.slope * spread, highest - 1]
+    bounds = [(None, None), (None, None), (highest - _LOWEST_FLOOR, highest)]
+    likeliest = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    line = log_odds_at(scores, straight)
+    gained = -likeliest.fun - _log_likelihood(line, positive, weight)
+    intercept, slope, floor = (float(value) for value in likeliest.x)
+    if gained < _GAIN_OF_FLOOR or slope <= 0:
+        return straight
+    line = intercept + slope * z
+    by_line, by_floor = floor_gradient(line, floor)
+    design = np.column_stack([by_line, by_line * z, by_floor])
+    p = expit(above_floor(line, floor))
+    covariance = _covariance(design, p, positive, weight, codes)
+    scale = np.diag([1.0, 1.0 / spread, 1.0])
+    by_intercept, by_slope, of_floor = (scale @ covariance @ scale).tolist()
     return Platt(
-        centre=centre,
-        intercept=float(model.intercept_[0]),
-        slope=float(model.coef_[0, 0]) / spread,
-        covariance=(float(variance), float(both), float(slope_variance)),
-        range=_range_of(scores),
+        centre=straight.centre,
+        intercept=intercept,
+        slope=slope / spread,
+        covariance=(by_intercept[0], by_intercept[1], by_slope[1]),
+        range=straight.range,
+        floor=Floor(log_odds=floor, covariance=(of_floor[2], of_floor[0], of_floor[1])),
     )
 
 

@@ -18,11 +18,36 @@ def chances_at(
     """
     limited = within_range(scores, curve)
     log_odds = log_odds_at(limited, curve)
-    distance = _distances(limited, curve)
-    of_intercept, both, of_slope = curve.covariance
-    variance = of_intercept + 2 * both * distance + of_slope * distance**2
+    gradient = coefficient_gradient(limited, curve)
+    covariance = coefficient_covariance(curve)
+    variance = np.einsum("ij,jk,ik->i", gradient, covariance, gradient)
     error = 1.96 * np.sqrt(np.maximum(variance, 0.0))
     return expit(log_odds), expit(log_odds - error), expit(log_odds + error)
+
+
+def coefficient_gradient(scores: np.ndarray, curve: Platt) -> np.ndarray:
+    """Return derivatives of log odds by intercept, slope and floor (if there is one).
+
+    Shape (n_rows, n_coefficients).
+    """
+    distance = _distances(scores, curve)
+    gradient = np.column_stack([np.ones(len(distance)), distance])
+    if curve.floor is None:
+        return gradient
+    by_line, by_floor = floor_gradient(line_at(scores, curve), curve.floor.log_odds)
+    return np.column_stack([gradient * by_line[:, None], by_floor])
+
+
+def coefficient_covariance(curve: Platt) -> np.ndarray:
+    """Return the covariance of intercept, slope and floor (if there is one)."""
+    of_intercept, both, of_slope = curve.covariance
+    of_line = np.array([[of_intercept, both], [both, of_slope]])
+    if curve.floor is None:
+        return of_line
+    of_floor, *with_line = curve.floor.covariance
+    return np.block(
+        [[of_line, np.array(with_line)[:, None]], [np.array([*with_line, of_floor])]]
+    )
 
 
 def within_range(scores: np.ndarray, curve: Platt) -> np.ndarray:
@@ -35,7 +60,31 @@ def log_odds_at(scores: np.ndarray, curve: Platt) -> np.ndarray:
 
     Scores beyond the range of the held-out ones are not limited to it.
     """
+    line = line_at(scores, curve)
+    return line if curve.floor is None else above_floor(line, curve.floor.log_odds)
+
+
+def line_at(scores: np.ndarray, curve: Platt) -> np.ndarray:
+    """Return the log odds of each score without the curve's floor, (n_rows,)."""
     return curve.intercept + curve.slope * _distances(scores, curve)
+
+
+def above_floor(line: np.ndarray, floor: float) -> np.ndarray:
+    """Return the log odds of f + (1 - f) p, where `line` has those of p.
+
+    Parameters
+    ----------
+    line : ndarray of shape (n_rows,)
+    floor : float
+        Log odds of f.
+    """
+    return np.logaddexp(floor, line + np.logaddexp(0.0, floor))
+
+
+def floor_gradient(line: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the derivatives of ``above_floor`` by its arguments, (n_rows,) each."""
+    by_line = np.exp(line + np.logaddexp(0.0, floor) - above_floor(line, floor))
+    return by_line, 1 - by_line * expit(-floor)
 
 
 def _distances(scores: np.ndarray, curve: Platt) -> np.ndarray:

@@ -165,12 +165,24 @@ stay finite."""
 Moderate = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
+class Floor(Document):
+    """Chance, in log odds, that the lowest scores approach.
+
+    `covariance` has its variance, and its covariances with the intercept and the slope
+    of the curve above it.
+    """
+
+    log_odds: Moderate
+    covariance: tuple[Moderate, Moderate, Moderate]
+
+
 class Platt(Document):
     """Chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
     `covariance` has the variance of the intercept, the covariance, and the variance of
     the slope. `range` has the smallest and the largest held-out score: a score beyond
-    them has the chance of the nearer one.
+    them has the chance of the nearer one. With a `floor` f the chance is f + (1 - f)
+    times that.
     """
 
     centre: Moderate
@@ -178,6 +190,7 @@ class Platt(Document):
     slope: Moderate
     covariance: tuple[Moderate, Moderate, Moderate]
     range: tuple[Moderate, Moderate] | None = None
+    floor: Floor | None = None
 
 
 class Bin(Document):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.chances import within_range
+from screening.metrics.chances import (
+    coefficient_covariance,
+    coefficient_gradient,
+    within_range,
+)
 from screening.metrics.intervals import Z
 from screening.schemas.base import Estimate
 from screening.schemas.run import ExpectedCases
@@ -13,10 +17,12 @@ from screening.store.model import Model
 
 # Sums are whole numbers of this, so that they do not depend on how rows are cut.
 UNIT = 1e-9
-# Products with a score's distance reach further, and are counted in larger units.
-UNIT_OF_SLOPE = 1e-6
-# What such a product is limited to.
+# Derivatives reach further, by the score's distance, and are counted in larger units.
+UNIT_OF_GRADIENT = 1e-6
+# What such a derivative is limited to.
 LARGEST = 1e6
+# Rows, chances, variances, and derivatives by intercept, slope and floor.
+N_SUMS = 6
 
 
 def curve_of(model: Model) -> Platt | None:
@@ -41,24 +47,22 @@ def count_expected(
 
     Returns
     -------
-    ndarray of int, shape (2, 4)
-        Rows with a chance; chances; their variances; and the same times the distance of
-        the score from the centre of the curve.
+    ndarray of int, shape (2, 6)
+        Rows with a chance; chances; their variances; and the derivatives of chances by
+        the curve's intercept, slope and floor, 0 without one.
     """
-    sums = np.zeros((2, 4), dtype=np.int64)
+    sums = np.zeros((2, N_SUMS), dtype=np.int64)
     if curve is None:
         return sums
     has_chance = ~np.isnan(chances)
     variance = chances * (1 - chances)
-    apart = within_range(scores, curve) - curve.centre
-    slope = np.clip(variance * apart, -LARGEST, LARGEST)
+    gradient = coefficient_gradient(within_range(scores, curve), curve)
+    gradient = np.clip(variance[:, None] * gradient, -LARGEST, LARGEST)
     for side, rows in enumerate((flagged & has_chance, ~flagged & has_chance)):
         sums[side, 0] = np.count_nonzero(rows)
-        for column, values, unit in (
-            (1, chances, UNIT),
-            (2, variance, UNIT),
-            (3, slope, UNIT_OF_SLOPE),
-        ):
+        columns = [(chances, UNIT), (variance, UNIT)]
+        columns += [(values, UNIT_OF_GRADIENT) for values in gradient.T]
+        for column, (values, unit) in enumerate(columns, start=1):
             sums[side, column] = np.rint(values[rows] / unit).astype(np.int64).sum()
     return sums
 
@@ -97,9 +101,8 @@ def _number(curve: Platt, sums: np.ndarray) -> Estimate:
     n_rows = int(sums[0])
     number = float(sums[1] * UNIT)
     drawn = float(sums[2] * UNIT)
-    gradient = np.array([drawn, sums[3] * UNIT_OF_SLOPE])
-    of_intercept, both, of_slope = curve.covariance
-    covariance = np.array([[of_intercept, both], [both, of_slope]])
+    covariance = coefficient_covariance(curve)
+    gradient = sums[3 : 3 + len(covariance)] * UNIT_OF_GRADIENT
     error = np.sqrt(max(drawn + gradient @ covariance @ gradient, 0.0))
     if number <= 0:
         return Estimate(0.0, 0.0, 0.0)

@@ -100,7 +100,7 @@ class NightPart:
         Rows at or above the threshold of each watched class.
     reaching : ndarray of int, shape (n_thresholds,)
         Rows at or above each threshold of the validation curves, class after class.
-    expected : ndarray of int, shape (2, 4)
+    expected : ndarray of int, shape (2, 6)
         See ``scoring.expected.count_expected``.
     missing : ndarray of int, shape (n_features,)
         Rows without a value.
