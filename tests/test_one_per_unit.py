@@ -1,5 +1,7 @@
 """Several scores of a stay: one row of each is judged, and scored at night."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +27,7 @@ from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
 from screening.scoring.part import BlockScorer
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.scoring_pass import _score, _taken_hashes
+from screening.scoring.scoring_pass import _score_packed, _taken
 from screening.store.model import save_model
 
 QUICK = {"rule": MaxFlagRate(0.2), "beside": (), "jobs": 1}
@@ -214,21 +216,24 @@ def test_own_model_takes_the_last_row_and_no_highest_score(tmp_path):
     assert run.document["counts"]["scored"] == 40
 
 
-def test_ids_that_a_process_leaves_in_a_file(tmp_path):
-    """Ids that repeat have no second form that could be somebody else's."""
+def test_piece_that_a_process_leaves_in_a_file(tmp_path):
+    """The caller takes it as it was scored; ids that repeat have no second form that
+    could be somebody else's.
+    """
     model = train(hours(), "given", contract=contract_of("last"), **QUICK)
     stream = model.opened(hours(40, seed=1).drop(columns="ill"))
     scorer = BlockScorer(model, "2026-03-02", stream.reader())
+    packed = np.frombuffer(pickle.dumps(scorer), np.uint8)
     (piece,) = stream.pieces()
-    _, scored, nowhere = _score(scorer, piece, True, ALL_HASHES)
+    here = scorer.score_piece(piece, True, ALL_HASHES)
     (piece,) = stream.pieces()
-    _, _, path = _score(scorer, piece, True, ALL_HASHES, tmp_path)
 
-    (whole,), reduced = _taken_hashes(path)
+    taken = _taken(_score_packed(packed, "a", tmp_path, piece, True, ALL_HASHES))
 
-    assert nowhere is None
-    assert whole.tolist() == np.concatenate(scored.id_hashes).tolist()
-    assert reduced == scored.reduced_hashes == []
+    assert taken.rows == here.rows
+    assert np.array_equal(*map(np.concatenate, (taken.id_hashes, here.id_hashes)))
+    assert taken.reduced_hashes == here.reduced_hashes == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_methods_are_compared_on_the_rows_that_the_score_takes():

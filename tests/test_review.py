@@ -455,7 +455,7 @@ def test_runs_of_other_ledgers(model, ward, monkeypatch):
     score(model, ward, 1)
     refuse_new(str(ward / "new.db"), ward)
     score(model, ward, 1, "--series", "a", "--ledger", ward / "one.db", "--force")
-    with pytest.raises(ModelError, match="run1 was entered in another"):
+    with pytest.raises(ModelError, match="run1 was recorded in another"):
         refuse_new(str(ward / "new.db"), ward)
     other = ("--ledger", ward / "other.db", "--series")
     score(model, ward, 2, *other, "b")
