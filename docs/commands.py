@@ -26,7 +26,7 @@ HEAD = """# Commands
 `screen COMMAND --help` explains every option, and so does the site that `make docs`
 builds. `screen --log json COMMAND` writes log lines as JSON.
 `screen --install-completion` lets your shell complete commands, recipes, models and
-series. `python docs/commands.py` writes this page.
+series.
 
 ## Exit codes
 

@@ -24,10 +24,8 @@ MARK = re.compile(r"#\s*pragma: no (?:cover|branch) - (.+)$")
 HEAD = """# Test coverage
 
 `make coverage` runs all tests, counts the lines and branches of the package that they
-run, and writes this page. Processes that tests start are counted too, unless they are
-killed. Loops compiled by numba are not counted, because no Python tool can follow them.
-Tests compare their results with SciPy, scikit-learn and plain NumPy. No percentage is a
-goal.
+run, and writes this page. Loops compiled by numba are not counted, because no Python tool
+can follow them. Tests compare their results with SciPy, scikit-learn and plain NumPy.
 """
 
 

@@ -19,11 +19,9 @@ from screening.schemas.reasons import (
 
 HEAD = """# Reasons for attention
 
-A reason states why a model or a night needs attention, and in most cases what to do: the
-remedy, with the command to type. The command that creates the model or the run determines
-its reasons once, and stores them under `attention` in `model.json` or `run.json`. Pages,
-commands and the ledger read that list. A reason that stops a night ends the command with
-exit code 3, and yesterday's page stays in place.
+A reason states why a model or a night needs attention and, in most cases, what to type.
+Reasons are stored under `attention` in `model.json` or `run.json`. If a reason stops a
+night, the command exits with 3, and yesterday's page stays in place.
 
 The keys of a reason are `code`, `words`, `column`, `figure`, `threshold`, `remedy` and
 `since`, the first night of a [standing](page.md#what-needs-attention) reason.
