@@ -533,7 +533,7 @@ def test_model_no_better_than_other():
     assert useful.words.startswith("Supported by local validation: its flags are ")
     assert (
         "It is not shown to be better than logistic, the best of 2 other methods "
-        "compared: AUROC 0.000 (95% CI " in useful.words
+        "compared. Differences: AUROC 0.000 (95% CI " in useful.words
     )
     assert ", sensitivity + specificity 0.0 points (95% CI " in useful.words
     assert useless.verdict == "no"

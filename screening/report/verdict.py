@@ -118,8 +118,8 @@ def _comparison_sentence(comparison: BesideFacts, other: Beside) -> str:
         )
     if better:
         return f"By {measures} it is better than {other.recipe}, {which}."
-    differences = f": {', '.join(unshown)}" if unshown else ""
-    return f"It is not shown to be better than {other.recipe}, {which}{differences}."
+    differences = f" Differences: {', '.join(unshown)}." if unshown else ""
+    return f"It is not shown to be better than {other.recipe}, {which}.{differences}"
 
 
 def difference_words(measure: str, gap: Estimate) -> str:
