@@ -1,5 +1,7 @@
 """`scores.parquet`, and the copy of the rows that `flagged.csv` lists."""
 
+import resource
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.random import default_rng
 
 from screening.scoring import row_file
 from screening.scoring.row_file import RowFile
+from screening.scoring.rows import Rows
 
 N_ROWS = 1000
 GROUP_ROWS = 128
@@ -37,6 +40,15 @@ def rows_of(n_rows, seed=0):
     )
 
 
+def unlisted(rows):
+    """Rows of which none is flagged or out of bounds."""
+    nobody = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    names = rows.column_names
+    rows = rows.set_column(names.index("flagged"), "flagged", nobody)
+    return rows.set_column(names.index("out_of_bounds"), "out_of_bounds", nothing)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def small_groups():
     with pytest.MonkeyPatch.context() as patch:
@@ -49,6 +61,7 @@ def written(path, pieces):
     file = RowFile(path)
     for piece in pieces:
         file.append(piece)
+    file.finish()
     file.close()
     schema = pa.schema({"id": pa.string(), "row": pa.int64()})
     listed = pa.Table.from_batches(file.copy.batches(schema.names), schema)
@@ -84,13 +97,7 @@ def test_row_file_any_cut(tmp_path_factory, cuts):
 
 def test_row_file_nothing_listed(tmp_path):
     """Row groups of which no row is flagged are not lost."""
-    rows = rows_of(2 * GROUP_ROWS)
-    nobody = pa.array(np.zeros(rows.num_rows, dtype=bool))
-    rows = rows.set_column(rows.column_names.index("flagged"), "flagged", nobody)
-    nothing = pa.nulls(rows.num_rows, pa.string())
-    rows = rows.set_column(
-        rows.column_names.index("out_of_bounds"), "out_of_bounds", nothing
-    )
+    rows = unlisted(rows_of(2 * GROUP_ROWS))
 
     _, listed = written(tmp_path / "rows.parquet", [rows])
 
@@ -105,3 +112,27 @@ def test_row_file_without_rows(tmp_path):
     file.close()
 
     assert pq.read_schema(tmp_path / "rows.parquet") == rows_of(10).schema
+
+
+@contextmanager
+def largest_file(n_bytes):
+    """Let no file of this process grow beyond a size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_row_file_cannot_grow(tmp_path):
+    """The error is the disk's, not that of closing a file which cannot be written."""
+    rows = Rows(tmp_path / "rows.parquet")
+
+    with (
+        pytest.raises(OSError, match="File too large"),
+        largest_file(10_000),
+        rows.appending() as file,
+    ):
+        file.append(unlisted(rows_of(10)))
+        file.append(unlisted(rows_of(N_ROWS)))

@@ -19,8 +19,10 @@ def chances_at(
     limited = within_range(scores, curve)
     log_odds = log_odds_at(limited, curve)
     gradient = coefficient_gradient(limited, curve)
-    covariance = coefficient_covariance(curve)
-    variance = np.einsum("ij,jk,ik->i", gradient, covariance, gradient)
+    variance = np.zeros(len(limited))
+    # Products of matrices would depend, in the last bit, on how the rows are cut.
+    for (i, j), covariance in np.ndenumerate(coefficient_covariance(curve)):
+        variance += covariance * gradient[:, i] * gradient[:, j]
     error = 1.96 * np.sqrt(np.maximum(variance, 0.0))
     return expit(log_odds), expit(log_odds - error), expit(log_odds + error)
 

@@ -55,12 +55,16 @@ class RowFile:
             self._writer.write_table(group.combine_chunks())
         self._waiting = [waiting.slice(n_whole)]
 
-    def close(self) -> None:
-        """Write the rows that wait for more of their row group, and close the file."""
+    def finish(self) -> None:
+        """Write the rows that wait for more of their row group."""
         if self._writer is not None:
-            with self._writer as writer:
-                for rows in self._waiting:
-                    writer.write_table(rows.combine_chunks())
+            for rows in self._waiting:
+                self._writer.write_table(rows.combine_chunks())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
 
 
 class ListedCopy:

@@ -57,6 +57,7 @@ class Rows:
         file = RowFile(self.path)
         with closing(file):
             yield file
+            file.finish()
         self._copy = file.copy
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
