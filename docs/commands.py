@@ -41,8 +41,8 @@ series.
 | 75 | another run is writing to the same place |
 | 129, 130, 143 | stopped by SIGHUP, Ctrl-C or SIGTERM; incomplete output is removed |
 
-Results go to stdout; logs, warnings and progress go to stderr. The same input, `--seed`
-and paths give the same bytes.
+Results go to stdout (with `--json`, as one JSON object), logs, warnings and progress to
+stderr. The same input, `--seed` and paths give the same bytes.
 """
 REFERENCE_HEAD = """# Every option
 
@@ -122,9 +122,9 @@ def commands() -> str:
 def _forms(lines: Mapping[str, str]) -> list[str]:
     """Return the options of a command, a group that it has whole by its name."""
     groups = {title: names for title, names in GROUPS.items() if set(names) <= {*lines}}
-    grouped = {name for names in groups.values() for name in names}
+    left_out = {"--json", *(name for names in groups.values() for name in names)}
     forms = [
-        NAME.sub(r"`\1`", line) for name, line in lines.items() if name not in grouped
+        NAME.sub(r"`\1`", line) for name, line in lines.items() if name not in left_out
     ]
     return [*forms, *(f"[{title}](#{title.lower()})" for title in groups)]
 

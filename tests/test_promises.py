@@ -234,6 +234,6 @@ def test_page_states_every_method(kept, monkeypatch, tmp_path):
     page = (tmp_path / "promises.md").read_text("utf-8")
     row = next(line for line in page.splitlines() if "| threshold 0.5 |" in line)
     assert row.startswith("| threshold 0.5 | 0.90 | 0.50 | -0.400 ± ")
-    assert row.endswith("| 100 | 0 | 42 | 2.5 | 1; 0 |")
+    assert row.endswith("| 100 | 0 | 42 | 2.5 | 1; 0 | wine -0.40 |")
     assert "| Youden on the training set | too few cases | wine |" in page
     assert (tmp_path / "plots" / "promises.png").stat().st_size > 5000
