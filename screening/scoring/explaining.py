@@ -421,10 +421,7 @@ def _why_unexplained(
             "this row was scored and not flagged, and reasons are kept for the nearest "
             "misses only"
         )
-    return (
-        f"{why}; to compute its reasons again, give the `model` and `cohort` of "
-        "this run"
-    )
+    return f"{why}; give `model` and `cohort` of this run, to compute its reasons again"
 
 
 def _worked_out(
