@@ -137,7 +137,7 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
         for reason in model.facts.attention
         if reason.code == ROWS_OF_ONE_PATIENT.code
     ]
-    assert any("within 3 lines of the file" in reason.words for reason in reasons)
+    assert any("within 3 lines in the file" in reason.words for reason in reasons)
     assert all(
         "name the column of the patient as `group`" in reason.remedy
         for reason in reasons

@@ -488,8 +488,8 @@ def test_retrain_method_of_a_file(ward):
 
     assert methods == [other.recipe for other in others]
     assert notes == [
-        "the champion was compared with of_a_file, whose recipe is not installed: this "
-        "model is not"
+        "the champion was compared with of_a_file; this model is not, because that "
+        "recipe is not installed"
     ]
 
 

@@ -250,7 +250,7 @@ def test_contamination_is_stated_in_numbers():
     stated = model.facts.validation.without_cases
     assert stated.contamination == 0.04
     notes = " ".join(model.facts.training.notes)
-    assert "6.25 % of rows without the condition are flagged if every unknown" in notes
+    assert "every unknown case is flagged, so are 6.25 % of rows without" in notes
     assert model.operating_points[0]["rule"]["value"] == 0.1
 
 

@@ -986,9 +986,9 @@ def _restore(place: str, was: Path | None) -> dict[str, object]:
             *("ledger", "accept", word, "--runs", "RUNS", "--reason", "WHY")
         )
         logs.note(
-            f"the ledger that was there had {entries} more: nights "
-            "since the backup are refused (code 4) until the newer ledger is put back, "
-            f"or this one is accepted: {accept_it}"
+            f"the previous ledger had {entries} more. Nights since the backup are "
+            "refused (code 4) until you put the newer ledger back, or accept this one: "
+            f"{accept_it}"
         )
     answer: dict[str, object] = {"entries": head.number, "head": head.digest}
     if kept is not None:

@@ -549,7 +549,7 @@ def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
         yield from _near_in_file(table, even)
         return
     seen = (
-        f"{near_share:.0%} of rows have the row most like them within {NEAR} lines of "
+        f"For {near_share:.0%} of rows, the most similar row is within {NEAR} lines in "
         "the file."
     )
     yield Sign("near_in_file", seen)

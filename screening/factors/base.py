@@ -55,13 +55,13 @@ def incompatibility(
     c_per_output = factor.scope == "output" or getattr(factor, "per_class", False)
     if scheme in _SINGLE_KERNEL_SCHEMES and c_per_output:
         return (
-            f"scheme {scheme} has one kernel for all classes, and factor "
-            f"{factor.name} makes one c for each decision function"
+            f"factor {factor.name} makes one c for each decision function, but scheme "
+            f"{scheme} has one kernel for all classes"
         )
     if scheme == "one_vs_one" and factor.scope == "joint":
         return (
-            f"factor {factor.name} needs one decision a class, and scheme one_vs_one "
-            "has one a pair"
+            f"factor {factor.name} needs one decision per class, but scheme one_vs_one "
+            "has one per pair"
         )
     return None
 

@@ -465,8 +465,8 @@ def _beside(validation: ValidationFacts) -> tuple[list[str], list[str]]:
             methods.append(other.recipe)
         else:
             notes.append(
-                f"the champion was compared with {other.recipe}, whose recipe is not "
-                "installed: this model is not"
+                f"the champion was compared with {other.recipe}; this model is not, "
+                "because that recipe is not installed"
             )
     return methods, notes
 

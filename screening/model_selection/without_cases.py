@@ -172,10 +172,10 @@ def notes_without_cases(
     if share and isinstance(rule, MaxFlagRate):
         least = max(rule.value - share, 0.0) / (1 - share)
         notes.append(
-            f"the promise is for all rows together: with {100 * share:.3g} % of unknown"
-            f" cases among them {100 * least:.3g} % of rows without the condition are"
-            f" flagged if every unknown case is, {100 * rule.value:.3g} % if these are"
-            " flagged as often as other rows"
+            f"the promise is for all rows together, {100 * share:.3g} % of them unknown"
+            f" cases. If every unknown case is flagged, so are {100 * least:.3g} % of"
+            " rows without the condition; if unknown cases are flagged as often as"
+            f" other rows, {100 * rule.value:.3g} %"
         )
     return notes
 
