@@ -140,11 +140,13 @@ CREATE OR REPLACE TEMP MACRO omop_time(datetime, day) AS coalesce(
   regexp_replace(day, '[T ]00:00(:00(\\.0*)?)?$', ''));
 CREATE OR REPLACE TEMP MACRO omop_concept(number) AS
   nullif(try_cast(number AS BIGINT), 0);
-CREATE OR REPLACE TEMP VIEW {name}_named AS
+-- Read once, as tables: every kind of event is joined with them.
+CREATE OR REPLACE TEMP TABLE {name}_named AS
 SELECT omop_concept(id) AS id, vocabulary || '/' || code AS whole_code, code, name
 FROM {name}_concept;
-CREATE OR REPLACE TEMP VIEW {name}_stay AS
-SELECT *, concept IN {stays} AS is_stay, end_time(ends, starts, {zone}) AS stop
+CREATE OR REPLACE TEMP TABLE {name}_stay AS
+SELECT subject, visit, starts, ends, concept, disposition, file, line,
+  concept IN {stays} AS is_stay, end_time(ends, starts, {zone}) AS stop
 FROM (SELECT *, omop_time(start_time, start_date) AS starts,
         omop_time(end_time, end_date) AS ends,
         coalesce(omop_concept(kind), 0) AS concept
