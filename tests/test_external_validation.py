@@ -275,8 +275,10 @@ def test_model_and_validations_side_by_side(logistic_model, elsewhere, found, tm
 
     page = (tmp_path / "both.html").read_text(encoding="utf-8")
     cells = re.findall(r'data-is="?Sensitivity"?>([^<]*)', page)
-    (point,) = load_model(logistic_model).facts.operating_points
+    model = load_model(logistic_model).facts
+    (point,) = model.operating_points
     (here,) = found.operating_points
+    assert page.count(model.recipe.title) == 2
     figure = FIGURES["sensitivity"]
     assert cells == [written_as(each.sensitivity, figure) for each in (point, here)]
     assert "elsewhere.csv" in page

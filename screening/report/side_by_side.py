@@ -34,6 +34,8 @@ class ComparedPopulation:
     ----------
     question : str
         Title of the model or series, with the class if several are watched.
+    method : str
+        Title of the model's recipe; empty where it is not known.
     model : str
         First digits of the model's digest.
     basis : str
@@ -47,6 +49,7 @@ class ComparedPopulation:
     """
 
     question: str
+    method: str
     model: str
     basis: str
     place: str
@@ -98,6 +101,7 @@ def _of_classes(
             figures[name] = getattr(point, name, getattr(ranking, name, UNDEFINED))
         yield ComparedPopulation(
             question=f"{question}: {point.label}" if model.multi else question,
+            method=model.recipe.title,
             model=digest[:N_DIGITS],
             basis=basis,
             place=", ".join(PurePath(file.name).name for file in source.files),
@@ -120,6 +124,7 @@ def populations_of_series(series: SeriesFacts) -> Iterator[ComparedPopulation]:
     for title, nights in by_question.items():
         yield ComparedPopulation(
             question=title,
+            method="",
             model="" if series.forward is None else series.forward.model[:N_DIGITS],
             basis=f"nights {series.first} to {series.last}, by outcomes",
             place=series.series,

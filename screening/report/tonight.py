@@ -146,8 +146,9 @@ def _sentences_of_point(model: ModelDocument, point: OperatingPointFacts) -> lis
     if found == 100:
         sentences.append("None of the past cases was missed; new ones may be.")
         return sentences
-    who = f"{rows} who have it" if sentences else f"{rows} with the condition"
-    sentences.append(f"About {100 - found} of 100 {who} are not flagged.")
+    pronoun = "who" if rows == "patients" else "that"
+    cases = f"{rows} {pronoun} have it" if sentences else f"{rows} with the condition"
+    sentences.append(f"About {100 - found} of 100 {cases} are not flagged.")
     return sentences
 
 
