@@ -11,6 +11,19 @@ from screening.ledger.database import REVIEWS, RUNS
 from screening.schemas.run import HAS_IT
 
 LATEST = ("given", "entry")
+# The columns of verdicts from which the current ones are made.
+_COLUMNS = (
+    REVIEWS.c.entry,
+    REVIEWS.c.key,
+    REVIEWS.c.case_id,
+    REVIEWS.c.series,
+    REVIEWS.c.night,
+    REVIEWS.c.flagged,
+    REVIEWS.c.verdict,
+    REVIEWS.c.given,
+    REVIEWS.c.reviewer,
+    REVIEWS.c.action,
+)
 
 
 def _last(
@@ -31,7 +44,7 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     Its column `run` is the last entry of the run: of two tables of a night the one
     recorded later counts.
     """
-    chosen = sa.select(REVIEWS).where(*which).subquery()
+    chosen = sa.select(*_COLUMNS).where(*which).subquery()
     of_reviewers = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
     side = sa.case(
         (of_reviewers.c.verdict.in_(HAS_IT), 1),

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -513,9 +514,7 @@ class Tonight:
         first = max(date.toordinal() - night.known_days, 1)
         recent = datetime.date.fromordinal(first).isoformat()
         streamed = {"yield_per": CASES_A_PART}
-        rows = self._connection.execute(
-            self._with_earlier(), execution_options=streamed
-        )
+        rows = self._connection.execute(self._with_earlier, execution_options=streamed)
         for case_id, n_before, judged, verdict in rows:
             since = night.night
             if n_before:
@@ -523,6 +522,7 @@ class Tonight:
             state = _state(judged, verdict, since, n_before, recent)
             yield case_id, state, n_before + 1, judged, verdict
 
+    @cached_property
     def _with_earlier(self) -> sa.Select[Any]:
         """Return the flagged cases, with their nights before and their last verdict."""
         name = self._flagged.c.case_id
