@@ -234,8 +234,8 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
         if line in above:
             first = f"lines {1 + above.index(line)} and {number}"
         return (
-            f"table {line} is given twice ({first}): what was pasted at the end of the "
-            "file does not replace the first one; put it in that one's place"
+            f"table {line} is given twice ({first}): the one further down does not "
+            "replace the first one; keep only one of the two"
         )
     tables = [other for other in above if other.startswith("[")]
     table = tables[-1] if tables else "the first table"

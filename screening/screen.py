@@ -117,8 +117,7 @@ def _in_memory(table: Any, parameter: str) -> pa.Table:
     """Return a table in memory; raise UsageError for a file or database."""
     if not isinstance(table, pa.Table):
         raise UsageError(
-            f"{parameter} belongs to the rows of a table in memory: read the file or "
-            "query into a frame"
+            f"{parameter} needs a table in memory: read the file or query into a frame"
         )
     return table
 
@@ -145,18 +144,18 @@ def _repeated(past: Cohort, weights: np.ndarray) -> Cohort:
     if np.any(weights != np.rint(weights)):
         raise ValueError(
             "sample_weight has fractions, but it is the number of rows that a row "
-            'stands for; Screen(weights="importance") takes any weight'
+            'counts for; Screen(weights="importance") takes any weight'
         )
     if weights.sum() > _MOST_ROWS:
         raise ValueError(
-            f"sample_weight stands for more than {_MOST_ROWS:,} rows; "
+            f"sample_weight adds up to more than {_MOST_ROWS:,} rows; "
             'Screen(weights="importance") takes weights of any size'
         )
     rows = np.repeat(np.arange(past.n_rows), weights.astype(int))
     repeated = past.take(rows)
     if weights.max() <= 1:
         return repeated
-    note = "each row stands for as many equal rows as sample_weight says"
+    note = "each row counts as sample_weight equal rows"
     return replace(repeated, copy_of=rows, notes=[*past.notes, note])
 
 
@@ -733,7 +732,7 @@ class Screen(ClassifierMixin, BaseEstimator):
                     return plots.history(HistoryDocument.from_dict(history(book)), ax)
         if kind not in plots.OF_MODEL:
             raise UsageError(
-                f"plot {kind!r} does not exist; there are {', '.join(plots.KINDS)}"
+                f"plot {kind!r} does not exist; choose from {', '.join(plots.KINDS)}"
             )
         draw = plots.OF_MODEL[kind]
         return draw(self.model_.facts, self.model_.watched[0], ax)

@@ -410,8 +410,8 @@ class Validation(OptionGroup):
         bool,
         Option(
             "False returns a model that would be refused by a `PromiseError`. If there "
-            "are too few cases for the rule, it promises the sensitivity that they "
-            "allow.",
+            "are too few cases for the rule, that model promises the sensitivity that "
+            "they allow.",
             is_offered=False,
         ),
     ] = True
@@ -510,8 +510,8 @@ class NightOptions(OptionGroup):
     published: Annotated[
         bool,
         Option(
-            "Readers see a copy of the page in another place, so it names the "
-            "model's page without a link.",
+            "Readers see a copy of the page in another place, so that copy names "
+            "the model's page without a link.",
             is_offered=False,
         ),
     ] = False

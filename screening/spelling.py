@@ -63,7 +63,7 @@ def series_name(text: str) -> str:
         )
     if name == EACH or DIGITS.fullmatch(name):
         raise ValueError(
-            f"a series cannot be named '{name}', which means something else"
+            f"a series cannot be named '{name}', which is reserved; choose another name"
         )
     return name
 

@@ -156,7 +156,7 @@ def test_few_cases(n_cases):
     assert 0.1 < sum(one_class) < 0.5
     assert {"svm_weighted", "logistic", "balanced_forest"} <= weights.keys()
     notes = " ".join(document["training"]["notes"])
-    assert f"{n_cases} cases: methods that learn from the rows without" in notes
+    assert f"{n_cases} cases: methods that learn only from rows without" in notes
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):

@@ -268,7 +268,7 @@ UNPADDED = [str(int(name)) for name in PADDED]
         (
             PADDED,
             [f"{int(name):08}" for name in PADDED[:40]],
-            ["8 characters long, in training 5"],
+            ["8 characters long, but 5 in training"],
         ),
         (UNPADDED, ["123456", "98765"], []),
         (UNPADDED, PADDED[:9], ["with leading zeros"]),

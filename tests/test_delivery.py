@@ -326,7 +326,7 @@ def test_delivery_half_a_ward(site):
     usual = [
         reason["code"]
         for reason in attention
-        if "usual after the last nights" in reason["words"]
+        if "the last nights suggest" in reason["words"]
     ]
     assert usual == ["not_whole"]
     assert "30 rows arrived" in page

@@ -141,7 +141,7 @@ def test_degrees_are_not_looked_for_in_a_column_of_years():
 def test_a_part_of_the_rows_in_another_unit_is_said_and_does_not_stop():
     night = in_fahrenheit(patients(100, seed=5), slice(19))
     gates = gated(night)
-    words = r"fever: in (19|20)% of the rows the values look in degrees F"
+    words = r"fever: in (19|20)% of the rows the values appear to be in degrees F"
     assert gates.stops() == []
     assert re.search(words, said(gates))
 
@@ -426,7 +426,7 @@ def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
     night = written(warm, tmp_path / "night.csv")
     gates = Gates(stored(patients(600)), lenient)
     violations, *_ = check_cohort(night, lenient, gates=gates)
-    assert "column fever: the values look in degrees F" in violations[0]
+    assert "column fever: the values appear to be in degrees F" in violations[0]
 
 
 def test_drift_normalised_values(tmp_path):
@@ -486,8 +486,8 @@ def test_gates_stop_or_stand(tmp_path):
     assert "ward: 7 of 90 rows with a category never seen in training" in page
     assert "PSI" in page
     assert "7 unseen" in page
-    assert "column fever: the values look in degrees F" in scored
-    assert "column fever: the values look in degrees F" in checked
+    assert "column fever: the values appear to be in degrees F" in scored
+    assert "column fever: the values appear to be in degrees F" in checked
     # An implausible value is out of bounds in a night, and no violation.
     assert "outside the plausible range" not in scored
     assert not (tmp_path / "warm").exists()

@@ -199,8 +199,8 @@ def test_line_of_another_day_than_its_file(tmp_path, name):
     faults = Features(spec).make_night("2024-03-25").faults
 
     assert faults == [
-        f"{name.removeprefix('days/')}: the line is from another day than the file's path says "
-        "(2 lines: 4, 5); a night that does not need that day does not read it; "
+        f"{name.removeprefix('days/')}: the line's day is not the day in the file's path "
+        "(2 lines: 4, 5); nights that do not need the path's day skip the line; "
         "correct the path"
     ]
 

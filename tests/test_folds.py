@@ -178,13 +178,13 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
             None,
             [0] * 50 + [1] * 3,
             3,
-            "3 row(s) of the rarer class for 5 folds: validated by 3 folds",
+            "3 row(s) of the rarer class for 5 folds: validated with 3 folds",
         ),
         (
             [*"aabb"],
             [0, 1, 0, 1],
             2,
-            "2 group(s) for 5 folds: validated by 2 folds instead",
+            "2 group(s) for 5 folds: validated with 2 folds instead",
         ),
         (
             [*"abcdefg"],

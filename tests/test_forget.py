@@ -1274,6 +1274,6 @@ def test_page_after_forget(site):
     assert f"{n} of {n} flagged are not named here" in everybody
     assert "Nobody was flagged" not in everybody
     assert (
-        f"{purged['counts']['scored']} rows were scored, of which some were erased"
+        f"{purged['counts']['scored']} rows were scored, and some have since been erased"
         in unknown
     )

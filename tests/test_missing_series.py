@@ -77,7 +77,7 @@ def test_lost_section(site):
 
     line = lines_of(answer)["ward-nine"]
     assert (line["status"], line["exit_code"]) == ("failed", 5)
-    assert f"it had the night of {FIRST}, is not in NIGHT.toml" in line["said"]
+    assert f"it was last scored for {FIRST}, is not in NIGHT.toml" in line["said"]
     named = {each["series"]: each["fine"] for each in status["series"]}
     assert named == {"icu": True, "ward-nine": False}
     page = Path(answer["overview"]).read_text()

@@ -220,7 +220,7 @@ def test_model_without_profile_of_training(model, night, run, tmp_path):
 
 
 def test_date_before_there_were_tables(model, night, tmp_path):
-    with pytest.raises(UsageError, match="this night is too old"):
+    with pytest.raises(UsageError, match="the year is before 1900"):
         score(model, night, tmp_path / "run", date="0206-01-31")
 
 

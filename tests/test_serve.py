@@ -271,7 +271,7 @@ def test_login_over_tcp(site):
     assert [line["reason"] for line in box.audit][1:] == [
         "wrong secret",
         "wrong secret",
-        "address is none of proxies",
+        "address is not among proxies",
     ]
     assert [line["address"] for line in box.audit][2:] == ["127.0.0.1", "127.0.0.2"]
 
@@ -575,7 +575,7 @@ def test_word_read_by_night(empty):
     (empty.inbox / "done").mkdir(exist_ok=True)
     file.rename(empty.inbox / "done" / file.name)
 
-    assert empty.words()[0]["state"] == "read by the night"
+    assert empty.words()[0]["state"] == "read by the nightly run"
     withdrawn = empty.save(words_of(IDS[:1], ""))
     assert withdrawn.status == 409
     assert "this verdict has already been read" in withdrawn.json["error"]
@@ -610,7 +610,7 @@ def test_word_refused_by_night(empty):
     (file,) = empty.inbox.glob("*.json")
     (empty.inbox / "refused").mkdir(exist_ok=True)
     file.rename(empty.inbox / "refused" / file.name)
-    assert empty.words()[0]["state"] == "refused by the night"
+    assert empty.words()[0]["state"] == "refused by the nightly run"
 
 
 FORGED = {
@@ -1005,9 +1005,9 @@ def test_audit(empty):
         ("", "page", "anna.weber", "ward-a", NIGHT, "", 200),
         ("", "save", "anna.weber", "ward-a", NIGHT, "1 saved, 0 withdrawn", 200),
         ("", "page", "anna.weber", "ward-b", "", "ward of others", 404),
-        ("", "other", "mallory", "", "", "reader of no ward", 403),
+        ("", "other", "mallory", "", "", "reader without a ward", 403),
         ("", "other", "", "", "", "no HTTP request", 400),
-        ("", "other", "chief", "", "", "the reader has gone", 503),
+        ("", "other", "chief", "", "", "the reader disconnected", 503),
         ("", "other", "anna.weber", "ward-a", NIGHT, "method", 405),
     ]
     assert next(iter(empty.audit[0])) == "time"

@@ -274,7 +274,7 @@ def test_cv_and_groups_refused(screen, visits):
     with pytest.raises(UsageError, match="by `group` or by `groups`, not both"):
         clone(screen).fit(x, y, group="crp", groups=patient)
     past = files("screening.sample_cohorts") / "nosocomial_past.csv"
-    with pytest.raises(UsageError, match="cv belongs to the rows of a table in memory"):
+    with pytest.raises(UsageError, match="cv needs a table in memory"):
         clone(screen).set_params(cv=GroupKFold(2)).fit(past, "infected")
 
 

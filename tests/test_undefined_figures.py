@@ -64,8 +64,8 @@ def test_weights_without_cases():
 @pytest.mark.parametrize(
     ("scores", "positive", "groups", "message"),
     [
-        (SCORES, [1, 0], None, "must be of one shape"),
-        (SCORES[:, None], [1, 0, 1], None, "must be of one shape"),
+        (SCORES, [1, 0], None, "must both have shape"),
+        (SCORES[:, None], [1, 0, 1], None, "must both have shape"),
         (SCORES, [1, 0, 1], [1, 2], "2 groups for 3 scores"),
         ([0.1, np.nan, np.inf], [1, 0, 1], None, "2 scores are not finite"),
     ],
@@ -144,7 +144,7 @@ def test_control_chart_names_the_side(flagged, side):
 def test_resolution_sufficient():
     """With enough known negatives there is no warning of their number."""
     assert resolution_warning(999, 100) is None
-    assert "needs at least 10 of them" in resolution_warning(99, 100)
+    assert "needs at least 10 above" in resolution_warning(99, 100)
 
 
 def test_expected_without_chances():

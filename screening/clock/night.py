@@ -98,6 +98,6 @@ def _refuse_other_day(
     local = local_times(np.array([newest]), clock)[0]
     if not midnight - ONE_DAY <= local < midnight + 2 * ONE_DAY:
         raise CohortError(
-            f"column '{column}': the newest time is from another day than the night; "
+            f"column '{column}': the newest time is not on the day of the night; "
             "correct the column, or the night's date"
         )

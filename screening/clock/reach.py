@@ -76,8 +76,8 @@ def reach_of_events(
     if gap <= 0 or math.exp(-rate * gap) >= MAX_CHANCE_OF_GAP:
         return Reach(as_of)
     reason = (
-        f"the last event is {(as_of - last) / DAY:.0f} days earlier, after "
-        f"{rate:.2g} events a day"
+        f"the last event is {(as_of - last) / DAY:.0f} days earlier, although "
+        f"there were {rate:.2g} events a day until then"
     )
     return Reach(last, reason)
 

@@ -22,7 +22,7 @@ REASONS = {
     "case": "an event in the window",
     "unknown": "a case known without a time",
     "censored": "the stay ended before the window did",
-    "open": "the window is not over, or outcomes are not known so far",
+    "open": "the window is not over, or its outcomes are not known yet",
     "none": "no event in the window",
 }
 CASE_WITHOUT_TIME = "a case known without a time, in its last night"

@@ -525,8 +525,8 @@ class Contract(BaseModel):
         """Raise ValueError for keys that do not make a grid of voxels."""
         if self.neighbourhood and self.neighbourhood % 2 == 0:
             raise ValueError(
-                "`neighbourhood` is even; the side of a cube around a voxel is odd, "
-                "such as 3"
+                "`neighbourhood` is even; give the side of a cube around a voxel, "
+                "an odd number such as 3"
             )
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")

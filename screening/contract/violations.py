@@ -92,7 +92,7 @@ FAULTS = {
         "where over 1 % of a column's cells are such)",
     ),
     NOT_TAKEN: (
-        "out of bounds, so that this row of its unit was not used",
+        "out of bounds, so this row of the patient or stay was not used",
         "check the values at their source",
     ),
     "not_boolean": (
@@ -145,12 +145,12 @@ FAULTS = {
     ),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (
-        "more or fewer cells than the header has names",
+        "more or fewer cells than the header",
         "quote cells that contain the delimiter",
     ),
     "repeated_header": (
         "a repeated header",
-        "remove the row; files may have been joined with headers",
+        "remove the row; joined files may each have had a header",
     ),
 }
 

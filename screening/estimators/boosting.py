@@ -165,7 +165,7 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         tolerance = _LEAF_ROUNDING * len(leaves) * np.abs(leaves).max()
         if np.ptp(start, axis=0).max() > tolerance:
             raise RecipeError(
-                "this version of scikit-learn stores boosted trees in another way; "
+                "this version of scikit-learn stores boosted trees differently; "
                 "install version 1.7"
             )
 

@@ -175,8 +175,8 @@ class KernelMachine(Estimator):
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
         if not isinstance(self.kernel, str | None) and self.gamma != "scale":
             raise ValueError(
-                f"gamma {self.gamma!r} belongs to a kernel given by name; "
-                f"{self.kernel} has its own"
+                f"gamma {self.gamma!r} is only for a kernel given by name; "
+                f"leave it out, because {self.kernel} has its own"
             )
         if self.factor is not None:
             scheme = getattr(self, "scheme", None)

@@ -9,8 +9,8 @@ from screening.contract.contract import Contract
 from screening.features.spec import Feature, Spec
 
 UNDATED = (
-    "made of events without known_since: in the past it may know more than the night "
-    "did"
+    "made from events without known_since, so for past nights it may include values "
+    "that were not known then"
 )
 STATIC_TYPES = {
     "age": {"type": "number", "unit": "years"},

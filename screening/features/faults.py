@@ -29,7 +29,7 @@ class FaultKind(Enum):
     NO_TIME = ("the time is missing or is not a time", "the line is left out")
     LOST_TIME = (
         "the local time does not exist (summer time begins)",
-        "taken one hour later",
+        "read as one hour later",
     )
     TWICE_TIME = (
         "the local time exists twice (summer time ends)",
@@ -50,8 +50,8 @@ class FaultKind(Enum):
     NO_END = ("the end is missing", "the stay counts as open")
     REPEATED = ("the line repeats another one", "counted once")
     OTHER_DAY = (
-        "the line is from another day than the file's path says",
-        "a night that does not need that day does not read it; correct the path",
+        "the line's day is not the day in the file's path",
+        "nights that do not need the path's day skip the line; correct the path",
     )
     MERGE_CIRCLE = ("patients are merged in a circle", "the line is left out")
 

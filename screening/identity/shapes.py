@@ -127,7 +127,7 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
     differences = []
     if _has_other_length(past, tonight):
         differences.append(
-            f"{_length(tonight)} characters long, in training {_length(past)}"
+            f"{_length(tonight)} characters long, but {_length(past)} in training"
         )
     if has_lost_zeros(past, tonight):
         differences.append("without the leading zeros of training; export them as text")
@@ -138,8 +138,8 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
     n_wrong = tonight.wrong_check_digits
     if past.check_digit is not None and n_wrong > MAX_WRONG * tonight.n_rows:
         differences.append(
-            f"{n_wrong} of {tonight.n_rows} with a wrong check digit, which is right "
-            "in all of training's"
+            f"{n_wrong} of {tonight.n_rows} with a wrong check digit, although every "
+            "id in training has a correct one"
         )
     return differences
 
@@ -153,7 +153,7 @@ def _other_writing(past: IdShape, tonight: IdShape) -> list[str]:
         return []
     differences = []
     if past.separators == past.n_rows and not tonight.separators:
-        differences.append("without the separators that training's have")
+        differences.append("without the separators of the ids in training")
     if tonight.separators == tonight.n_rows and not past.separators:
         differences.append("with separators, unlike in training")
     for ours, others, word in (
@@ -163,7 +163,7 @@ def _other_writing(past: IdShape, tonight: IdShape) -> list[str]:
         is_past_alone = getattr(past, ours) == past.n_rows and not getattr(past, others)
         is_tonight_other = getattr(tonight, others) == tonight.n_rows
         if is_past_alone and is_tonight_other and not getattr(tonight, ours):
-            differences.append(f"without the {word} letters that training's have")
+            differences.append(f"without the {word} letters of the ids in training")
     return differences
 
 

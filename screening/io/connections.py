@@ -56,7 +56,7 @@ def read_url(text: str) -> sa.URL:
         ) from None
     if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
         raise UsageError(
-            f"a database in memory is empty; give its file: {url.drivername}:///FILE"
+            f"an in-memory database is empty; give a file: {url.drivername}:///FILE"
         )
     return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
@@ -177,7 +177,7 @@ def duckdb_opened(
         if "lock" in str(error).lower():
             why = "another program has it open for writing"
         else:
-            why = "it is damaged, or no DuckDB file"
+            why = "it is damaged, or not a DuckDB file"
         raise UsageError(f"{path.name} cannot be opened: {why}") from None
     with connection:
         yield connection

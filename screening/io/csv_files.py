@@ -67,7 +67,7 @@ BOMS = {
 }
 # First bytes of files that are no CSV but are often given as one.
 OTHER_FILES = {
-    b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
+    b"PK\x03\x04": "a zip archive, but not an Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
     b"<": "a web page, XML or a Stata file; export the table as CSV (UTF-8)",
     b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
@@ -179,8 +179,8 @@ class CsvFile(TableFile):
 
     def _cut_words(self) -> str:
         return (
-            f"{self.name}: the file is cut short within its last row, rows after it "
-            "may be missing; export it again"
+            f"{self.name}: the file is cut short within its last row, and rows after "
+            "it may be missing; export it again"
         )
 
     def _header_length(self, table: str) -> int:
@@ -196,7 +196,7 @@ class CsvFile(TableFile):
         if self.quote != QUOTES[0]:
             note += ", apostrophes as quotes"
         if self.is_damaged:
-            note += " (with bytes of another one in columns that are not read)"
+            note += " (with bytes of another encoding in columns that are not read)"
         if self.decimal_mark == ",":
             note += ", decimal comma"
         elif self.other_marks:

@@ -250,8 +250,8 @@ def _kind(path: Path) -> str:
     if path.is_dir():
         return "directory"
     if not path.is_file():
-        return "link to nothing or no regular file"
-    return "file" if os.access(path, os.R_OK) else "file that may not be read"
+        return "broken link or special file"
+    return "file" if os.access(path, os.R_OK) else "file that this user cannot read"
 
 
 def _readable(kinds: Mapping[str, str]) -> list[str]:
@@ -339,8 +339,8 @@ def _fault_of(error: Exception) -> str:
         return "the file does not exist"
     if isinstance(error, ssl.CertificateError):
         return (
-            "the server's certificate is not trusted here; save the certificate "
-            "of your authority to a file, and set SSL_CERT_FILE to its path"
+            "the server's certificate is not trusted here; save your certificate "
+            "authority's certificate to a file, and set SSL_CERT_FILE to its path"
         )
     kind = type(error).__name__
     if kind == "ClientPayloadError":

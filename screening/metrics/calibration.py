@@ -767,7 +767,7 @@ def resolution_warning(
     smallest = 1 / (n_calibration + 1)
     n_needed = np.ceil(needed - 1e-9)
     return (
-        f"{n_calibration} negatives resolve p-values down to {smallest:.2g}: among "
-        f"{n_screened} screened, a false discovery rate of {q:g} needs at least "
-        f"{n_needed:.0f} of them above every known negative"
+        f"a false discovery rate of {q:g} among {n_screened} screened rows needs at "
+        f"least {n_needed:.0f} above every known negative, because {n_calibration} "
+        f"negatives give p-values of {smallest:.2g} or more"
     )

@@ -557,7 +557,7 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     elif point.flag_rate.value == 0:
         aim = ""
         if isinstance(point.rule, MaxFlagRate):
-            aim = "no threshold keeps the flag rate that low with a row flagged: "
+            aim = "no threshold that flags a row keeps the flag rate that low: "
         notes.append(f"{aim}none of these rows is flagged")
     if not everything:
         notes += _notes_on_promise(point, rows)
@@ -566,7 +566,7 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         notes += notes_on_ties(atom)
     if point.rule.prevalence is not None:
         notes.append(
-            "PPV, NPV, NNE and flag rate hold at the given prevalence "
+            "PPV, NPV, NNE and flag rate use the given prevalence "
             f"{point.rule.prevalence:g}"
         )
     return notes
@@ -586,8 +586,8 @@ def notes_on_ties(atom: float) -> list[str]:
     if atom <= ATOM:
         return []
     return [
-        f"{100 * atom:.0f} % of the negatives have one of few scores at or next to "
-        "the threshold: on unseen rows specificity may differ by as much"
+        f"{100 * atom:.0f} % of the negatives share a few scores at or next to the "
+        "threshold; on unseen rows, specificity may differ by as much"
     ]
 
 
@@ -610,9 +610,9 @@ def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
     max_rank = (1 - rule.value) * (point.n_positive + 1)
     if (point.misses or 0) + 1 > max_rank + _COUNT_TOLERANCE:
         return [
-            f"sensitivity {rule.value:g} would flag nearly everybody: rows with equal "
-            "values cannot be separated; the nearest threshold that separates rows "
-            f"is expected to find {sensitivity:.2f}"
+            f"for sensitivity {rule.value:g}, nearly every row would be flagged: "
+            "rows with equal values cannot be separated; the nearest threshold that "
+            f"separates rows is expected to find {sensitivity:.2f}"
         ]
     if (sensitivity or 0) < rule.value - _COUNT_TOLERANCE:
         return [

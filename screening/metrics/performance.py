@@ -91,7 +91,7 @@ def check_rows(
     positive = np.asarray(y) == 1
     if scores.ndim != 1 or positive.shape != scores.shape:
         raise ValueError(
-            f"scores {scores.shape} and labels {positive.shape} must be of one shape "
+            f"scores {scores.shape} and labels {positive.shape} must both have shape "
             "(n_rows,)"
         )
     n_groups = None

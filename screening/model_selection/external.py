@@ -298,7 +298,7 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     raise UsageError(
         f"{len(numbers)} of {rows.n_rows} rows are {origin} (rows "
         f"{first_of(numbers, NAMED_ROWS)}), so figures would be too good. Leave them "
-        "out. If they are other people with the same ids, put the place's name "
+        "out. If they are other people with the same ids, put the site's name "
         "before each id"
     )
 
@@ -358,8 +358,8 @@ def true_classes(
         target = labelled.y(positive)
     else:
         raise UsageError(
-            "`positive`: the model separates several classes; label them as in "
-            "training",
+            "leave out `positive`: the model separates several classes; label the rows "
+            "as in training",
             parameters=["positive"],
         )
     watched = []

@@ -59,7 +59,7 @@ def recipes_of(
         if recipe.machine not in (*FITS[task.kind], "blend")
     ]
     if wrong:
-        classes = "one class and the rest"
+        classes = "one class from the rest"
         if task.kind == "multi":
             classes = "several classes"
         raise UsageError(

@@ -197,7 +197,7 @@ def plan_groups(
         few = f"{most} group(s)"
     elif cohort.group is not None:
         few = f"{most} group(s) of the rarer class"
-    note = f"{few} for {folds} folds: validated by {most} folds instead"
+    note = f"{few} for {folds} folds: validated with {most} folds instead"
     return cohort.group, most, (note,)
 
 

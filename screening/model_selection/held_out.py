@@ -635,7 +635,7 @@ def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOutDecisions]) -> Searc
 def _note_on_scarce(n_cases: int, share: float) -> str:
     """Return what a blend of both kinds of machines is; `share`: of the weight."""
     return (
-        f"{n_cases} cases: methods that learn from the rows without the condition alone"
+        f"{n_cases} cases: methods that learn only from rows without the condition"
         f" have {100 * share:.0f} % of the weight"
     )
 

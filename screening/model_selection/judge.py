@@ -474,10 +474,10 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
         if rule.confidence is not None:
             raise _too_few(name, point.n_positive, rule)
         raise PromiseError(
-            f"sensitivity {rule.value:g} of {name} would flag every row: many cases "
-            "have the same values as most others, so no threshold separates them. "
-            "Add a column that does, request less with `min_sensitivity`, or use "
-            "another rule such as `g_mean`",
+            f"for sensitivity {rule.value:g} of {name}, every row would be flagged: "
+            "many cases have the same values as most other rows, so no threshold "
+            "separates them. Add a column that does, request less with "
+            "`min_sensitivity`, or use another rule such as `g_mean`",
             parameters=["min_sensitivity", "g_mean"],
         )
     if held.trained is not None:

@@ -387,7 +387,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
         auroc_exact=float(auroc_exact),
         auroc_landmarks=float(auroc_landmarks),
         note=(
-            f"approximate: trained on {n_landmarks} landmarks that stand for "
+            f"approximate: trained on {n_landmarks} landmarks that represent "
             f"{study.sample.n_rows} rows{weighting}; on {n_test} held-out rows of a "
             f"sub-sample AUROC was {auroc_landmarks:.3f} with {n_few} landmarks and "
             f"{auroc_exact:.3f} with exact training on {n_train} rows"

@@ -169,8 +169,8 @@ def _training_facts(
     """Return what the card states about the rows of the site."""
     note = (
         f"the ranking is that of model {origin.model}, trained on {origin.n_rows} rows "
-        f"elsewhere; threshold, chances and every figure are of {rows.n_rows} rows of "
-        f"this place, {n_cases} of them cases"
+        f"elsewhere; the threshold, the chances and every figure come from "
+        f"{rows.n_rows} rows of this place, {n_cases} of them cases"
     )
     n_by_class = Counter(labels_of(rows).tolist())
     return training.replace(

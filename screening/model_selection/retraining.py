@@ -41,7 +41,7 @@ from screening.store.model import Model
 # Reasons why a verdict is left out.
 UNSURE = "the reviewer was unsure"
 DISPUTED = "two reviewers contradict each other"
-KNOWN = "had the condition already when it was judged"
+KNOWN = "the patient already had the condition when reviewed"
 NO_DIGEST = "the night is from before the ledger kept digests of tables"
 NO_TABLE = "the night's table is not there or cannot be read"
 OTHER_TABLE = "the table there is not the one that was reviewed"
@@ -268,8 +268,8 @@ def retrained(
     due = champion.contract.review_by
     if due is not None and review_by is None:
         notes.append(
-            f"the champion was to be reviewed by {due}; this model is two years after "
-            "training"
+            f"the champion was to be reviewed by {due}; review this model within two "
+            "years of its training"
         )
     beside, lost = _beside(validation)
     notes += lost
@@ -315,7 +315,10 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     if not facts.by_outcome:
         notes.append(f"{rows}; {selected}")
     else:
-        notes.append(f"{rows}; {facts.by_outcome} labels are outcomes, flagged or not")
+        notes.append(
+            f"{rows}; {facts.by_outcome} labels are outcomes of flagged and unflagged "
+            "rows"
+        )
         notes.append(
             "if a patient has an outcome and a verdict, the outcome is used; "
             f"{facts.contradicted} verdicts differ"
@@ -327,8 +330,8 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
         )
         if n_by_verdict:
             notes.append(
-                f"of {n_by_verdict} rows the outcome is open and the label a verdict; "
-                f"{selected}"
+                f"for {n_by_verdict} rows the outcome is not known yet, so the label is"
+                f" a verdict; {selected}"
             )
     if facts.already:
         notes.append(
@@ -338,7 +341,7 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     if facts.rewritten:
         notes.append(
             f"the ids of {facts.rewritten} rows of the past cohort equal those of "
-            "reviewed rows but for leading zeros, blanks, dots or case; they were "
+            "reviewed rows except for leading zeros, blanks, dots or case; they were "
             "accepted as other patients"
         )
     for reason, count in facts.left_out.items():

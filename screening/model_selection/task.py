@@ -252,7 +252,7 @@ def _one_label_error(cohort: Cohort, column: str) -> UsageError:
     if left_out:
         return UsageError(
             f"column {column}: `leave_out` {left_out} leaves rows of one label only; "
-            "leave another label out",
+            "leave out other labels instead",
             parameters=["leave_out"],
         )
     return UsageError(
@@ -328,7 +328,7 @@ def watchable(
     if not kept or not dropped:
         return task, []
     note = (
-        f"not watched, too few for {folds} folds: {', '.join(dropped)} (insist with "
-        "`positive`)"
+        f"not watched, because too few for {folds} folds: {', '.join(dropped)} (to "
+        "watch them, name them with `positive`)"
     )
     return task.replace(watched=kept), [note]

@@ -212,7 +212,7 @@ def refuse_few_rows(n_rows: int, rule: Rule) -> None:
         needed = int(np.ceil(1 / rule.value - 1))
         raise UsageError(
             f"{n_rows} rows are too few to promise a flag rate of {rule.value:g}, "
-            f"because nobody would be flagged; give at least {needed}, or a larger "
+            f"because no row would be flagged; give at least {needed}, or a larger "
             "`max_flag_rate`",
             parameters=["max_flag_rate"],
         )

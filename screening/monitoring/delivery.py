@@ -348,10 +348,7 @@ class _History:
         """
         n_rows = self.tonight.rows
         root = np.sqrt(n_rows)
-        text = (
-            f"{n_rows:,} rows arrived; {low:,} to {high:,} are usual after the last "
-            "nights"
-        )
+        text = f"{n_rows:,} rows arrived; the last nights suggest {low:,} to {high:,}"
         if n_rows > high:
             reason = reasons.ROWS_TOO_MANY(
                 figure=n_rows, threshold=high, description=text
@@ -428,7 +425,7 @@ class _History:
             return
         text = (
             f"{n_still} of {n_before} patients of {self.days[-2]} are still there, "
-            f"{stay:.0%} of them on the nights before"
+            f"but {stay:.0%} of them on the nights before"
         )
         reason = reasons.NOT_WHOLE(figure=n_still, threshold=stay, description=text)
         yield Finding(reason, chance)

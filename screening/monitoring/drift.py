@@ -822,11 +822,11 @@ def _unit_changed(name: str, shift: UnitShift) -> Reason:
         units = "in another unit"
     if shift.share < 1:
         description = (
-            f"in {shift.share:.0%} of the rows the values look {units} "
+            f"in {shift.share:.0%} of the rows the values appear to be {units} "
             f"({conversion.words})"
         )
     elif shift.sure:
-        description = f"the values look {units} ({conversion.words})"
+        description = f"the values appear to be {units} ({conversion.words})"
     else:
         description = (
             f"the values may be {units} ({conversion.words}), or come from very "

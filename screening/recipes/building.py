@@ -152,7 +152,7 @@ class RecipeComponents:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
             raise ValueError(
-                f"machine {recipe.machine} takes no scheme; multi_class does"
+                f"machine {recipe.machine} takes no scheme; only multi_class does"
             )
         if recipe.remedy and recipe.machine != "two_class":
             names = ", ".join(recipe.remedy)
@@ -423,9 +423,9 @@ def _read_text(name_or_path: str | Path) -> tuple[str, str]:
         path = Path(name_or_path)
         try:
             return read_bounded(path, _MAX_BYTES, RecipeError).decode(), path.name
-        except UnicodeDecodeError as error:
+        except UnicodeDecodeError:
             raise RecipeError(
-                f"cannot read the recipe {path.name}: {type(error).__name__}"
+                f"recipe {path.name} is not UTF-8 text; save it as UTF-8"
             ) from None
     if name not in RECIPES:
         names = sorted(RECIPES)

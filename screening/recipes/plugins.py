@@ -69,7 +69,7 @@ def refuse_missing_plugins(document: Mapping[str, Any], path: Path) -> None:
     if missing:
         raise ModelError(
             f"{path}: the model needs plug-ins that are not installed here, or cannot "
-            f"be loaded: {'; '.join(missing)}; install them, then run it again"
+            f"be loaded: {'; '.join(missing)}; install them, then repeat the command"
         )
 
 

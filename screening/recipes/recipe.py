@@ -439,7 +439,7 @@ def check_blend(recipe: Recipe) -> None:
     _refuse_members(
         {name: recipe.every[name] for name in recipe.scarce},
         lambda member: member.machine != "one_class",
-        "scarce members learn from negatives alone, {names} does not",
+        "scarce members learn from negatives alone; remove {names} from `scarce`",
     )
     if recipe.parameters or recipe.search.grid:
         raise ValueError(
@@ -504,7 +504,7 @@ class EstimatorRecipe(Recipe):
         name = type(estimator).__name__
         return cls(
             name=name,
-            title=f"{name}, an estimator of the caller",
+            title=f"{name}, an estimator supplied by the caller",
             paper="none",
             machine="baseline",
             parameters={"estimator": estimator},

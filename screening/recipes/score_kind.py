@@ -41,7 +41,7 @@ def with_score_kind(cohort: Cohort) -> Cohort:
         return cohort
     note = (
         f"inferred kind of '{contract.score}': {MEANINGS[kind]}; a night's value "
-        "outside is not scored; if it is something else, set kind or plausible"
+        "outside is not scored; if the score is something else, set kind or plausible"
     )
     stated = contract.model_copy(update={"kind": kind})
     return replace(cohort, contract=stated, notes=[*cohort.notes, note])
@@ -86,6 +86,6 @@ def _refuse_values_outside(
     raise CohortError(
         f"column '{contract.score}', rows "
         f"{first_of(numbers, MAX_SHOWN_ROWS, len(numbers))}: not "
-        f"{MEANINGS[contract.kind]}, as `kind` of the contract says; correct the "
-        "cells, or `kind`"
+        f"{MEANINGS[contract.kind]}, which `kind` of the contract requires; correct "
+        "the cells, or `kind`"
     )

@@ -364,7 +364,7 @@ class Erasure:
         if state == "altered":
             return (
                 "it has been changed since it was written, so it was not changed "
-                "again; save what somebody added, without the patient, and remove it"
+                "again; save additions that do not name the patient, then remove it"
             )
         if artefact.what == "page":
             return (

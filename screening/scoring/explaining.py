@@ -404,7 +404,7 @@ def _why_unexplained(
 ) -> str:
     """Return why a run has no reasons of a row, and the remedy."""
     if row is None:
-        erased = ", of which some were erased since" if document.get("erased") else ""
+        erased = ", and some have since been erased" if document.get("erased") else ""
         return (
             "no row of this run has this id; ids are compared as text, and "
             f"{document['counts']['scored']} rows were scored{erased}"

@@ -521,7 +521,8 @@ def prepared(
     """
     if to not in exports.FORMS:
         raise UsageError(
-            f"export format {to!r} does not exist; there are {', '.join(exports.FORMS)}"
+            f"export format {to!r} does not exist; choose from "
+            f"{', '.join(exports.FORMS)}"
         )
     write = exports.FORMS[to]
     parameters = dict(signature(write).parameters)

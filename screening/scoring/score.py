@@ -439,13 +439,13 @@ def night_of_date(
         ) from None
     if night.year < EARLIEST:
         raise UsageError(
-            f"`date` {date}: this night is too old; write it as YYYY-MM-DD",
+            f"`date` {date}: the year is before {EARLIEST}; correct it",
             parameters=["date"],
         )
     # A day's grace for clocks in other zones, where it is tomorrow already.
     latest = today + datetime.timedelta(days=1)
     if night > latest and not allow_future:
-        remedy = "" if allow_future is None else " Else give `allow_future`"
+        remedy = "" if allow_future is None else " If it is, give `allow_future`"
         raise UsageError(
             f"`date` {date} is in the future; is the clock right?{remedy}",
             parameters=["date", "allow_future"],
@@ -463,7 +463,7 @@ def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     if earlier.date != night:
         content = f"the night of {earlier.date}"
     elif earlier.model.digest != model.digest:
-        content = "this night as another model scored it"
+        content = "this night, scored by another model"
     else:
         return
     raise UsageError(

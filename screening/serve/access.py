@@ -91,7 +91,7 @@ class Access:
             return self._reader_with_key(request)
         if not self.over_unix:
             if address not in self.proxies:
-                raise Refused(403, "address is none of proxies")
+                raise Refused(403, "address is not among proxies")
             sent = header(request, SECRET_HEADER)
             if not hmac.compare_digest(_digest(sent), self.secret):
                 raise Refused(403, "wrong secret")

@@ -131,7 +131,7 @@ class Service:
             asked.reason = error.detail
             response = _refusal(error.status_code)
         except (ScreenError, OSError, ClientDisconnect) as error:
-            asked.reason = str(error) or "the reader has gone"
+            asked.reason = str(error) or "the reader disconnected"
             response = _refusal(503)
         except Exception as error:
             # Not its message, which might hold a patient's value.
@@ -195,7 +195,7 @@ class Service:
         asked.reader = reader.name
         self._count(MAX_REQUESTS, f"reader {reader.name}")
         if not reader.series:
-            raise Refused(403, "reader of no ward")
+            raise Refused(403, "reader without a ward")
         return reader
 
     def _shown(self, reader: Reader, asked: Asked) -> Response:
@@ -228,7 +228,7 @@ class Service:
         """Return the words on a page, after those that are sent are written."""
         # Neither a form nor the script of another site can send this header.
         if header(request, "x-letterbox") != "1":
-            raise Refused(403, "no header of the page's script")
+            raise Refused(403, "the page script's header is missing")
         place = asked.ward, asked.night
         content = self.shelf.published(asked.ward, f"{asked.night}.html") or b""
         run = run_of(content)

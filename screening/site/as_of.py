@@ -128,10 +128,10 @@ def as_of_words(found: Sequence[AsOf]) -> list[str]:
     lines = []
     for line in found:
         if line.same:
-            words = f"the same {line.rows:,} rows as in its night"
+            words = f"the same {line.rows:,} rows as on its night"
         else:
             words = (
-                f"the table differs from its night: {line.new:,} rows are new, "
+                f"the table differs from that of its night: {line.new:,} rows are new, "
                 f"{line.gone:,} are missing"
             )
             if line.columns:

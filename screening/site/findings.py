@@ -184,7 +184,7 @@ def _change_of_missing(drift: Drift, nights: Mapping[str, CountedNights]) -> str
     """Return in words how the share without a value has changed."""
     counts = [night.recent.counts[drift.measure] for night in nights.values()]
     if not counts:
-        return "is missing more or less often"
+        return "is missing more often, or less often"
     before, of_late = _shares(_added(counts), drift.window)
     return f"{of_late:.0%} of the values are missing ({before:.0%} before)"
 

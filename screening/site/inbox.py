@@ -58,7 +58,7 @@ _MAX_STEM = 100
 
 _LOST_SECTION = (
     "series {series} is not in {file}, and was not retired, so this file stays in the "
-    "folder: the next night reads it once the section is back; or read it with "
+    "folder. Put the section back, and the next night reads it; or read it with "
     "{read_it}"
 )
 

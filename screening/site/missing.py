@@ -20,13 +20,13 @@ from screening.spelling import DIGITS, command_line, nearest
 
 ATTENTION = 5
 LOST = (
-    "it had the night of {last}, is not in {file}, and was not retired: nobody is "
-    "screened there; put its section [series.{name}] back, or retire it"
+    "it was last scored for {last}, is not in {file}, and was not retired: its "
+    "patients are not screened; put its section [series.{name}] back, or retire it"
 )
 SLIP = (
-    "{name} is new, and {missing}, which had nights, is missing from {file}: if this "
-    "is a slip, correct the name; if {missing} has closed, retire it; if both are "
-    "wards, put its section back, or score the new one once by name"
+    "{name} is new, and {missing}, which had nights, is missing from {file}. If {name} "
+    "is a misspelling, correct it. If {missing} has closed, retire it. If both exist, "
+    "put the section of {missing} back, or score {name} once by name"
 )
 
 

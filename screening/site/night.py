@@ -704,9 +704,9 @@ class _Wish:
 
 NO_WISH = _Wish()
 # Why a database's rows replace those that were scored of the same night.
-OTHER_ROWS = "the database has other rows than before"
+OTHER_ROWS = "the rows in the database have changed"
 NIGHT_IS_OVER = (
-    "the database gives the rows of today, and the night of {night} is over; name the "
+    "the database returns today's rows, but the night of {night} is over; name the "
     "night in `table` by {{date}} or in `query` by :night, or give the night up"
 )
 
@@ -1084,8 +1084,8 @@ def _unreadable(error: UsageError) -> str:
     if "has been changed since it was written" in str(error):
         return str(error)
     return (
-        f"{error}; give the run directory to the user of the night (chown -R), then "
-        "run the night again"
+        f"{error}; make the account of the nightly job the owner of the run directory "
+        "(chown -R), then run the night again"
     )
 
 
@@ -1116,7 +1116,7 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
         rule = point.rule
         if rule.name != agreed.name or rule.value != agreed.value:
             raise ModelError(
-                f"the model's threshold follows another rule ({shown.rule(rule)}) "
-                f"than the series states ({shown.rule(agreed)}); choose it with "
+                f"the model's threshold follows the rule {shown.rule(rule)}, but the "
+                f"series states {shown.rule(agreed)}; choose that with "
                 "`screen threshold`, or correct `rule`"
             )

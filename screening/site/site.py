@@ -50,8 +50,8 @@ def _pattern(text: str) -> str:
     for name in re.findall(r"\{(.*?)\}", text):
         if name not in PLACEHOLDERS:
             raise ValueError(
-                f"{{{name}}} is not known{did_you_mean(name, PLACEHOLDERS)}; there are"
-                " {date}, {series}"
+                f"{{{name}}} is not a placeholder{did_you_mean(name, PLACEHOLDERS)};"
+                " use {date} or {series}"
             )
     if not Template(text).is_valid():
         raise ValueError(
@@ -565,7 +565,8 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
         budget = getattr(network.site, key)
         if budget is not None and claim > budget:
             yield (
-                f"series.{name}.{key}: {claim} is more than the {budget} that all share"
+                f"series.{name}.{key}: {claim} is more than the {budget} that all "
+                "series share"
             )
     if plan.features is not None and (plan.cohort or plan.table or plan.query):
         yield f"series.{name}: give either features, or cohort, table and query"

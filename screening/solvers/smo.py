@@ -139,8 +139,8 @@ def _check_start(problem: Problem, start: np.ndarray) -> None:
         feasible = feasible and abs(signed_sum - problem.total) <= tolerance
     if not feasible:
         raise ValueError(
-            "start violates a constraint; give alphas within their bounds that sum "
-            "to total"
+            "start violates a constraint; give alphas that are within their "
+            "bounds and sum to total"
         )
 
 

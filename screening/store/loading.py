@@ -105,8 +105,8 @@ def restored(files: ModelFiles, folder: Path) -> Model:
     same_shape = scores.shape == stored.shape
     if not same_shape or not np.all(np.abs(scores - stored) <= tolerance):
         raise ModelError(
-            f"{folder}: its self-test rows now get other scores; use the host and the "
-            f"versions that it was trained with, or {RESTORE}"
+            f"{folder}: its self-test rows now get different scores; use the host and "
+            f"the versions that it was trained with, or {RESTORE}"
         )
     return model
 

@@ -25,7 +25,7 @@ def auroc(rows: JudgedRows) -> Estimate:
 
 @figure(
     title="Average precision",
-    help="Mean PPV over all thresholds; guessing has the prevalence.",
+    help="Mean PPV over all thresholds; guessing gives the prevalence.",
     form="area",
     tables=("observed",),
     place=65,

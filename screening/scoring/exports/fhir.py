@@ -300,7 +300,7 @@ class _Night:
         if row["rank"] is not None:
             codes.append(f"To be reviewed: {self._outcome(row)}")
         if row.get("state") == "known":
-            codes = [f"Known, as a reviewer said: {self._outcome(row)}"]
+            codes = [f"Known, according to a reviewer: {self._outcome(row)}"]
         if odd_columns:
             codes.append(_remark(odd_columns))
         start = self.run.date

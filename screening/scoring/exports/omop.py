@@ -111,9 +111,9 @@ def write(
     ]
     if wrong:
         raise UsageError(
-            f"the ids of rank {first_of(wrong, 5)} are not whole numbers without "
-            "leading zeros, unlike an OMOP person_id; score a table whose group or "
-            "id is the person_id"
+            f"the ids of rank {first_of(wrong, 5)} are not OMOP person_ids, "
+            "which are whole numbers without leading zeros; score a table whose group "
+            "or id is the person_id"
         )
     run = flagged.run
     numbers = _numbers(run, definition)
