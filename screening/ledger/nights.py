@@ -75,6 +75,23 @@ MAX_DAYS_BEFORE_FIRST = 366
 NIGHTS_SHOWN = 7
 """Nights beside a case on the page, tonight the last."""
 
+# Tables of one connection: the database joins them with millions of rows of others.
+# Defined once, because SQLAlchemy keeps what it compiled by the tables of a statement.
+_OF_CONNECTION = sa.MetaData()
+_TONIGHT = sa.Table(
+    "tonight",
+    _OF_CONNECTION,
+    sa.Column("case_id", CASES.c.case_id.type, primary_key=True),
+    prefixes=["TEMPORARY"],
+)
+_MERGED = sa.Table(
+    "merged",
+    _OF_CONNECTION,
+    sa.Column("old", CASES.c.case_id.type),
+    sa.Column("new", CASES.c.case_id.type),
+    prefixes=["TEMPORARY"],
+)
+
 
 def series_by(name: str | None, question: Question) -> str:
     """Return the key of a series: its name, or the digest of its question."""
@@ -129,21 +146,18 @@ def open_night(
         if entry is None and not force:
             _refuse_other_model(connection, night)
             _refuse_other_table(connection, night)
-        # A table of this connection: the database joins it with millions of others.
-        column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
-        names = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
-        names.create(connection)
+        _TONIGHT.create(connection)
         cases = ({"case_id": name} for name in flagged)
         while rows := list(islice(cases, CASES_A_PART)):
-            connection.execute(names.insert(), rows)
+            connection.execute(_TONIGHT.insert(), rows)
         merged = MergedNumbers(connection, merges_of(connection).on(night.night))
-        tonight = Tonight(connection, ledger.clock(), night, names, merged)
+        tonight = Tonight(connection, ledger.clock(), night, _TONIGHT, merged)
         if entry is None:
             tonight.count_states()
         else:
             tonight.load(entry)
         yield tonight
-        names.drop(connection)
+        _TONIGHT.drop(connection)
         merged.drop()
 
 
@@ -160,29 +174,24 @@ class MergedNumbers:
     def __init__(self, connection: sa.Connection, merges: Merges):
         self._connection = connection
         self.merges = merges
-        self._table: sa.Table | None = None
         if merges:
-            columns = [sa.Column(name, CASES.c.case_id.type) for name in ("old", "new")]
-            self._table = sa.Table(
-                "merged", sa.MetaData(), *columns, prefixes=["TEMPORARY"]
-            )
-            self._table.create(connection)
+            _MERGED.create(connection)
             rows = [
                 {"old": merge.old, "new": merge.new} for merge in merges.by_old.values()
             ]
-            connection.execute(self._table.insert(), rows)
+            connection.execute(_MERGED.insert(), rows)
 
     def patient(self, case_id: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
         """Return the number by which the patient of a case is known now."""
-        if self._table is None:
+        if not self.merges:
             return case_id
-        new = sa.select(self._table.c.new).where(self._table.c.old == case_id)
+        new = sa.select(_MERGED.c.new).where(_MERGED.c.old == case_id)
         return sa.func.coalesce(new.scalar_subquery(), case_id)
 
     def drop(self) -> None:
         """Drop what was made for the transaction."""
-        if self._table is not None:
-            self._table.drop(self._connection)
+        if self.merges:
+            _MERGED.drop(self._connection)
 
 
 def _refuse_other_model(connection: sa.Connection, night: Night) -> None:
