@@ -241,7 +241,7 @@ def test_guess_with_gaps_does_not_end_init(tmp_path):
 
     assert contract.group is None
     assert "patient_id" in contract.drop
-    assert any(note.startswith("dropped, likely group") for note in notes)
+    assert any(note.startswith("dropped: probably group") for note in notes)
     with pytest.raises(CohortError, match="no group"):
         starter_contract(path, group="patient_id")
 
@@ -478,7 +478,7 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
     contract, notes = starter_contract(path, label="died")
     assert contract.label == "died"
     assert "infected" in contract.features
-    assert any("may be outcomes too: infected" in note for note in notes)
+    assert any("outcomes among the features: infected" in note for note in notes)
 
 
 @pytest.mark.parametrize("share", [63, 37])

@@ -233,7 +233,9 @@ def test_directory_among_the_files_of_a_cohort_is_refused(tmp_path):
 def test_tables_of_several_kinds_are_not_inferred_together(tmp_path):
     written(tmp_path, "a,b\n1,2\n", "a.csv")
     written(tmp_path, "a,c\n1,2\n", "b.csv")
-    with pytest.raises(CohortError, match=r"b\.csv: other columns than a\.csv"):
+    with pytest.raises(
+        CohortError, match=r"b\.csv: its columns differ from those of a\.csv"
+    ):
         read_cohort(tmp_path)
 
 

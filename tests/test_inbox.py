@@ -361,7 +361,7 @@ def test_verdicts_wait_for_their_ledger(site, place, monkeypatch):
 
     refused = screen(*run, code=4).stderr
 
-    assert "was recorded in another one: give the path of that one" in refused
+    assert "was recorded in another one: give the path of the other" in refused
     assert "screen ledger accept" not in refused
     with pytest.raises(NoLedger), open_ledger(place, read_only=True):
         pass

@@ -579,7 +579,7 @@ def test_role_doubts_of_label():
     outcome_doubt, case_doubt = role_doubts(table, Contract(), guessed)
     named = role_doubts(table, guessed, guessed)
 
-    assert "as likely are" in outcome_doubt.words
+    assert "equally likely" in outcome_doubt.words
     assert "relapse (50%)" in outcome_doubt.words
     assert "75% of all" in case_doubt.words
     assert "--positive -1" in case_doubt.remedy

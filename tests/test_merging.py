@@ -374,5 +374,5 @@ def test_forget_says_that_an_id_is_written_otherwise(place):
 
     told = screen("forget", "7", "--ledger", place)
 
-    assert "this id in 1 other spelling," in told.stderr
+    assert "1 other spelling of this id," in told.stderr
     assert "007" not in told.stderr

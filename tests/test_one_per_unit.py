@@ -374,7 +374,7 @@ def test_hourly_table_on_the_command_line(tmp_path):
 
     assert run["counts"]["scored"] == 40
     note = (
-        "40 of 240 rows are used: of each stay the row with the most suspicious score"
+        "40 of 240 rows are used: for each stay, the row with the most suspicious score"
     )
     document = read_json(tmp_path / "run" / "run.json")
     assert note in checked["notes"] and note in document["input"]["notes"]

@@ -728,7 +728,7 @@ def test_id_of_a_verdict_in_another_writing_is_said(desk):
     refused = screen("review", desk / "run", file, *ledger, code=3)
 
     assert (
-        "verdict 1: its id is one of this run's except for leading zeros"
+        "verdict 1: its id is one of this run's ids except for leading zeros"
         in refused.stderr
     )
     assert name not in refused.stderr

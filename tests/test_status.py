@@ -101,14 +101,14 @@ PULSES = {
         at(5, 9),
         {},
         False,
-        "none since",
+        "no night since",
     ),
     "a wrong year": (
         [(3, 3, "m", {}), (5, 4, "m", WRONG_YEAR)],
         at(5, 9),
         {},
         False,
-        "none since",
+        "no night since",
     ),
     "a past month": (
         [(20, 1, "m", {})],
@@ -143,7 +143,7 @@ PULSES = {
         at(2, 7),
         {},
         False,
-        "is the clock right?",
+        "check the clock",
     ),
 }
 

@@ -194,7 +194,7 @@ def agreement(compared: NightsBeside) -> list[str]:
         )
     if compared.other_tables:
         lines.append(
-            f"{compared.other_tables} nights of other tables are not in that share"
+            f"that share leaves out {compared.other_tables} nights of other tables"
         )
     lines += map(_flagged_by, (compared.one, compared.other))
     return lines
@@ -210,8 +210,8 @@ def _flagged_by(model: Flagging) -> str:
         line += f"{model.cases_per_night:.1f} a night, "
     return (
         f"{line}{model.ppv.found} of {model.ppv.judged} judged had the condition; "
-        f"{model.only} flagged by it alone, {model.only_ppv.found} of "
-        f"{model.only_ppv.judged} judged of these had the condition"
+        f"{model.only} flagged by this model alone: {model.only_ppv.found} of "
+        f"{model.only_ppv.judged} judged had the condition"
     )
 
 

@@ -175,8 +175,8 @@ def check_command(
         str | None,
         typer.Option(
             metavar="DATE",
-            help="COHORT is NIGHT.toml: make the tables of this past night again, and "
-            "compare them with the scored ones.",
+            help="With NIGHT.toml as COHORT: make the tables of this past night again, "
+            "and compare them with those scored.",
         ),
     ] = None,
     series: options.SeriesAsked = None,

@@ -295,7 +295,7 @@ class DueOptions:
         str,
         typer.Option(
             metavar="DURATION",
-            help="Largest age of the last night, such as 90m, 26h or 2d.",
+            help="Maximum age of the last night, such as 90m, 26h or 2d.",
         ),
     ] = "26h"
     ledger: LedgerMaybe = None
@@ -323,8 +323,8 @@ class DueOptions:
         str,
         typer.Option(
             metavar="DURATION",
-            help="With --night: time after its midnight during which it may be "
-            "missing, such as 6h.",
+            help="With --night: time after midnight by which the night must arrive, "
+            "such as 6h.",
         ),
     ] = "0m"
 
@@ -372,7 +372,7 @@ class CheckOptions:
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Exit 4 if run directories below this belong to a newer ledger.",
+            help="Exit 4 if run directories in this folder belong to a newer ledger.",
         ),
     ] = None
     artefacts: Annotated[
@@ -665,7 +665,7 @@ def _line_of_file(file: VerdictsRead) -> str:
     if file.disputed:
         line += f", {file.disputed} disputed"
     if file.superseded:
-        line += f", {file.superseded} of cases that a corrected table no longer has"
+        line += f", {file.superseded} for cases no longer in the corrected table"
     return line
 
 
@@ -787,8 +787,8 @@ def _line_to_write(model: Path, series: str) -> str:
 
     return (
         f"in NIGHT.toml write {model_line(model)} under [series.{json.dumps(series)}], "
-        "and take it out of shadow; until then the next night is refused; --site "
-        "NIGHT.toml writes it"
+        "and take the model out of shadow, or give --site NIGHT.toml; until then the "
+        "next night is refused"
     )
 
 
@@ -835,7 +835,7 @@ class MoveOptions:
             "--from",
             metavar="PLACE",
             help="For restore: the backup. For moved: old place of published files; "
-            "if absent, the whole site was moved.",
+            "without it, the whole site was moved.",
         ),
     ] = None
     to: Annotated[
@@ -844,7 +844,7 @@ class MoveOptions:
             metavar="PLACE",
             help=(
                 "For backup: its folder. With moved --from: new place of the files; "
-                "if absent, they are deleted."
+                "without it, they are deleted."
             ),
         ),
     ] = None
@@ -1009,6 +1009,6 @@ def _enter_move(
             return {outcome: number}
         if to is not None:
             raise UsageError(
-                "--to is the new place of the files of --from; give --from too"
+                "--to is the new place of the files in --from; give --from too"
             )
         return {"site": register.relocate(book, reason)}

@@ -188,5 +188,5 @@ def _bug(
         file = Path(trace.tb_frame.f_code.co_filename).name
         place = f" at {file}:{trace.tb_lineno}"
         trace = trace.tb_next
-    event = f"a bug: {kind.__name__}{place}; run it again with --log text for the rest"
+    event = f"a bug: {kind.__name__}{place}; for details run again with --log text"
     _write(logging.CRITICAL, _logger.name, event, 1)

@@ -78,8 +78,8 @@ class OutcomeOptions:
         typer.Option(
             metavar="DURATION",
             help=(
-                "Exclude rows with an event earlier than this after the hour, such as"
-                " 6h."
+                "Exclude rows whose event is within this time after the night's hour, "
+                "such as 6h."
             ),
         ),
     ] = None
@@ -103,7 +103,7 @@ class OutcomeOptions:
         Literal["leave_out", "case"] | None,
         typer.Option(
             help='A case known without a time ("yes"): leave its rows out, or count '
-            "the last one."
+            "its last row as a case."
         ),
     ] = None
 
@@ -354,7 +354,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
     in_words: dict[str, object] = {
         "entered": (
             f"{entered.new} new, {entered.corrected} corrected{withdrawn}, "
-            f"{entered.unknown} of patients never scored, "
+            f"{entered.unknown} for patients never scored, "
             f"{entered.other} other events"
         ),
         "patients never scored": fmt.patients_words(figures.table),
@@ -380,7 +380,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
     if figures.at_noon:
         in_words["dates alone"] = f"{figures.at_noon} events, taken at noon"
     if figures.twice:
-        in_words["times that exist twice"] = f"{figures.twice}, read as the first"
+        in_words["times that exist twice"] = f"{figures.twice}, taken as the first"
     for of_class in figures.by_class:
         in_words[of_class.label] = (
             f"{fmt.plural(of_class.cases, 'case')}, sensitivity "
@@ -405,4 +405,4 @@ def _figures_in_words(figures: KnownNights) -> dict[str, str]:
 
 def _hours_in_words(hours: float | None) -> str:
     """Return a median of hours."""
-    return "unknown" if hours is None else f"{hours:.0f} hours in the median"
+    return "unknown" if hours is None else f"median {hours:.0f} hours"

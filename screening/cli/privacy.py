@@ -46,7 +46,7 @@ class PlaceOptions:
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also erase in the copies of their pages in this folder.",
+            help="Also erase the patient in copies of the pages in this folder.",
         ),
     ] = None
 
@@ -138,18 +138,18 @@ def forget_command(
         report = _together(reports)
         n_otherwise = count_written_otherwise(book, name)
     if not _is_known(report):
-        note("this id was not found; ids are compared as text, with leading zeros")
+        note("this id was not found; ids are compared as text, including leading zeros")
     if n_otherwise:
         noun = "spelling" if n_otherwise == 1 else "spellings"
         note(
-            f"cases of the ledger have this id in {n_otherwise} other {noun}, the same "
-            f"{BUT_FOR}; if it is this patient, erase each spelling"
+            f"the ledger has cases with {n_otherwise} other {noun} of this id, the "
+            f"same {BUT_FOR}; if they are this patient's, erase each spelling"
         )
     for place in report["elsewhere"]:
         note(
             f"the source model {place} was not found, and may contain rows of this "
-            "patient: erase where it was trained, and recalibrate the model trained "
-            "there"
+            "patient: erase the patient where it was trained, and recalibrate the "
+            "model trained there"
         )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])

@@ -188,7 +188,7 @@ def _refuse_without_page(readers: options.ReaderOptions, night: NightOptions) ->
             "--mode and --group belong to the published copy; give --publish too"
         )
     if readers.publish is not None and night.shadow:
-        raise UsageError("a night in shadow has no page for --publish; leave it out")
+        raise UsageError("a night in shadow has no page; leave out --publish")
 
 
 def _refuse_without_ledger(night: NightOptions) -> None:
@@ -773,7 +773,7 @@ def report_command(
     entry = cast(dict[str, Any], document.get("ledger") or {})
     if entry.get("shadow"):
         raise UsageError(
-            f"{directory} was scored in shadow and has no page; compare it with the "
+            f"{directory} was scored in shadow and has no page; to compare it, use the "
             "option --beside of `screen history`"
         )
     _, render = PAGES[kind]

@@ -379,7 +379,7 @@ class TruthOptions:
             min=0,
             max=1,
             metavar="SHARE",
-            help="Share of cases in the other place, if it differs from COHORT.",
+            help="Share of cases in the other place, if not as in COHORT.",
         ),
     ] = None
 
@@ -671,7 +671,7 @@ def _enter_revision(
         if is_of_other_models(book, before.digest, str(change["model_after"])):
             logs.note(
                 "no series of the ledger is scored with this model; score a night with"
-                " --shadow, then put it in its place with `screen promote`"
+                " --shadow, then make it the champion with `screen promote`"
             )
 
 
@@ -716,8 +716,8 @@ def _is_unused_copy(book: Ledger, model: Path, digest: str, users: list[str]) ->
     if model.resolve() not in in_use:
         logs.note(
             f"no night was scored from {model}: series {shown} stays with the "
-            f"model of {others[0]}. Score a night of the changed one with "
-            "--shadow; what puts it in the place of that one: "
+            f"model of {others[0]}. Score a night with the changed model and "
+            "--shadow. Then let it replace the other one: "
             f"{_promotion(book, model, users)}"
         )
         return True
@@ -734,9 +734,9 @@ def _note_users(book: Ledger, model: Path, users: list[str], chosen: list[str]) 
     left = [name for name in users if name not in chosen]
     if chosen and left:
         logs.note(
-            f"series {', '.join(map(shown_series, left))} stays with the model as it "
-            "was: if NIGHT.toml names this directory for it too, its next night is "
-            "refused, until it gets the change too: "
+            f"not changed for series {', '.join(map(shown_series, left))}. If "
+            "NIGHT.toml names this directory for them, their next night is refused. To "
+            "change them too: "
             f"{_promotion(book, model, left)}"
         )
     elif len(users) > 1:

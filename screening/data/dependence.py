@@ -436,8 +436,8 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         if certain or is_called(name, "row"):
             seen = (
                 f"{_called(name, 'C')} is filled in {len(values):,} of {len(cells):,} "
-                "rows, each time with another name, as if only a patient's first row "
-                "had it."
+                "rows, each time with a different name, as if only a patient's first "
+                "row had it."
             )
             yield Sign("first_row_only", seen, name, certain)
 
@@ -590,7 +590,7 @@ def _copies(table: _Table) -> Iterator[Sign]:
     if names:
         seen = (
             f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and "
-            "most else."
+            "most other columns."
         )
         yield Sign("copies", seen)
 

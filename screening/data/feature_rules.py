@@ -712,7 +712,9 @@ def _remark_on_sentinels(column: Candidate) -> str:
 REVIEW_RULES = (
     ReviewRule(
         "numbers_as_codes",
-        lambda column: 'by its name a code; if it is a quantity, write type = "number"',
+        lambda column: (
+            'its name suggests a code; if it is a quantity, write type = "number"'
+        ),
         lambda column, feature: (
             column.holds_numbered_codes
             and not column.holds_two_codes
@@ -739,7 +741,7 @@ REVIEW_RULES = (
     ReviewRule(
         "codes_as_numbers",
         lambda column: (
-            'by its name a quantity; if it is a code, write type = "category"'
+            'its name suggests a quantity; if it is a code, write type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.may_hold_codes,
     ),

@@ -67,7 +67,7 @@ MAX_REVIEWED = 100
 REVIEW_CONTRACT = (
     "Write a contract with screen init, review it and train with --contract."
 )
-EXTRA_COLUMN = f"inferred extra column for missing (over {INDICATOR_SHARE:.0%})"
+EXTRA_COLUMN = f"extra column for missing values (over {INDICATOR_SHARE:.0%})"
 # Roles of which every row must have a value, or its own.
 KEY_ROLES = ("id", "group", "time")
 Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
@@ -195,8 +195,8 @@ def _refuse_unlike_files(source: Source) -> None:
     """Raise CohortError if the files have other columns than each other."""
     first, *others = source.files
     faults = [
-        f"{file.name}: other columns than {first.name}; read tables of one kind, or "
-        "name the features"
+        f"{file.name}: its columns differ from those of {first.name}; read tables of "
+        "one kind, or name the features"
         for file in others
         if {*file.header} != {*first.header}
     ]
@@ -283,8 +283,8 @@ def without_guessed_keys(inferred: Inference, stated: Contract) -> Inference:
         cohort |= {"group_stem": False, "fill_down": []}
     names = first_of([f"'{name}'" for name in columns], MAX_NAMES)
     note = (
-        f"dropped, likely {' or '.join(guessed)}, but not filled in or not distinct in "
-        f"every row (fill it in and name it): {names}"
+        f"dropped: probably {' or '.join(guessed)}, but some cells are blank or "
+        f"repeated; to use one, fill its cells and name it: {names}"
     )
     contract = Contract.from_dict(content | {"cohort": cohort})
     return replace(inferred, contract=contract, notes=[*inferred.notes, note])

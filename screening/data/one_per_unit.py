@@ -110,4 +110,4 @@ def note_on_units(contract: Contract, n_units: int, n_rows: int) -> str:
     assert contract.per_unit is not None, "only if the contract says so"
     row = TAKEN_ROW[contract.per_unit.take]
     unit = contract.per_unit.per
-    return f"{n_units} of {n_rows} rows are used: of each {unit} {row}"
+    return f"{n_units} of {n_rows} rows are used: for each {unit}, {row}"

@@ -32,7 +32,7 @@ FILE = "file"
 MIN_AT_MIDNIGHT = 5
 NO_ORDER = (
     "not a date such as 2024-01-31; correct the cells, or give `date_order` (dmy or "
-    "mdy) if day or month come first"
+    "mdy) if the day or month comes first"
 )
 OTHER_ORDER = (
     "not a date in the order {}; correct the cells, or give another `date_order` (dmy "
@@ -232,7 +232,7 @@ class _BlockOfOutcomes:
             faults.add(column, LOST, numbers[times.is_lost])
         if columns.event is not None:
             is_unnamed = absent(self.name) & is_event
-            fault = "no event; name it"
+            fault = "the event has no name; fill the cells"
             faults.add(columns.event, fault, numbers[is_unnamed])
 
     def _not_a_date(self) -> str:

@@ -38,7 +38,7 @@ from screening.spelling import first_of, joined, quoted
 # Names of columns in one note.
 MAX_NAMES = 20
 # Roles whose guess is stated in a note, in this order.
-AS_LIKELY = "as likely the outcome, with the share of its rarest value:"
+AS_LIKELY = "equally likely outcomes, with the share of the rarest value:"
 STATED_ROLES = ("label", "positive", "id", "group", "fill_down", "time", "coordinates")
 
 
@@ -217,7 +217,7 @@ def with_stems(table: RoleColumns, contract: Contract, notes: list[str]) -> Cont
         return contract
     notes.append(
         f"column '{contract.group}': the patient is the stem of a row's name, without "
-        f"its running end ({len(sizes):,} patients)"
+        f"its running number ({len(sizes):,} patients)"
     )
     return contract.with_roles(group_stem=True)
 
@@ -334,8 +334,8 @@ def _outcome_notes(
     ]
     if names:
         yield (
-            "read as features, though they may be outcomes too: "
-            f"{first_of(names, MAX_NAMES)}; drop what is known later"
+            "possible outcomes among the features: "
+            f"{first_of(names, MAX_NAMES)}; drop those known only later"
         )
 
 
@@ -354,8 +354,8 @@ def role_doubts(
         if rivals:
             yield GUESSED(
                 column=label,
-                guess=f"the outcome is column '{label}', and as likely are, with the "
-                f"share of their rarest value, {listed(rivals)}",
+                guess=f"the outcome is column '{label}'; equally likely, with the "
+                f"share of the rarest value, are {listed(rivals)}",
                 remedy="Name the outcome with --label.",
             )
     counts = table.columns[label].counts

@@ -68,8 +68,8 @@ class ScoreScale:
         if chance >= MAX_CHANCE:
             return None
         return (
-            f"column '{contract.score}': no value is above 1, but training had per "
-            "cent of 0 to 100; if this table has fractions, multiply by 100, or "
+            f"column '{contract.score}': no value is above 1, but training had "
+            "percentages of 0 to 100; if this table has fractions, multiply by 100, or "
             "train again on fractions"
         )
 

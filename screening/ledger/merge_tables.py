@@ -146,8 +146,8 @@ def _refuse_chains(before: Mapping[str, Merge], lines: Sequence[Merge]) -> None:
         elif line.old in into and into[line.old] not in row_of:
             faults.append(
                 f"row {line.row}: a chain, because the ledger has merged another "
-                "number into the old one; merge that one into the new one in this "
-                "table too"
+                "number into the old one; add a row that merges that number into the "
+                "new one"
             )
     if faults:
         raise CohortError(faults)

@@ -345,7 +345,7 @@ def find_series(connection: sa.Connection, text: str) -> str:
     matches = [key for key in keys if text in (key, shown_series(key))]
     if len(matches) != 1:
         names = list(map(shown_series, keys))
-        hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
+        hint = did_you_mean(text, names) or f"; it has {', '.join(names) or 'none'}"
         raise UsageError(f"the ledger has no series {text!r}{hint}")
     return matches[0]
 

@@ -213,7 +213,7 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
             f"series {shown_series(night.series)} has another table for the night of "
             f"{night.night}, run {run_id_of(run.key)}. If this table belongs to "
             "another ward, give that ward its own `series`. If it is a correction, "
-            "give `replace` with the reason, which keeps the old table",
+            "give `replace` with the reason; the old table is kept",
             parameters=["series", "replace"],
         )
 

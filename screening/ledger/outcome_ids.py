@@ -98,9 +98,8 @@ class TableIds:
                 found = "1 id is that of a patient"
             raise CohortError(
                 f"{self._rows(rows)}: {found} in the nights, or elsewhere in this "
-                f"table, {BUT_FOR}, in which they differ; write ids as text, exactly "
-                "as in the nights' tables. "
-                f"{ACCEPT_OUTCOMES}"
+                f"table, {BUT_FOR}; write ids as text, exactly as in the nights' "
+                f"tables. {ACCEPT_OUTCOMES}"
             )
 
     def refuse_strangers(self, n_patients: int) -> None:

@@ -84,8 +84,8 @@ class Reach:
                 "not changed; name its folder with --runs, --models or --pages"
             )
         return (
-            f"this ledger is a copy of {self.original}, and this is outside the named "
-            "folders, so it was not changed; if it belongs to the copy, name its "
+            f"this ledger is a copy of {self.original}, and this file is outside the "
+            "named folders, so it was not changed; if it belongs to the copy, name its "
             "folder with --runs, --models or --pages"
         )
 

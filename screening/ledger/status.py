@@ -413,12 +413,12 @@ def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
     `hours`: since the last night was recorded.
     """
     if hours < -MAX_CLOCK_DIFFERENCE_HOURS:
-        return False, "it was recorded in the future: is the clock right?"
+        return False, "its recorded time is in the future; check the clock"
     if due.night is not None:
         return _judge_night(last, due, str(due.night))
     if datetime.timedelta(hours=hours) > due.max_age:
         longest = due.max_age.total_seconds() / 3600
-        return False, f"none since for more than {longest:g} h"
+        return False, f"no night since, for more than {longest:g} h"
     # A back-fill, or a wrong year, is recorded today and is an old night all the same:
     # a night is recorded on its own day or on the next.
     if due.since(last) > due.max_age + 2 * DAY:

@@ -408,7 +408,7 @@ def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterato
     written_otherwise = _written_otherwise(lines, reviewable)
     for number, line in _with_ids(lines):
         if number in written_otherwise:
-            yield f"verdict {number}: its id is one of this run's {BUT_FOR}"
+            yield f"verdict {number}: its id is one of this run's ids {BUT_FOR}"
         elif line["id"] not in reviewable:
             yield (
                 f"verdict {number}: its id is not among the flagged or sampled ids "
@@ -465,7 +465,7 @@ def _fault(*where: str | int, message: str) -> str:
     if key in {*Verdict.__dataclass_fields__, "id", "format"}:
         fault = f"its {key}: {message}"
     else:
-        fault = "it is not an object with the keys of a verdict only"
+        fault = "it is not an object with only the keys of a verdict"
     if where[0] == "verdicts":
         return f"verdict {int(where[1]) + 1}: {fault}"
     return f"the file: {fault}"

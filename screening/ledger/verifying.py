@@ -509,8 +509,8 @@ def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:
     restore = command_line("ledger", "restore", place, "--from", "BACKUP")
     return ModelError(
         f"the ledger at {place} {state}, and {folder} was recorded in another "
-        "one: give the path of that one (in NIGHT.toml, or `ledger`), or put a "
-        f"backup back: {restore}",
+        "one: give the path of the other (in NIGHT.toml, or `ledger`), or restore a "
+        f"backup: {restore}",
         parameters=["ledger"],
     )
 

@@ -27,7 +27,7 @@ MEASURES = {
     "min_sensitivity": "Minimum sensitivity",
     "auroc": "AUROC",
     "average_precision": "Average precision",
-    "specificity_at": "Specificity at the asked sensitivity",
+    "specificity_at": "Specificity at the requested sensitivity",
     "own_accuracy": "Accuracy, own boundary",
     "own_sensitivity": "Sensitivity, own boundary",
     "own_specificity": "Specificity, own boundary",

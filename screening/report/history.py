@@ -229,8 +229,8 @@ def _basis_of_judged(series: SeriesFacts) -> str:
     basis = "unknown: no flagged case has been judged"
     if series.ppv.judged:
         basis = (
-            f"{_found_of_judged(series.ppv)} had the condition; chosen by reviewers, "
-            "not representative"
+            f"{_found_of_judged(series.ppv)} had the condition; reviewers chose "
+            "them, so they are not representative"
         )
     disputed = series.verdicts.disputed
     if disputed:
@@ -254,7 +254,10 @@ def _basis_of_misses(misses: Misses) -> str:
     """Return what the estimate of missed cases rests on."""
     if not misses.judged:
         return NOT_AUDITED
-    return f"{_found_of_judged(misses)} unflagged in the random audit had the condition"
+    return (
+        f"{_found_of_judged(misses)} in the random audit, all unflagged, had the "
+        "condition"
+    )
 
 
 def _found_of_judged(share: JudgedShare | Misses) -> str:
@@ -328,7 +331,7 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
             " night before"
         )
         if lead.median_hours is not None:
-            line += f", in the median {fmt.count(lead.median_hours)} hours ahead"
+            line += f", a median of {fmt.count(lead.median_hours)} hours ahead"
         lines.append(line)
     return lines
 
@@ -383,7 +386,7 @@ def _drift_words(drift: DriftOver) -> list[str]:
     nights = "night" if drift.nights == 1 else fmt.plural(drift.nights, "night")
     return [
         f"no sign over the last {nights} that the patients or the measurements have "
-        f"changed ({fmt.count(drift.patients)} patients, each once; "
+        f"changed ({fmt.count(drift.patients)} patients, each counted once; "
         f"p {fmt.p_value(drift.p)})"
     ]
 

@@ -129,7 +129,7 @@ def _uses(model: ModelDocument, period: str) -> Tree:
             "and the absence of a flag rules nothing out."
         ),
         "TargetedPatientPopulation": (
-            f"Patients such as the {model.training.n_rows_used} rows of training"
+            f"Patients like those in the {model.training.n_rows_used} rows of training"
             f"{period}. {TO_FILL_IN}: in words."
         ),
         "CautionedOutOfScopeSettings": (
@@ -148,7 +148,7 @@ def _warnings(model: ModelDocument) -> Tree:
             f"See the figures by subgroup under FairnessEquity. {TO_FILL_IN}: what "
             "follows from them."
         ),
-        "ClinicalRiskLevel": f"{TO_FILL_IN}: by the intended use.",
+        "ClinicalRiskLevel": f"{TO_FILL_IN}: depends on the intended use.",
     }
 
 
@@ -174,7 +174,7 @@ def _ingredients(model: ModelDocument, period: str) -> Tree:
                 f"read{period}. Inclusion and exclusion: {TO_FILL_IN.lower()}."
             ),
             "BiasMitigationApproaches": (
-                "Figures by subgroup with the difference to all others; nothing is "
+                "Figures by subgroup, with the difference from all others; nothing is "
                 "corrected by subgroup."
             ),
             "OngoingMaintenance": (
@@ -207,8 +207,8 @@ def _metrics(model: ModelDocument, period: str) -> Tree:
         "TestType": f"Cross-validation, {folds}{temporal}",
         "TestingDataDescription": data,
         "ValidationProcessAndJustification": (
-            "One matrix of held-out scores; the threshold is a rank among them, "
-            "intervals are by patient where rows are grouped (docs/benchmarks.md)."
+            "One matrix of held-out scores. The threshold is a rank among them; where "
+            "rows are grouped, intervals are by patient (docs/benchmarks.md)."
         ),
     }
     at_rule = "; ".join(
@@ -218,17 +218,17 @@ def _metrics(model: ModelDocument, period: str) -> Tree:
         "UsefulnessUsabilityEfficacy": {
             "MetricGoal": at_rule,
             "Results": _results(_performance(model)),
-            "Interpretation": "Estimates of new patients like these, 95% intervals.",
+            "Interpretation": "Estimates for new patients like these, 95% intervals.",
             **common,
         },
         "FairnessEquity": {
             "MetricGoal": "Differences between subgroups",
             "Results": _results(_fairness(model)),
-            "Interpretation": f"{TO_FILL_IN}: of many subgroups some differ by chance.",
+            "Interpretation": f"{TO_FILL_IN}: some of many subgroups differ by chance.",
             **common,
         },
         "SafetyReliability": {
-            "MetricGoal": "Calibrated chances, bearable workload",
+            "MetricGoal": "Calibrated chances, manageable workload",
             "Results": _results(_reliability(model)),
             "Interpretation": "Slope 1 and intercept 0 are ideal.",
             **common,

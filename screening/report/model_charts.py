@@ -144,9 +144,9 @@ def factor_chart(model: ModelDocument) -> Axes | None:
         title="The factor c(x) over the two columns that rank best alone",
         description=(
             f"c is largest at {first_title} {fmt.number(first[highest[0]])} and"
-            f" {second_title} {fmt.number(second[highest[1]])}, and smallest"
-            f" {fmt.number(float(np.exp(log_c.min())))} times as large. The other"
-            " columns are at their typical values."
+            f" {second_title} {fmt.number(second[highest[1]])}, and at its"
+            f" smallest {fmt.number(float(np.exp(log_c.min())))} times as large. The"
+            " other columns are at their typical values."
         ),
     )
     lowest = min(float(log_c.min()), -1e-9)
@@ -177,7 +177,7 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
             f"{fmt.plural(len(steps), 'support vector')} of the larger class removed. "
             "On training rows, the rarer class found went from "
             f"{fmt.percent(rare_found[0])} after the first to "
-            f"{fmt.percent(rare_found[-1])}, the larger class flagged from "
+            f"{fmt.percent(rare_found[-1])}, and the larger class flagged from "
             f"{fmt.percent(false_flags[0])} to {fmt.percent(false_flags[-1])}."
         ),
     )

@@ -143,7 +143,7 @@ def _reasons_of_age(
     last_row = day_of_last_row(run.model)
     if last_row:
         since = last_row
-        origin = "the last patient it learned from is of"
+        origin = "its last training row is from"
     else:
         since = trained.date() if trained else night
         origin = "it was trained on"

@@ -45,7 +45,7 @@ def reliance_words(model: ModelDocument) -> list[str]:
     for answer in model.known_before:
         columns = ", ".join(_answered_words(model, name) for name in answer.columns)
         sentences.append(
-            f"Known at the hour of the night, says {fmt.name(answer.by)} on "
+            f"Known at the hour of the night, according to {fmt.name(answer.by)} on "
             f"{fmt.name(answer.date)}: {columns}."
         )
     return sentences

@@ -77,7 +77,7 @@ def drift_reason(counts: ScoreCounts | None, own_nights: int = 0) -> Reason | No
     else:
         remedy = (
             "Compare the columns with training under Data, and ask the source what has "
-            "changed; if the patients are other ones now, train again."
+            "changed; if the patients are different now, train again."
         )
     return reasons.SCORES_DIFFER(
         figure=counts.p,

@@ -221,12 +221,14 @@ def rule_named(name: str, **numbers: float | None) -> Rule:
         There is no such rule, it takes no such number, or it needs one.
     """
     if name not in RULE_TYPES:
-        raise ValueError(f"no rule {name!r}; there are {', '.join(RULE_TYPES)}")
+        raise ValueError(
+            f"{name!r} is not a rule; choose one of {', '.join(RULE_TYPES)}"
+        )
     kind = RULE_TYPES[name]
     stated = {key: number for key, number in numbers.items() if number is not None}
     accepted = {field.name for field in fields(kind) if field.init}
     if "confidence" in stated.keys() - accepted:
-        raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
+        raise ValueError(f"confidence needs min_sensitivity, not {name}")
     if "value" in stated.keys() ^ accepted:
         determiner = "a" if "value" in accepted else "no"
         raise ValueError(f"{name} takes {determiner} value")

@@ -480,7 +480,7 @@ class TrainingFacts(Document):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if any(each.name not in self.missing for each in self.features):
-            raise ValueError("features: a name is not among those of missing values")
+            raise ValueError("features: a name has no entry in `missing`")
         return self
 
 

@@ -457,8 +457,8 @@ PAST_REVIEW_DATE = ReasonKind(
     words="{description}",
     remedy="Train the model again, or review it and set review_by in the contract it "
     "is trained with.",
-    when="the night is after `review_by`, by default two years after the last "
-    "training row or after training",
+    when="the night is after `review_by`: by default two years after the last "
+    "training row or, if rows have no time, after training",
     arises_in=NIGHT,
     settled_by_table=False,
 )
@@ -501,7 +501,7 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
 SCORE_NOT_TAKEN = ReasonKind(
     code="score_not_taken",
     words="Check these values: {rows} with an out-of-bounds score, which cannot "
-    "choose the row of a patient or stay.",
+    "be used to choose the row of a patient or stay.",
     remedy="Have the source check the values listed under Check these values.",
     when="one row of each unit is scored (`[score]` of the contract), and a score is "
     "outside its `plausible` range or `kind`",
@@ -545,7 +545,7 @@ EVERYBODY_FLAGGED = ReasonKind(
     "list is not informative.",
     remedy="Relax the rule with screen threshold, or train and score one row per "
     "patient.",
-    when="rows are grouped, and each of 20 or more patients has a flagged row",
+    when="rows are grouped, and every patient (of 20 or more) has a flagged row",
     arises_in=NIGHT,
     model_command=OTHER_THRESHOLD,
 )
@@ -598,8 +598,8 @@ DRIFT_OVER_NIGHTS = ReasonKind(
     "{distance:.2f}). The patients or the measurements have changed.",
     remedy="Ask the source what has changed since. If the patients are different now, "
     "train again.",
-    when="the scores of 14 nights differ from the 90 nights before or, until there "
-    "are 20 of these, from training: p at most 0.005",
+    when="the scores of the last 14 nights differ from those of the 90 nights before "
+    "or, until there are 20 of these, from those of training: p at most 0.005",
     arises_in=HISTORY,
 )
 

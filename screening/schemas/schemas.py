@@ -280,7 +280,7 @@ def schema_of(name: str, printed: bool = False) -> dict[str, object]:
     if name not in types:
         kind = "command" if printed else "document"
         raise UsageError(
-            f"{kind} {name!r} does not exist; there are {', '.join(types)}"
+            f"{kind} {name!r} does not exist; choose one of {', '.join(types)}"
         )
     # Keys that an answer has only where they were asked for are not required of it.
     if printed:

@@ -253,7 +253,7 @@ def test_threshold_for_all_series(three_wards):
 
     told = screen("threshold", folder / "m", *change, *where)
 
-    assert "stays with the model" not in told.stderr
+    assert "not changed for series" not in told.stderr
     assert statuses(three_wards, 2) == ["published"] * 3
 
 
@@ -265,11 +265,11 @@ def test_threshold_for_one_series_mended(three_wards):
     change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
     where = ("--ledger", folder / "l.db", "--series", "icu")
     told = screen("threshold", folder / "m", *change, *where)
-    command = told.stderr.partition("gets the change too: ")[2].splitlines()[0]
+    command = told.stderr.partition("To change them too: ")[2].splitlines()[0]
 
     typed(command, folder, (0,), WHY="of all wards")
 
-    assert "series b, c stays with the model as it was" in told.stderr
+    assert "not changed for series b, c." in told.stderr
     assert statuses(three_wards, 2) == ["published"] * 3
     history = as_json("history", "--ledger", folder / "l.db", "--verify")
     changed = {each["series"] for each in history["threshold_changes"]}
@@ -301,7 +301,7 @@ def test_threshold_of_a_copy(three_wards, monkeypatch):
 
     assert f"series b, c, icu stays with the model of {folder / 'm'}" in told.stderr
     assert statuses(three_wards, 2) == ["published"] * 3
-    command = told.stderr.partition("in the place of that one: ")[2].splitlines()[0]
+    command = told.stderr.partition("let it replace the other one: ")[2].splitlines()[0]
     typed(command, folder, (0,), WHY="of all wards")
     three_wards.write_text(three_wards.read_text().replace('"m"', '"next"'))
     assert statuses(three_wards, 3, code=2)[0] == "published"
@@ -340,7 +340,7 @@ def test_series_without_a_name_mended(scored):
     screen(*night, *ledger, "--out", folder / "one")
     change = ("--max-flag-rate", "0.2", "--reason", "fewer flags")
     told = screen("threshold", folder / "m", *change, *ledger, "--series", "icu")
-    command = told.stderr.partition("gets the change too: ")[2].splitlines()[0]
+    command = told.stderr.partition("To change them too: ")[2].splitlines()[0]
 
     typed(command, folder, (0,), WHY="of all wards")
 
@@ -364,7 +364,7 @@ def test_series_stopped_by_a_threshold(three_wards):
     typed(second["remedies"][0], folder, (0,), WHY="of all wards")
 
     assert first["status"] == "published"
-    assert "entered for other series" in second["said"]
+    assert "recorded for other series" in second["said"]
     assert second["remedies"][0] == third["remedies"][0]
     assert statuses(three_wards, 2) == ["unchanged", "published", "published"]
     # The command of the sentence is the same for one ward, and changes nothing again.
