@@ -127,7 +127,7 @@ def spoiled(
         "half of it": some[: len(some) // 2],
         "the first half": tonight[: len(tonight) // 2],
         "three quarters": some[: 3 * len(some) // 4],
-        "the last night's, other bytes": last,
+        "last night's rows, in another file": last,
         "another ward's": other,
         "another ward's, one has moved there": [*last[:1], *other],
         "half of it another ward's": mixed,

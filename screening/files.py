@@ -241,9 +241,9 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
     table = tables[-1] if tables else "the first table"
     key = line.partition("=")[0].strip()
     return (
-        f"key {key} is given twice in {table} (line {number}); what is pasted at the"
-        " end of the file belongs to its last table: move it to its own table, "
-        "or keep only one of the two"
+        f"key {key} is given twice in {table} (line {number}); a key pasted"
+        " at the end of the file belongs to the last table: move it to its own "
+        "table, or keep only one of the two"
     )
 
 

@@ -505,7 +505,7 @@ def test_forget_forged_directory(site):
 
     refused = screen("forget", SECRET, "--ledger", site / "screening.db", code=5)
 
-    assert "no export writes such a directory" in refused.stderr
+    assert "this directory does not look like an export" in refused.stderr
     assert (folder / "tonight.csv").exists()
 
 

@@ -493,7 +493,9 @@ def test_points_name_the_columns_that_the_table_lacks():
 
 def test_points_name_the_value_that_a_column_cannot_have():
     items = '[[points.items]]\ncolumn = "crp"\nvalues = { high = 2 }\n'
-    with pytest.raises(RecipeError, match="crp is of type number and has no 'high'"):
+    with pytest.raises(
+        RecipeError, match="'high' is not a value of crp, of type number"
+    ):
         trained(scored_past(), recipe=points_recipe(items))
 
 

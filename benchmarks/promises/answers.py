@@ -112,7 +112,7 @@ def forest(past: Past) -> Pipeline:
 def observed_sensitivity(past: Past, flagged: np.ndarray) -> Estimate:
     """Return the share of past cases that are flagged, with Wilson's interval.
 
-    Rows of one patient count by their design effect.
+    Rows of one patient are down-weighted by their design effect.
     """
     return sensitivity_of(past.table, flagged)
 

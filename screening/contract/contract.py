@@ -147,7 +147,7 @@ class Feature(BaseModel):
         | None
     ) = None
     """Known texts, ordinal ones in their order. 2.0 is read as 2 if only 2 is listed.
-    Another text is a violation in training; in scoring, `on_unseen` decides. Messages
+    Any other text is a violation in training; in scoring, `on_unseen` decides. Messages
     quote only texts that occur in five rows or more."""
     labels: dict[str, str] | None = None
     """Meanings of codes, shown next to them; or a CSV file next to the contract with

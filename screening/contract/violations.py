@@ -108,7 +108,7 @@ FAULTS = {
         'correct the cells, or set on_unseen = "unknown"',
     ),
     "missing": (
-        "missing, which the contract refuses",
+        "missing, but the contract requires a value",
         "fill the cells, or set `missing` to impute",
     ),
     "unreadable": (
@@ -356,6 +356,7 @@ def refuse_absent(
         absent = [name for name in dict.fromkeys(columns) if name not in present]
         if absent:
             noun = "columns" if len(absent) > 1 else "column"
+            given = "names" if len(absent) > 1 else "name"
             names = ", ".join(map(repr, absent))
             new = ""
             if others is not None:
@@ -363,8 +364,8 @@ def refuse_absent(
             hint = did_you_mean(absent[0], file.header)
             where = f"{file.name}, {file.place}" if file.place else file.name
             faults.append(
-                f"{where}: missing {noun} {names}{new}; rename it there or correct "
-                f"the name given{hint}"
+                f"{where}: missing {noun} {names}{new}; rename the {noun} in the "
+                f"file, or correct the {given} that you gave{hint}"
             )
     if faults:
         raise CohortError(faults)

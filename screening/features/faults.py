@@ -40,7 +40,7 @@ class FaultKind(Enum):
     NOT_A_NUMBER = ("the value is not a number", "kept as text, not as a value")
     COMPARATOR = (
         "the value is a number with a comparator, such as <5",
-        "no value, and none of an earlier version",
+        "left without a value, even that of an earlier version",
     )
     TWO_SYSTEMS = (
         "the code is given in two systems",

@@ -316,8 +316,8 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
         notes.append(f"{rows}; {selected}")
     else:
         notes.append(
-            f"{rows}; {facts.by_outcome} labels are outcomes of flagged and unflagged "
-            "rows"
+            f"{rows}; {facts.by_outcome} labels come from outcomes rather than "
+            "verdicts, whether or not the row was flagged"
         )
         notes.append(
             "if a patient has an outcome and a verdict, the outcome is used; "

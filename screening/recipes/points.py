@@ -114,7 +114,9 @@ class Item(BaseModel):
             try:
                 _typed(text, feature)
             except (KeyError, ValueError):
-                return f"{self.column} is of type {feature.type} and has no {text!r}"
+                return (
+                    f"{text!r} is not a value of {self.column}, of type {feature.type}"
+                )
         return None
 
 

@@ -368,13 +368,16 @@ class Erasure:
             )
         if artefact.what == "page":
             return (
-                "its run directory does not exist, so it cannot be drawn again; "
-                "restore that, or remove the page if nobody needs it"
+                "its run directory does not exist, so this page cannot be made again; "
+                "restore the directory, or remove the page if nobody needs it"
             )
         if state == "unfinished":
             return "its export did not finish; export it again, or remove it"
         if place.is_dir() and not _is_of_export(place):
-            return "no export writes such a directory, so it was not changed; remove it"
+            return (
+                "this directory does not look like an export, so it was not changed; "
+                "check it, and remove it if it names the patient"
+            )
         self.places["removed"].append(str(place))
         if not self.dry_run:
             if place.is_dir():

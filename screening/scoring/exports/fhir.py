@@ -196,8 +196,8 @@ class _Night:
             by_patient.setdefault(subject, []).append(row)
         if wrong:
             raise UsageError(
-                f"ids of rank {first_of(wrong, 5)} contain characters that FHIR does "
-                "not allow; nothing was written"
+                f"the ids of the rows ranked {first_of(wrong, 5)} contain characters "
+                "that FHIR does not allow; nothing was written"
             )
         return by_patient
 

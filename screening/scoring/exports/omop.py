@@ -111,7 +111,7 @@ def write(
     ]
     if wrong:
         raise UsageError(
-            f"the ids of rank {first_of(wrong, 5)} are not OMOP person_ids, "
+            f"the ids of the rows ranked {first_of(wrong, 5)} are not OMOP person_ids, "
             "which are whole numbers without leading zeros; score a table whose group "
             "or id is the person_id"
         )
