@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +63,15 @@ def other_rng(seed: int) -> Generator:
     return default_rng([seed, 1])
 
 
+@cache
+def points_by_recipe():
+    """Return the table of points of each shipped recipe, None for those without."""
+    return {recipe.name: recipe.points for recipe in list_recipes()}
+
+
 def with_items(table: pd.DataFrame, recipe: str) -> pd.DataFrame:
     """Add the columns that a shipped table of points needs, and the table lacks."""
-    points = {each.name: each.points for each in list_recipes()}.get(recipe)
+    points = points_by_recipe().get(recipe)
     rng = other_rng(len(table))
     added = {}
     for item in [] if points is None else points.items:
