@@ -575,7 +575,7 @@ def test_word_read_by_night(empty):
     (empty.inbox / "done").mkdir(exist_ok=True)
     file.rename(empty.inbox / "done" / file.name)
 
-    assert empty.words()[0]["state"] == "read by the nightly run"
+    assert empty.words()[0]["state"] == "read overnight"
     withdrawn = empty.save(words_of(IDS[:1], ""))
     assert withdrawn.status == 409
     assert "this verdict has already been read" in withdrawn.json["error"]
@@ -610,7 +610,7 @@ def test_word_refused_by_night(empty):
     (file,) = empty.inbox.glob("*.json")
     (empty.inbox / "refused").mkdir(exist_ok=True)
     file.rename(empty.inbox / "refused" / file.name)
-    assert empty.words()[0]["state"] == "refused by the nightly run"
+    assert empty.words()[0]["state"] == "refused overnight"
 
 
 FORGED = {

@@ -361,7 +361,7 @@ def test_morning(browser, certificate, site, front):
             night = as_json("run", "NIGHT.toml", "--date", NEXT_NIGHT)
             klein.clock.fast_forward(31_000)
             klein.locator(".word", has_text="b.klein").first.wait_for()
-            klein.locator(".word", has_text="read by the nightly run").first.wait_for()
+            klein.locator(".word", has_text="read overnight").first.wait_for()
         audit = box.audit + later.audit
         anna.context.close()
         context.close()

@@ -38,11 +38,7 @@ MAX_WORDS = 5000
 # Seconds for which a night that reads the inbox is waited for.
 PATIENCE = 5.0
 # Where a file of words lies, and what the page says of it; later ones come before.
-_STATES = {
-    DONE: "read by the nightly run",
-    REFUSED: "refused by the nightly run",
-    ".": "saved",
-}
+_STATES = {DONE: "read overnight", REFUSED: "refused overnight", ".": "saved"}
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -200,7 +196,7 @@ def _merge(kept: dict[str, _Word], saying: Saying, read: list[_Word]) -> int:
         word = asdict(said)
         if said.verdict == "":
             if said.id in read_ids - kept.keys():
-                raise Refused(409, "read by the nightly run")
+                raise Refused(409, "read overnight")
             n_withdrawn += kept.pop(said.id, None) is not None
         # A request that is sent again changes nothing.
         elif not word.items() <= kept.get(said.id, {}).items():
