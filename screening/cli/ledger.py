@@ -323,8 +323,8 @@ class DueOptions:
         str,
         typer.Option(
             metavar="DURATION",
-            help="With --night: time after midnight by which the night must arrive, "
-            "such as 6h.",
+            help="With --night: time after the night's midnight by which it must "
+            "arrive, such as 6h.",
         ),
     ] = "0m"
 

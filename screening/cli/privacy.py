@@ -65,8 +65,8 @@ class ForgetOptions:
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="Last day on which a model that contains the row may score; by "
-            "default in 30 days.",
+            help="Last day on which a model that contains erased rows may score; "
+            "by default in 30 days.",
         ),
     ] = None
     reason: Annotated[

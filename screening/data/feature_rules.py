@@ -764,7 +764,7 @@ REVIEW_RULES = (
     ReviewRule(
         "codes_apart",
         lambda column: (
-            "the common numbers are not next to each other; if they are codes, write "
+            "the common numbers are not consecutive; if they are codes, write "
             'type = "category"'
         ),
         lambda column, feature: feature["type"] == "number" and column.has_codes_apart,

@@ -143,8 +143,8 @@ class Medians(GroupScales):
             number = self._numbers.setdefault(name, len(self._numbers))
             if number < len(self._numbers) - 1:
                 raise CohortError(
-                    "the rows of a group are not next to each other, but normalising "
-                    "by the median needs this; sort the table by group"
+                    "the rows of a group are not next to each other, as normalising "
+                    "by the median requires; sort the table by group"
                 )
             if number > len(self._concluded):
                 self._conclude_group()

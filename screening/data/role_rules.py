@@ -258,7 +258,7 @@ def role_notes(
     if not guessed.id:
         yield (
             "no column identifies the rows, so their numbers are used as ids; set "
-            "`id` if there is one"
+            "`id` if there is such a column"
         )
     yield from _date_notes(table, guessed)
     label = table.columns.get(guessed.label or "")

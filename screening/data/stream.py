@@ -517,8 +517,8 @@ def open_cohort(
     complete = resolve_contract(contract)
     if not complete.features:
         raise CohortError(
-            "the contract has no features; add [features.NAME], as `screen init` "
-            "writes them"
+            "the contract has no features; add [features.NAME] for each "
+            "column, as `screen init` does"
         )
     opened, complete = open_source(source, complete)
     checks = replace(checks or RowChecks(), to_score=True)

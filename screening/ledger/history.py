@@ -556,7 +556,7 @@ def _shadow_of(
     if len(models) > 1:
         raise UsageError(
             f"`beside` {text}: several models in shadow begin with these digits; "
-            "give more of them",
+            "give more digits",
             parameters=["beside"],
         )
     return models[0]

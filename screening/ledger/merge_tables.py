@@ -141,7 +141,7 @@ def _refuse_chains(before: Mapping[str, Merge], lines: Sequence[Merge]) -> None:
                 where = f"row {row_of[line.new]} merges"
             faults.append(
                 f"row {line.row}: a chain, because {where} the new number into a third "
-                "one; merge into that one"
+                "one; merge the old number into the third"
             )
         elif line.old in into and into[line.old] not in row_of:
             faults.append(

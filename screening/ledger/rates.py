@@ -33,7 +33,7 @@ def with_rates(history: Mapping[str, object], rates: Readable) -> dict[str, obje
     series = document.series
     if len(series) != 1 or series[0].first is None:
         raise UsageError(
-            "monthly counts belong to one series, and it must have nights; name it",
+            "monthly counts belong to one series that has nights; name that series",
             parameters=["series"],
         )
     counts = read_monthly_counts(rates)

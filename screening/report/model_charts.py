@@ -191,7 +191,7 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
         axes.line(places, shares[:, 0], "first held", "held out")
         axes.line(places, shares[:, 1], "second held", "held out")
         axes.description += (
-            " On rows held out inside the training, it went from "
+            " On rows held out in training, these went from "
             f"{fmt.percent(shares[0, 0])} to {fmt.percent(shares[-1, 0])}, and from "
             f"{fmt.percent(shares[0, 1])} to {fmt.percent(shares[-1, 1])}."
         )

@@ -231,7 +231,7 @@ class ExternalValidation(Document):
         for point in self.operating_points:
             if self.classes[point.label].promise.threshold != point.threshold:
                 raise ValueError(
-                    f"classes: the promise of {point.label} belongs to another "
+                    f"classes: the promised figures of {point.label} belong to another "
                     "threshold"
                 )
         return self

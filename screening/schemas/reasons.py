@@ -410,8 +410,8 @@ PATIENTS_UNCHANGED = ReasonKind(
 )
 TABLE_OF_ANOTHER_SERIES = ReasonKind(
     code="table_of_another_series",
-    words="The table{of_series} is the same tonight, byte for byte: one of the two is "
-    "another ward's.",
+    words="Tonight's table{of_series} is identical to this one, byte for byte: one of "
+    "the two is another ward's.",
     remedy=CHECK_TABLE,
     when="another series has the same table tonight, but had other tables before",
     arises_in=NIGHT_WITH_LEDGER,
