@@ -285,7 +285,7 @@ def test_sample_weight_vanishing_leaves_class():
 
 
 def test_sample_weight_of_file_is_refused():
-    with pytest.raises(UsageError, match="rows of a table in memory"):
+    with pytest.raises(UsageError, match="needs a table in memory"):
         Screen("logistic").fit(
             SAMPLES / "nosocomial_past.csv", "infected", np.ones(2000)
         )
@@ -447,7 +447,7 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     with pytest.raises(ModelError, match="too few to calibrate"):
         few.plot("calibration")
     wrong = {
-        "pie": "there are trade_off, roc",
+        "pie": "choose from trade_off, roc",
         "contributions": "belong to a row",
         "history": "needs a ledger",
     }
