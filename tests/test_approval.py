@@ -201,7 +201,7 @@ def test_answers_of_the_model_before_are_proposed(folder, tmp_path):
     today = datetime.date.today().isoformat()
     assert f"answered for model {first[:12]} on {today} by A. Weber: " in refused
     assert load_model(tmp_path / "next").facts.approval is None
-    repeat = refused.partition("for this model, type ")[2].splitlines()[0]
+    repeat = refused.partition("applies to this model, type ")[2].splitlines()[0]
     screen(*shlex.split(repeat)[1:])
     assert load_model(tmp_path / "next").facts.approval.by == "B. Meier"
 
