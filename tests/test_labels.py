@@ -434,7 +434,7 @@ def test_leave_out_classes(tmp_path):
     assert study.sample.n_rows == 55
     assert set(study.sample.label) == {"0", "4"}
     assert study.sample.contract.leave_out == ["1"]
-    assert any("20 rows are left out" in note for note in study.notes)
+    assert any("20 rows with the label 1 are left out" in note for note in study.notes)
     with pytest.raises(UsageError, match="no row has this label"):
         study_of(path, positive="4", leave_out=["5"])
     with pytest.raises(CohortError, match="both in `leave_out`"):
