@@ -320,7 +320,7 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
         "Possible reviews",
     ):
         assert question in asked
-    assert "'patient' is not a possible answer" in asked
+    assert "'patient' is not one of these answers" in asked
     contract = Contract.load(tmp_path / "c.toml")
     assert contract.label == "infected"
     assert contract.positive == ["no"]

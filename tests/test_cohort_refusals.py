@@ -86,7 +86,7 @@ def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path)
     ("cells", "words", "rule"),
     [
         (["1.5", "2.5", "7654,5"], r"row 3: a decimal comma.*decimal point", {}),
-        (["1", "", "3"], "row 2: missing, which", {"missing": "refuse"}),
+        (["1", "", "3"], "row 2: missing, but", {"missing": "refuse"}),
     ],
 )
 def test_a_cell_is_refused_by_its_columns_mark_and_the_contracts_rule(

@@ -352,7 +352,7 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
     [
         ("sqlite:///nowhere.db", "does not exist"),
         ("duckdb:///nowhere.db", "does not exist"),
-        ("sqlite://", "in memory"),
+        ("sqlite://", "in-memory"),
         ("nothing://x/y", "does not support"),
         ("http//x", "URL"),
         ("oracle://u:p@h/d", "needs the Python package"),

@@ -228,9 +228,9 @@ def test_id_unknown_to_form(model, run, tmp_path):
     night = patients(40, seed=7)
     night["patient"] = [f"secret\x01{i}" for i in range(40)]
     score(model, night, tmp_path / "run")
-    with pytest.raises(UsageError, match="rank 1, 2") as refused:
+    with pytest.raises(UsageError, match="ranked 1, 2") as refused:
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
-    with pytest.raises(UsageError, match="not whole numbers") as no_persons:
+    with pytest.raises(UsageError, match="not OMOP person_ids") as no_persons:
         omop.write(read_flagged(run), out=tmp_path / "omop")
     assert "secret" not in str(refused.value)
     assert "HYPERLINK" not in str(no_persons.value)

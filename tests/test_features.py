@@ -499,7 +499,7 @@ def test_approval_asks_about_undated_features(tmp_path, events):
         *("--known-before", ",".join(undated)),
     )
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    assert "may know more than the night did" in page
+    assert "values that were not known then" in page
 
 
 def test_sql_is_printed(tmp_path):

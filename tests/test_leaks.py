@@ -614,7 +614,7 @@ def test_approve_keeps_answers(asked_model):
     assert known["known_before"] == columns
     approved_again = approved(again, "B. Meier", TODAY, "trial")
     assert approved_again.facts.approval.by == "B. Meier"
-    assert "says A. Weber on 2026-03-01" in render_model(answered.sealed)
+    assert "according to A. Weber on 2026-03-01" in render_model(answered.sealed)
 
 
 def test_contract_answers(rng, tmp_path):

@@ -194,7 +194,8 @@ def agreement(compared: NightsBeside) -> list[str]:
         )
     if compared.other_tables:
         lines.append(
-            f"that share leaves out {compared.other_tables} nights of other tables"
+            f"the agreement leaves out {compared.other_tables} nights on which the two "
+            "scored different tables"
         )
     lines += map(_flagged_by, (compared.one, compared.other))
     return lines

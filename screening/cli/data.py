@@ -146,7 +146,7 @@ def _ask(
         else:
             is_valid = answer in allowed
             remedy = (
-                f"{answer!r} is not a possible answer{did_you_mean(answer, allowed)}"
+                f"{answer!r} is not one of these answers{did_you_mean(answer, allowed)}"
             )
         if is_valid:
             return answer

@@ -464,8 +464,8 @@ LOOKS_LIKE_ID = "looks like an id (name it as `id` or `group`)"
 DROP_ANY = (
     DropRule(
         "unreadable",
-        "nested, binary, or times of day or durations (write them as numbers, such as "
-        "hours)",
+        "nested or binary values, times of day, or durations (write times and "
+        "durations as numbers, such as hours)",
         lambda column: column.summary.unreadable,
     ),
     DropRule(
@@ -495,8 +495,8 @@ DROP_NUMBERS = (
     ),
     DropRule(
         "day_numbers",
-        "dates as numbers of days or seconds (name one as time, with date_numbers; or "
-        "format the cells as dates and save the table again)",
+        "dates written as numbers of days or seconds (name one as `time` and set "
+        "`date_numbers`; or format the cells as dates and save the table again)",
         lambda column: counts_time(column.name, column.summary),
     ),
     DropRule("id_number", LOOKS_LIKE_ID, _is_number_of_row),

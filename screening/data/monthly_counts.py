@@ -50,9 +50,11 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
         months[name] = counts.where((counts >= 0) & is_whole)
     days = months["patient_days"]
     months["patient_days"] = days.where(days > 0)
+    expected = dict.fromkeys(names, "a whole number")
+    expected |= {"month": "a month such as 2026-01", "patient_days": "a number above 0"}
     faults = [
-        f"column '{name}', rows {_rows(months[name])}: not a month such as 2026-01, a "
-        "whole number, or (patient days) more than 0; correct the cells"
+        f"column '{name}', rows {_rows(months[name])}: not {expected[name]}; correct "
+        "the cells"
         for name in names
         if months[name].isna().any()
     ]

@@ -257,8 +257,8 @@ def _kind(path: Path) -> str:
 def _readable(kinds: Mapping[str, str]) -> list[str]:
     """Return the names; raise CohortError if one is no file, which may have rows."""
     faults = [
-        f"{PurePath(name).name}: a {kind}; is a share not mounted? A name that begins "
-        "with _ is left out"
+        f"{PurePath(name).name}: a {kind}; mount its share if it has one. To leave "
+        "it out, begin its name with _"
         for name, kind in kinds.items()
         if kind != "file"
     ]

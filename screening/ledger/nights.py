@@ -65,9 +65,9 @@ MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
     "if the other model was promoted, name its directory as `model` of the "
     "series in NIGHT.toml. If this is the same model with a threshold or "
-    "approval that the ledger does not have, type `screen promote`. If it is "
-    "another model, score a night with `shadow` first. `force` scores only "
-    "this night with it"
+    "approval that the ledger does not have, type `screen promote`. If it is a "
+    "new model, score a night with `shadow` first. `force` uses it for this "
+    "night only"
 )
 
 # A longer time before the first night is no back-fill.

@@ -90,7 +90,7 @@ _TABLE_FIGURES = {
     "specificity": "specificity",
     "g_mean": "G-mean",
     "auroc": "AUROC",
-    "specificity_at": "specificity at the asked sensitivity",
+    "specificity_at": "specificity at the requested sensitivity",
 }
 # Facts of a method in the summary, besides its figures.
 _SUMMARY_FACTS = ("sv_share", "fit_seconds", "score_seconds", "factor_declined")

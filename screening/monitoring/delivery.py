@@ -424,8 +424,8 @@ class _History:
         if self.stay < MIN_STAY or chance >= ALPHA["more_left_than_came"]:
             return
         text = (
-            f"{n_still} of {n_before} patients of {self.days[-2]} are still there, "
-            f"but {stay:.0%} of them on the nights before"
+            f"only {n_still} of the {n_before} patients of {self.days[-2]} are still "
+            f"there; on earlier nights {stay:.0%} stayed"
         )
         reason = reasons.NOT_WHOLE(figure=n_still, threshold=stay, description=text)
         yield Finding(reason, chance)

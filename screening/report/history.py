@@ -544,7 +544,7 @@ def _ppv_chart(
     """Return the PPV of judged cases up to each night, with its intervals."""
     axes = _axes(
         f"ppv-{number}",
-        "Predictive value of those judged",
+        "Predictive value among judged cases",
         "share of judged cases that had the condition, night by night, each case "
         "by its latest verdict",
         "PPV to date",

@@ -41,7 +41,7 @@ class Tasks:
             return ""
         parts = [f"{fmt.count(self.listed)} on the list"]
         if self.audited:
-            parts.append(f"{fmt.count(self.audited)} of the random audit")
+            parts.append(f"{fmt.count(self.audited)} from the random audit")
         if self.checked:
             values = "a value" if self.checked == 1 else "values"
             parts.append(f"{fmt.count(self.checked)} with {values} to check")

@@ -621,8 +621,8 @@ COLUMN_DRIFTS = ReasonKind(
 )
 SCORES_DRIFT = ReasonKind(
     code="scores_drift",
-    words="Since {since} the scores are {direction} overall than on the ninety nights "
-    "before.",
+    words="Since {since}, scores have been {direction} overall than on the ninety "
+    "nights before.",
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "scores_drift"
     ),

@@ -83,7 +83,7 @@ POLICY = b"Content-Security-Policy"
 N_HEAD_BYTES = 4096
 LEFT_UNREACHED = (
     "it cannot be reached; run this again when it can be, or record that it "
-    "was deleted (with --to NEW: moved there): {}"
+    "was deleted (or, with --to NEW, that it was moved there): {}"
 )
 
 
