@@ -142,7 +142,8 @@ def test_work_of_a_night_is_counted_once():
     assert (tasks.listed, tasks.audited, tasks.checked) == (81, 2, 1)
     assert tasks.total == 84
     assert (
-        tasks.words == "81 on the list, 2 from the random audit, 1 with a value to check"
+        tasks.words
+        == "81 on the list, 2 from the random audit, 1 with a value to check"
     )
 
 
