@@ -287,30 +287,29 @@ def test_train_without_contract(desk, tmp_path):
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
 
 
-def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
-    """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked
-    again.
-    """
+def said_on_terminal(typed, *words):
+    """What a command shows on a terminal where somebody types."""
     mine, theirs = os.openpty()
-    words = [
-        sys.executable,
-        "-m",
-        "screening",
-        "init",
-        desk / "past.csv",
-        "--out",
-        tmp_path / "c.toml",
-    ]
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs):
+    command = [sys.executable, "-m", "screening", *words]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs):
         os.close(theirs)
-        os.write(mine, b"\nno\nnone\npatient\npatient_id\n\n40\n")
+        os.write(mine, typed)
         said = bytearray()
         with suppress(OSError):
             while part := os.read(mine, 4096):
                 said += part
     os.close(mine)
+    return said.decode()
 
-    asked = said.decode()
+
+def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
+    """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked
+    again.
+    """
+    typed = b"\nno\nnone\npatient\npatient_id\n\n40\n"
+    out = tmp_path / "c.toml"
+    asked = said_on_terminal(typed, "init", desk / "past.csv", "--out", out)
+
     for question in (
         "Outcome",
         "case (no, yes) [yes]",
@@ -386,6 +385,22 @@ def test_init_lists_names_of_the_columns_that_carry_the_ranking(model):
     }
     as_json = json.loads(screen("init", "--names", model, "--json").stdout)
     assert tomllib.loads("\n".join(as_json["names"]))["features"] == named
+
+
+def test_init_asks_for_names_on_a_terminal(model):
+    """Lines have the answers; by default the model's title and unit."""
+    facts = ModelDocument.from_dict(read_json(model / "model.json"))
+    first, second = facts.columns_of_ranking[:2]
+    typed = b"Readable name\nmg/L\n" + 20 * b"\n"
+
+    said = said_on_terminal(typed, "init", "--names", model).replace("\r\n", "\n")
+
+    lines = "[features." + said.partition("[features.")[2]
+    named = tomllib.loads(lines)["features"]
+    assert list(named) == facts.columns_of_ranking
+    assert named[first] == {"title": "Readable name", "unit": "mg/L"}
+    unit = facts.declared(second).unit or ""
+    assert named[second] == {"title": facts.title_of(second), "unit": unit}
 
 
 def test_init_needs_a_table_or_a_model():

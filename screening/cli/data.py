@@ -74,13 +74,16 @@ def init_command(
     dropped. It refuses to write a contract that the table violates.
 
     After training, --names MODEL prints the titles and units of the most important
-    columns. Correct them in the contract's tables of these columns, then train again.
+    columns, and asks for them in a terminal. Correct them in the contract's tables of
+    these columns, then train again.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole
 
+    is_on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    asks = is_on_terminal and not yes and not as_json
     if names is not None:
-        _print_names(names, as_json)
+        _print_names(names, asks, as_json)
         return
     if cohort is None or out is None:
         raise UsageError("give COHORT and --out, or --names MODEL")
@@ -88,10 +91,11 @@ def init_command(
         raise UsageError(
             f"{out} already exists, and may have been edited; give another --out"
         )
-    is_on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    ask = _ask if is_on_terminal and not yes and not as_json else None
     contract, notes = starter_contract(
-        database.source(cohort), ask, settings=keys.settings, **columns.stated()
+        database.source(cohort),
+        _ask if asks else None,
+        settings=keys.settings,
+        **columns.stated(),
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
@@ -103,8 +107,11 @@ def init_command(
     print_answer(answer | in_lists(notes), as_json)
 
 
-def _print_names(model: Path, as_json: bool) -> None:
-    """Print lines for a contract: names and units of columns that carry the ranking."""
+def _print_names(model: Path, asks: bool, as_json: bool) -> None:
+    """Print lines for a contract: names and units of columns that carry the ranking.
+
+    `asks`: each is asked for, with the model's as the default.
+    """
     import tomlkit
 
     from screening.contract.contract import toml_text
@@ -113,17 +120,23 @@ def _print_names(model: Path, as_json: bool) -> None:
 
     document = ModelDocument.from_dict(read_document(model, "model"))
     lines: list[str] = []
+    stop_waiting()
     for name in document.columns_of_ranking:
+        title = document.title_of(name)
+        unit = document.declared(name).unit or ""
+        if asks:
+            title = typer.prompt(f"{printable(name)}: title", default=title)
+            answer = typer.prompt("unit", default=unit or NOTHING).strip()
+            unit = "" if answer == NOTHING else answer
         lines += [
             f"[features.{tomlkit.key(name).as_string()}]",
-            f"title = {toml_text(document.title_of(name))}",
-            f"unit = {toml_text(document.declared(name).unit or '')}",
+            f"title = {toml_text(title)}",
+            f"unit = {toml_text(unit)}",
             "",
         ]
     if as_json:
         print_answer({"names": lines}, as_json)
         return
-    stop_waiting()
     for line in lines:
         typer.echo(printable(line))
 
