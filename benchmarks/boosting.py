@@ -17,8 +17,9 @@ import io
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,12 +51,24 @@ def cohort_of(name: str) -> Cohort:
     if name in SETS:
         return uci(name)
     listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))[name]
-    frame = pd.read_csv(io.BytesIO(tables()[listed["file"]]), dtype=str)
+    return cohort_of_entry(tables()[listed["file"]], listed)
+
+
+def cohort_of_entry(content: bytes, listed: Mapping[str, Any]) -> Cohort:
+    """Return a CSV as its entry in a list of tables describes it.
+
+    Its positives, which are the value `positive` or numbers above `above`, are "yes";
+    of a long table at most `MAX_ROWS` rows are drawn.
+    """
+    frame = pd.read_csv(io.BytesIO(content), dtype=str)
     label = listed["label"]
     frame = frame[frame[label].notna()]
     if len(frame) > MAX_ROWS:
         frame = frame.sample(MAX_ROWS, random_state=0)
-    is_case = frame[label] == listed["positive"]
+    if "above" in listed:
+        is_case = frame[label].astype(float) > listed["above"]
+    else:
+        is_case = frame[label] == listed["positive"]
     frame = frame.assign(**{label: np.where(is_case, "yes", "no")})
     return read_cohort(
         frame.reset_index(drop=True),

@@ -14,7 +14,6 @@ tables of strangers.toml, those of member_scores.toml, and made ones. Of a large
 from __future__ import annotations
 
 import argparse
-import io
 import time
 import tomllib
 import warnings
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from boosting import CLINICAL, MAX_ROWS
+from boosting import CLINICAL, cohort_of_entry
 from boosting import cohort_of as clinical
 from promise import RARE, SETS, as_read, trained, uci
 from raw_columns import READERS
@@ -32,7 +31,6 @@ from scipy.special import expit
 from sets import skip_unless_there
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.model_selection.held_out import HeldOutDecisions
 
@@ -100,23 +98,7 @@ def _listed(name: str) -> Cohort:
     """Return a table of member_scores.toml."""
     entry = LISTED[name]
     package, table = entry["source"].split()
-    frame = pd.read_csv(io.BytesIO(READERS[package](table)), dtype=str)
-    label = entry["label"]
-    frame = frame[frame[label].notna()]
-    if len(frame) > MAX_ROWS:
-        frame = frame.sample(MAX_ROWS, random_state=0)
-    if "above" in entry:
-        is_case = frame[label].astype(float) > entry["above"]
-    else:
-        is_case = frame[label] == entry["positive"]
-    frame = frame.assign(**{label: np.where(is_case, "yes", "no")})
-    return read_cohort(
-        frame.reset_index(drop=True),
-        label=label,
-        positive="yes",
-        group=entry.get("group"),
-        drop=entry.get("drop", ()),
-    )
+    return cohort_of_entry(READERS[package](table), entry)
 
 
 def cohort_of(name: str) -> Cohort:
