@@ -26,8 +26,8 @@ MEMBER = "histogram_boosting"
 TODAY = "today's"
 SETTINGS: dict[str, dict[str, float]] = {
     TODAY: {},
-    "100 trees at rate 0.1": {"n_rounds": 100, "learning_rate": 0.1},
-    "400 trees": {"n_rounds": 400},
+    "200 trees at rate 0.05": {"n_rounds": 200, "learning_rate": 0.05},
+    "200 trees": {"n_rounds": 200},
     "depth 4": {"max_depth": 4, "max_leaf_nodes": 16},
     "depth 6": {"max_depth": 6, "max_leaf_nodes": 31},
     "a third of the columns": {"max_features": 0.3},

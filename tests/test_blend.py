@@ -223,6 +223,34 @@ def test_blend_many_rows_landmarks(cohort, monkeypatch, params, rows):
     assert sizes == {rows} or (rows is None and min(sizes) > 40)
 
 
+def test_members_are_fitted_once_a_fold(cohort, monkeypatch):
+    """Without `repeats` members are dealt once; their settings compete on few rows,
+    and those of the comparison are not fitted again.
+    """
+    monkeypatch.setattr(held_out, "MAX_COMPETING_ROWS", 100)
+    learned = []
+    fit = Logistic.fit
+    monkeypatch.setattr(
+        Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y)
+    )
+    # What a ranking rests on is found by logistic regressions too.
+    monkeypatch.setattr(
+        "screening.model_selection.train.reliance_of", lambda study, jobs: None
+    )
+    model = train(cohort, blend("logistic", "random_forest"), search=3)
+    comparison = model.facts.validation.comparison
+
+    n_of_settings = [n for n in learned if n <= 100]
+    assert len(n_of_settings) == 3 * 5
+    assert len(learned) == 4 * 5
+    assert [other.recipe for other in comparison.beside] == [
+        "logistic",
+        "random_forest",
+    ]
+    forests = model.ensemble.members[1].machines
+    assert {forest.n_estimators for forest in forests} == {40}
+
+
 def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     monkeypatch.setattr(Logistic, "most_rows", 60)

@@ -85,6 +85,15 @@ def test_every_fold_has_its_share_of_positives():
     assert np.ptp(np.bincount(of_several, minlength=5)) <= 1
 
 
+def test_groups_of_one_row_are_dealt_as_rows():
+    target = (default_rng(2).random(60) < 0.2).astype(int)
+    groups = default_rng(3).permutation(60)
+    order = hash_names(groups.astype(str), 0)
+    as_groups = split_folds(target, groups, order, 5)
+
+    assert np.array_equal(as_groups, split_folds(target, None, order, 5))
+
+
 def test_rows_without_an_id_are_known_by_what_they_hold():
     nameless = read_cohort(
         patients().drop(columns="patient"), label="ill", need_label=True

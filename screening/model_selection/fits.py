@@ -24,10 +24,11 @@ USUAL = {
     "multi": ("one_vs_rest", "logistic", "random_forest"),
 }
 
-# With more rows than these a kernel machine would take most of the time of a training;
-# then a blend is compared with those of its members that a user would pick instead.
-MAX_ROWS_FOR_KERNEL_BASELINE = 5_000
+# A blend is compared with those of its members that a user would pick instead: they are
+# fitted anyway.
 FAST_BASELINES = ("logistic", "histogram_boosting", "random_forest")
+# With more rows than these a kernel machine would take most of the time of a training.
+MAX_ROWS_FOR_KERNEL_BASELINE = 5_000
 
 
 def recipes_of(
@@ -73,8 +74,10 @@ def recipes_of(
 def _usual_baselines(method: Recipe, task: Task, n_rows: int) -> Sequence[str]:
     """Return the names of the recipes that a method is compared with by default."""
     usual = USUAL[task.kind]
-    is_fast = method.machine in ("baseline", "blend")
-    if not is_fast or n_rows <= MAX_ROWS_FOR_KERNEL_BASELINE:
+    is_large_baseline = (
+        method.machine == "baseline" and n_rows > MAX_ROWS_FOR_KERNEL_BASELINE
+    )
+    if method.machine != "blend" and not is_large_baseline:
         return usual
     candidates = (*usual, *method.members)
     return [name for name in FAST_BASELINES if name in candidates]

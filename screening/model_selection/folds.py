@@ -248,6 +248,9 @@ def split_folds(
         If a fold would leave a class out of its training rows.
     """
     present, strata = np.unique(target, return_inverse=True)
+    if groups is not None and len(np.unique(groups)) == len(groups):
+        # Groups of one row need no splitter that weighs them.
+        groups = None
     n_units = np.array([units_of(target == value, groups) for value in present])
     # A class with fewer units than folds cannot be spread evenly: it is dealt with the
     # commonest class.

@@ -47,15 +47,20 @@ from screening.schemas.validation import Platt, SearchFacts
 from screening.settings import Progress
 
 # With more rows than this, settings compete on a sub-sample, and the chosen one learns
-# from all rows. The three constants below hold for blends of so many rows.
+# from all rows.
 MANY_ROWS = 5_000
-# Landmarks (Nystroem) in each fold of the two-class kernel machines of a blend.
+# The same for members of a blend, which depends less on the setting of each.
+MAX_COMPETING_ROWS = 1_000
+# Landmarks (Nystroem) in each fold of the two-class kernel machines of a blend of over
+# MANY_ROWS rows.
 N_LANDMARKS = 300
-# Forests have fewer and smaller trees a fold: those of all folds draw from so many rows
-# that they are better in sum.
+# Forests of a blend have few trees a fold, because those of all folds rank new rows. Of
+# many rows the trees are smaller too: they draw from so many that they are better in
+# sum.
 FOREST_BASELINES = ("random_forest", "balanced_forest")
-SMALL_FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
-# Weight of a member below which it is dropped.
+FOREST: Parameters = {"n_estimators": 40}
+SMALL_FOREST: Parameters = FOREST | {"min_samples_leaf": 8}
+# Weight of a member of a blend of over MANY_ROWS rows, below which it is dropped.
 MIN_MEMBER_WEIGHT = 0.1
 # Steps in which progress is counted.
 PROGRESS_STEPS = 1000
@@ -172,6 +177,7 @@ def hold_out(
     recipe: Recipe,
     search: SettingSearch,
     whole: EncodedRows,
+    max_competing: int = MANY_ROWS,
 ) -> Plan[HeldOutDecisions]:
     """Decide on every row by machines that have not seen it, and choose the setting.
 
@@ -185,6 +191,8 @@ def hold_out(
     search : SettingSearch
     whole : EncodedRows
         The sample, encoded for the recipe.
+    max_competing : int
+        Rows that the settings compete on at most.
 
     Raises
     ------
@@ -195,7 +203,7 @@ def hold_out(
     if study.sample.n_rows > MANY_ROWS:
         bundles = whole.bundles
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
-    competing, fold = _competing_rows(study, encoded, search)
+    competing, fold = _competing_rows(study, encoded, search, max_competing)
     is_whole = competing is encoded
     n_later = len(study.fold) - is_whole
     later_work = study.sample.n_rows * study.folds * n_later
@@ -235,16 +243,16 @@ def hold_out(
 
 
 def _competing_rows(
-    study: Study, encoded: EncodedRows, search: SettingSearch
+    study: Study, encoded: EncodedRows, search: SettingSearch, most: int
 ) -> tuple[EncodedRows, np.ndarray]:
     """Return the rows that the settings compete on, and their folds.
 
-    Those are all rows, or a sub-sample if there are many.
+    Those are all rows, or a sub-sample if there are more than `most`.
     """
     fold = study.fold[0]
-    if study.sample.n_rows <= MANY_ROWS or len(search.settings) <= 1:
+    if study.sample.n_rows <= most or len(search.settings) <= 1:
         return encoded, fold
-    few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
+    few = sub_sample(encoded.target, study.groups, most, RARE_SHARE, study.seed)
     return encoded.part(few), fold[few]
 
 
@@ -515,6 +523,9 @@ def _plan_blend(
     refuse_overrides(recipe, for_all)
     members = _members(study, recipe)
     encoded = encode(study, recipe, memory, like)
+    if not study.repeats_asked:
+        # Trees do not average to a single machine, and members have equal repeats.
+        study = replace(study, fold=study.fold[:1])
     notes = []
     plans = []
     for member in members:
@@ -525,7 +536,7 @@ def _plan_blend(
         )
         # All members share the encoded rows.
         rows = replace(encoded, recipe=member)
-        plans.append(hold_out(study, member, search, rows))
+        plans.append(hold_out(study, member, search, rows, MAX_COMPETING_ROWS))
     outcomes = yield from side_by_side(plans)
     parts = []
     for member, outcome in zip(members, outcomes, strict=True):
@@ -546,14 +557,13 @@ def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]
         name: value for name, value in study.params.items() if name in member.names
     }
     notes: list[str] = []
-    if study.sample.n_rows <= MANY_ROWS:
-        return params, notes
-    if "approximation" not in params and may_span(member):
+    is_large = study.sample.n_rows > MANY_ROWS
+    if member.baseline in FOREST_BASELINES:
+        params = (SMALL_FOREST if is_large else FOREST) | params
+    if is_large and "approximation" not in params and may_span(member):
         params = {"n_landmarks": N_LANDMARKS} | params | {"approximation": "nystroem"}
         landmarks = f"{params['n_landmarks']} landmarks (Nystroem) in each fold"
         notes.append(f"member {member.name}: {landmarks}")
-    if member.baseline in FOREST_BASELINES:
-        params = SMALL_FOREST | params
     return params, notes
 
 
