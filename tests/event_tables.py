@@ -1,5 +1,6 @@
 """A small made hospital as a long table of events, and a spec that reads it."""
 
+import datetime
 import json
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
-from screening.features.events import EVENT_COLUMNS, open_engine
+from screening.features.engine import engine_opened
+from screening.features.events import EVENT_COLUMNS, open_session
 from screening.features.faults import Faults
 from screening.features.reading import read_source
-from screening.features.spec import Source
+from screening.features.spec import Source, Spec
 
 COLUMNS = ["subject", "stay", "time", "known_since", "code", "value", "unit", "text"]
 FIRST, LAST = "2024-03-20", "2024-04-10"
@@ -158,10 +160,21 @@ def events_of(source: Source) -> tuple[list[tuple], list[tuple]]:
     """Return the events of a source as rows, and its faults as (kind, file, lines)."""
     faults = Faults()
     columns = ", ".join(EVENT_COLUMNS)
-    with open_engine(1) as connection:
-        read_source(source, "source_1", connection, faults)
+    with open_session(1) as session:
+        read_source(source, "source_1", session, faults)
         query = f"SELECT {columns} FROM source_1(NULL, NULL) ORDER BY ALL"
-        rows = connection.execute(query).fetchall()
+        rows = session.connection.execute(query).fetchall()
+    return rows, _found(faults)
+
+
+def faults_of_stays(source: Source) -> list[tuple]:
+    """Return the faults of a source whose stays were looked at, as `events_of` does."""
+    spec = Spec(hour="06:00", zone=source.zone, source=(source,))
+    with engine_opened(spec, [datetime.date(2026, 3, 3)]) as engine:
+        engine.find_rows()
+        return _found(engine.faults)
+
+
+def _found(faults: Faults) -> list[tuple]:
     found = [(kind, file, lines) for (kind, file), lines in faults.lines.items()]
-    found.sort(key=lambda fault: (fault[1], fault[0].name))
-    return rows, found
+    return sorted(found, key=lambda fault: (fault[1], fault[0].name))

@@ -7,7 +7,7 @@ import ledger_places
 import pandas as pd
 import pytest
 import sqlalchemy as sa
-from event_tables import events_of
+from event_tables import events_of, faults_of_stays
 
 from screening.errors import EventsError, UsageError
 from screening.features.faults import FaultKind
@@ -304,20 +304,20 @@ def test_faults_of_rows(read, changes, kind):
     assert faults == [(kind, "measurement.csv", [3])]
 
 
-def test_negative_and_missing_end(read):
+def test_negative_and_missing_end(read, tmp_path):
     """A stay that ends before it begins has its discharge, by which nobody is in; a
     missing end is an open stay. Both rows are named.
     """
     before = {**VISIT, "visit_end_datetime": "2026-02-01 10:00:00"}
     opened = {**VISIT, "visit_end_datetime": None, "visit_end_date": None}
 
-    events, faults = read(
+    events, _ = read(
         visit_occurrence=[before, {**opened, "visit_occurrence_id": 8}],
         measurement=[MEASUREMENT],
     )
 
     assert [row[1] for row in events if row[4] == "DISCHARGE"] == ["7"]
-    assert faults == [
+    assert faults_of_stays(Source(format="omop", path=str(tmp_path))) == [
         (FaultKind.NEGATIVE_DURATION, "visit_occurrence.parquet", [1]),
         (FaultKind.NO_END, "visit_occurrence.parquet", [2]),
     ]

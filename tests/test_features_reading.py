@@ -24,7 +24,7 @@ from screening import Features
 from screening.errors import EventsError, UsageError
 from screening.features import events
 from screening.features.engine import Engine
-from screening.features.events import Span, open_engine
+from screening.features.events import Span, open_session
 from screening.features.faults import Faults
 from screening.features.reading import read_source
 from screening.features.spec import Source
@@ -172,10 +172,10 @@ def test_stay_longer_than_the_longest(tmp_path):
 
 def test_engine_has_limits():
     """Memory is bounded, and what does not fit lies in a folder that is deleted."""
-    with open_engine(1) as connection:
+    with open_session(1) as session:
         query = "SELECT current_setting(?)"
         folder, memory = (
-            connection.execute(query, [name]).fetchall()[0][0]
+            session.connection.execute(query, [name]).fetchall()[0][0]
             for name in ("temp_directory", "memory_limit")
         )
         assert "screening-features-" in folder
@@ -219,13 +219,13 @@ def test_row_groups_outside_the_span_are_not_read(tmp_path):
     path.write_bytes(damaged)
     span = Span(datetime.datetime(2024, 3, 25), datetime.datetime(2024, 3, 28))
 
-    with open_engine(1) as connection:
+    with open_session(1) as session:
         source = Source(format="long", path=str(path), zone="Europe/Berlin")
-        read_source(source, "lines", connection, Faults(), span)
+        read_source(source, "lines", session, Faults(), span)
         query = "SELECT count(value), min(time), max(time) FROM lines({})"
-        within = connection.execute(query.format(span.sql)).fetchone()
+        within = session.connection.execute(query.format(span.sql)).fetchone()
         with pytest.raises(duckdb.Error):
-            connection.execute(query.format("NULL, NULL")).fetchone()
+            session.connection.execute(query.format("NULL, NULL")).fetchone()
 
     assert within[0] > 100
     # Times in a file may be in another zone than the span.
@@ -249,7 +249,7 @@ def test_more_than_fits_into_memory_is_spilled(tmp_path, monkeypatch):
     def watched(self, sql, **values):
         answer = run(self, sql, **values)
         files = "SELECT coalesce(sum(size), 0) FROM duckdb_temporary_files()"
-        spilled.extend(self.connection.cursor().execute(files).fetchone())
+        spilled.extend(self.session.connection.cursor().execute(files).fetchone())
         return answer
 
     monkeypatch.setattr(events, "MEMORY_BYTES", 40 << 20)

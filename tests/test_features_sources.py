@@ -1,16 +1,19 @@
 """One hospital in four formats gives the same tables, those of a slow reference."""
 
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("duckdb")
+
+import duckdb
 from features_reference import reference_night, reference_past
 
 from screening import Features
-
-pytest.importorskip("duckdb")
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FORMATS = ("long", "meds", "omop", "fhir")
@@ -118,40 +121,75 @@ def assert_same_cells(table, expected):
     )
 
 
-def test_nights_equal_reference(hospital):
+@pytest.fixture(scope="module")
+def night_of(hospital):
+    """Return what makes a night of a format, each once."""
+    return cache(lambda name, night: features_of(hospital, name).make_night(night))
+
+
+@pytest.fixture(scope="module")
+def past_of(hospital):
+    """Return what makes the past of a format, each once."""
+    return cache(lambda name: features_of(hospital, name).make_past(*PAST).table)
+
+
+def features_of(hospital, name):
+    return Features(hospital[1] / f"{name}.toml", threads=1)
+
+
+def test_nights_equal_reference(hospital, night_of):
     """The long table's nights are those of the reference, to the last bit."""
     events, folder = hospital
-    features = Features(folder / "long.toml", threads=1)
 
     for night in (*NIGHTS, *merge_nights(events)[:2]):
-        table = features.night(night)
+        table = night_of("long", night).table.to_pandas()
         assert len(table) > 0
         assert_same_cells(table, reference_night(events, folder / "long.toml", night))
 
 
-def test_past_equals_reference(hospital):
+def test_past_equals_reference(hospital, past_of):
     """The past is that of the reference: rows, groups, labels and features."""
     events, folder = hospital
-    spec = folder / "long.toml"
 
-    table = Features(spec, threads=1).past(*PAST)
+    table = past_of("long").to_pandas()
 
     assert set(table["label"]) == {0, 1}
-    assert_same_cells(table, reference_past(events, spec, *PAST))
+    assert_same_cells(table, reference_past(events, folder / "long.toml", *PAST))
 
 
 @pytest.mark.parametrize("name", FORMATS[1:])
-def test_formats_equal(hospital, name):
+def test_formats_equal(hospital, night_of, past_of, name):
     """MEDS, OMOP and FHIR give the bytes that the long table gives, for nights and for
     the past.
     """
-    events, folder = hospital
-    nights = (NIGHTS[0], merge_nights(events)[0])
-    features = [Features(folder / f"{one}.toml", threads=1) for one in ("long", name)]
-
-    for night in nights:
-        long, other = (written(each.make_night(night).table) for each in features)
+    for night in (NIGHTS[0], merge_nights(hospital[0])[0]):
+        long, other = (written(night_of(one, night).table) for one in ("long", name))
         assert long == other
-    pasts = [each.make_past(*PAST).table for each in features]
-    assert pasts[0].num_rows > 5
-    assert written(pasts[0]) == written(pasts[1])
+    assert past_of("long").num_rows > 5
+    assert written(past_of("long")) == written(past_of(name))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_printed_sql_is_the_whole_way(hospital, night_of, name):
+    """The statements alone, in a new DuckDB, make the night's table from the files."""
+    made = night_of(name, NIGHTS[0])
+    (query,) = [sql for sql in made.statements if sql.startswith("SELECT r.id")]
+
+    with duckdb.connect() as connection:
+        if name == "fhir":
+            connection.register("source_1_line", lines_of(hospital[1] / "fhir"))
+        connection.execute(";\n\n".join(made.statements)).fetchall()
+        table = connection.sql(query).to_arrow_table()
+
+    assert written(table.drop_columns(["row"])) == written(made.table)
+
+
+def lines_of(folder):
+    """Return the lines of a folder's files, as a table."""
+    lines = [
+        (path.name, number, line)
+        for path in sorted(folder.iterdir())
+        for number, line in enumerate(path.read_bytes().splitlines(), 1)
+    ]
+    columns = zip(*lines, strict=True)
+    return pa.table(dict(zip(("file", "line", "written"), columns, strict=True)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow.parquet as pq
 import tomlkit
 
-from screening.features.events import RESERVED_CODES, open_engine, sql_text
+from screening.features.events import RESERVED_CODES, open_session, sql_text
 from screening.features.faults import Faults
 from screening.features.reading import read_source
 from screening.features.spec import Source
@@ -132,8 +132,8 @@ def suggest(source: Source) -> list[Suggested]:
     Lines without a stay count by their subject. `values` is the share of lines with a
     number, `unit` the commonest unit.
     """
-    with open_engine() as connection:
-        read_source(source, "source_1", connection, Faults())
+    with open_session() as session:
+        read_source(source, "source_1", session, Faults())
         reserved = ", ".join(map(sql_text, RESERVED_CODES))
         query = f"""SELECT code, count(DISTINCT coalesce('s' || stay, 'p' || subject)),
   count(*), count(value) / count(*),
@@ -141,7 +141,7 @@ def suggest(source: Source) -> list[Suggested]:
 FROM (SELECT *, count(*) OVER (PARTITION BY code, unit) AS n_of_unit
       FROM source_1(NULL, NULL))
 WHERE code NOT IN ({reserved}) GROUP BY code ORDER BY 2 DESC, code"""
-        rows = connection.execute(query).fetchall()
+        rows = session.run(query).fetchall()
     return [Suggested(*row) for row in rows]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -18,9 +18,12 @@ from screening.features.events import (
     ALWAYS,
     FOREVER,
     Hours,
+    Session,
     Span,
-    open_engine,
+    Sql,
+    open_session,
     sql_literal,
+    with_values,
 )
 from screening.features.faults import Faults
 from screening.features.reading import read_source
@@ -43,27 +46,24 @@ ONE_DAY = datetime.timedelta(days=1)
 
 @dataclass
 class Engine:
-    """One run: a connection in memory, its statements, and the faults of the sources.
+    """One run: a session, its nights, and the faults of the sources.
 
     Parameters
     ----------
     spec : Spec
-    connection : duckdb.DuckDBPyConnection
+    session : Session
     nights : sequence of date
     is_past : bool
         Choose rows of the past; else every stay that is in is a row.
-    statements : list of str
-        What was run, to be printed.
     faults : Faults
     repeated : list of str
         Queries of the places of lines that repeat another one.
     """
 
     spec: Spec
-    connection: duckdb.DuckDBPyConnection
+    session: Session
     nights: Sequence[datetime.date]
     is_past: bool
-    statements: list[str] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     repeated: list[str] = field(default_factory=list)
 
@@ -98,12 +98,7 @@ class Engine:
 
     def run(self, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
         """Run a statement, and keep it with its values written out."""
-        return self.connection.execute(self._written(sql, values))
-
-    def _written(self, sql: str, values: Mapping[str, object]) -> str:
-        """Return a statement with its values written out, and keep it."""
-        self.statements.append(_with_values(sql, values))
-        return self.statements[-1]
+        return self.session.run(sql, **values)
 
     def insert(
         self, table: str, columns: str, rows: Sequence[Sequence[object]]
@@ -120,10 +115,7 @@ class Engine:
         names = []
         for number, source in enumerate(self.spec.source, 1):
             names.append(f"source_{number}")
-            statement = read_source(
-                source, names[-1], self.connection, self.faults, self.span
-            )
-            self.statements.append(statement)
+            read_source(source, names[-1], self.session, self.faults, self.span)
         union = "\nUNION ALL\n".join(
             f"SELECT * FROM {name}(span_start, span_end)" for name in names
         )
@@ -148,22 +140,23 @@ class Engine:
             None for all times, and lines without one.
         last : datetime
         """
-        times = {
+        values = {
             "since": since,
             "until": None if since is None else last,
             "last": last,
+            "condition": Sql(condition),
+            "table": Sql(table),
         }
-        self.run(queries.lines_read(table, condition), **times)
+        self.run(queries.LINES_READ, **values)
         if self.run(f"SELECT 1 FROM {table} WHERE n > 1 LIMIT 1").fetchall():
-            query = queries.lines_repeated(condition)
-            self.repeated.append(_with_values(query, times))
+            self.repeated.append(with_values(queries.LINES_REPEATED, values))
 
     def count_repeated(self) -> None:
         """Count the lines that were read and repeat another one."""
         if self.repeated:
             union = "\nUNION ALL\n".join(f"({query})" for query in self.repeated)
             query = f"SELECT 'REPEATED' AS kind, file, line FROM ({union})"
-            self.faults.add(self.connection, query)
+            self.faults.add(self.session.connection, query)
 
     def find_rows(self) -> None:
         """Make `rows`: the stays that are in, at their nights."""
@@ -173,10 +166,11 @@ class Engine:
         ]
         self.insert("nights", "night DATE, hour TIMESTAMP, before TIMESTAMP", hours)
         self.read_lines("moves", queries.MOVES, None, self.end)
+        self.run(queries.EARLY)
+        self._add_faults("early", queries.EARLY_LINES)
         self.run(queries.MERGE_SPANS)
         self.run(queries.MERGE_CHAINS)
-        if self.run("SELECT 1 FROM merge_chains WHERE is_circle LIMIT 1").fetchall():
-            self.faults.add(self.connection, queries.CIRCLES)
+        self._add_faults("merge_chains WHERE is_circle", queries.CIRCLES)
         self.run(queries.MERGES)
         self.run(queries.MERGES_NOW)
         self.run(queries.STAYS)
@@ -208,6 +202,11 @@ class Engine:
         if self.is_past and self.spec.outcome is not None:
             for statement in (queries.NOW, queries.FOLLOWED, queries.COUNTED):
                 self.run(statement)
+
+    def _add_faults(self, table: str, places: str) -> None:
+        """Count the faults that a query finds, if a table has a row of them."""
+        if self.run(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+            self.faults.add(self.session.connection, places)
 
     def _find_outcomes(self) -> None:
         """Make `outcomes`, and `not_at_risk`: the candidates that had one before."""
@@ -301,7 +300,7 @@ class Engine:
 
     def arrow(self, sql: str, **values: object) -> pa.Table:
         """Return the answer to a SELECT."""
-        relation = self.connection.sql(self._written(sql, values))
+        relation = self.session.connection.sql(self.session.written(sql, values))
         reader = next(name for name in ARROW_READERS if name in dir(relation))
         return getattr(relation, reader)().read_all()
 
@@ -343,11 +342,11 @@ def engine_opened(
     EventsError
         By whatever reads: a file cannot be read, without words of its content.
     """
-    with open_engine(threads) as connection:
+    with open_session(threads) as session:
         import duckdb
 
         try:
-            engine = Engine(spec, connection, nights, is_past)
+            engine = Engine(spec, session, nights, is_past)
             engine.read_sources()
             yield engine
         except duckdb.OutOfMemoryException as error:
@@ -362,10 +361,3 @@ def engine_opened(
             if type(error) is not duckdb.Error and not isinstance(error, of_files):
                 raise
             raise read_error(error, [source.path for source in spec.source]) from None
-
-
-def _with_values(sql: str, values: Mapping[str, object]) -> str:
-    """Return a statement with its values written out."""
-    for name, value in values.items():
-        sql = sql.replace(f"${name}", sql_literal(value))
-    return sql

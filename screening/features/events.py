@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,9 +86,6 @@ CREATE OR REPLACE TEMP MACRO end_time(ends, starts, zone) AS
     THEN event_time(starts, zone) END);
 CREATE OR REPLACE TEMP MACRO known_at(written, zone) AS
   coalesce(day_over(written, zone), utc_of(written, zone));
-CREATE OR REPLACE TEMP MACRO local_of(written) AS
-  CASE WHEN day_of(written) IS NULL AND NOT has_zone(written)
-       THEN try_cast(written AS TIMESTAMP) END;
 CREATE OR REPLACE TEMP MACRO text_of(cell) AS nullif(trim(CAST(cell AS VARCHAR)), '');
 CREATE OR REPLACE TEMP MACRO finite(number) AS
   CASE WHEN isfinite(number) THEN number END;
@@ -109,14 +108,45 @@ day, of a month or year at that of its last day. It is known once the day is ove
 from which on something is known that was entered then; `end_time` that of the end of
 what begins at another time.
 
-`local_of(written)` is a time of day that is written without its zone, else NULL.
-
 `text_of` and `number_of` are a cell's text and finite number, NULL if it has none.
 """
 
 
+@dataclass
+class Session:
+    """A connection in memory, and the statements that a table is made by.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+    statements : list of str
+        What was run, to be printed.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    statements: list[str] = field(default_factory=list)
+
+    def run(self, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
+        """Run a statement, and keep it with its values written out."""
+        return self.connection.execute(self.written(sql, values))
+
+    def written(self, sql: str, values: Mapping[str, object]) -> str:
+        """Return a statement with its values written out, and keep it."""
+        self.statements.append(with_values(sql, values).strip().removesuffix(";"))
+        return self.statements[-1]
+
+
+def with_values(sql: str, values: Mapping[str, object]) -> str:
+    """Return a statement with its values written out, `$name` by `name`."""
+
+    def literal(found: re.Match[str]) -> str:
+        return sql_literal(values[found[1]]) if found[1] in values else found[0]
+
+    return re.sub(r"\$(\w+)", literal, sql)
+
+
 @contextmanager
-def open_engine(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_session(threads: int | None = None) -> Iterator[Session]:
     """Open a connection of its own, in memory, with the macros of the sources.
 
     What does not fit into memory goes to a temporary folder, which is deleted.
@@ -139,11 +169,12 @@ def open_engine(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnectio
         connection.execute(f"SET temp_directory = {sql_text(folder)}")
         connection.execute(f"SET memory_limit = '{_memory()}B'")
         connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET TimeZone = 'UTC'")
         if threads is not None:
             connection.execute(f"SET threads = {threads:d}")
-        connection.execute(MACROS)
-        yield connection
+        session = Session(connection)
+        session.run("SET TimeZone = 'UTC'")
+        session.run(MACROS)
+        yield session
 
 
 def _memory() -> int:
@@ -178,10 +209,16 @@ class Hours(float):
     """Hours that are written as an interval."""
 
 
+class Sql(str):
+    """A part of a statement, which is written as it is."""
+
+
 def sql_literal(value: object) -> str:
     """Return a value as SQL writes it."""
     if value is None:
         return "NULL"
+    if isinstance(value, Sql):
+        return value
     if isinstance(value, Hours):
         return f"to_microseconds({round(value * 3_600_000_000)})"
     if isinstance(value, list | tuple):
@@ -242,14 +279,19 @@ def timed(select: str, zone: str) -> str:
     zone : str
         Literal of the zone of times that state none.
     """
-    time = f"coalesce(instant, event_time(written, {zone}))"
-    # By the file's own column, so that its statistics say what is not to be read.
-    has_time = (
-        f"CASE WHEN typeof(written) = 'VARCHAR' THEN {time} IS NOT NULL "
-        "ELSE written IS NOT NULL END"
-    )
-    return f"""SELECT file, line, subject, stay, {time} AS time,
-  greatest(day_over(written, {zone}), entered) AS known_since, code, value, unit, text,
-  {has_time} AS has_time, local_of(written) AS local_time,
+    # Step by step: a macro writes out what it is given wherever it names it. If the
+    # column has times and not texts, `has_time` is by the column itself, so that the
+    # file's statistics say what is not to be read.
+    return f"""SELECT file, line, subject, stay, time,
+  greatest(utc_of_local(day + INTERVAL 24 HOUR, {zone}), entered) AS known_since, code,
+  value, unit, text, CASE WHEN day IS NULL THEN local END AS local_time,
+  CASE WHEN typeof(written) = 'VARCHAR' THEN time IS NOT NULL
+       ELSE written IS NOT NULL END AS has_time,
   coalesce(is_compared, false) AS is_compared, wrong
-FROM ({select})"""
+FROM (SELECT *, coalesce(instant, zoned, utc_of_local(local, {zone})) AS time
+FROM (SELECT *, CASE WHEN is_zoned
+    THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ)) END AS zoned,
+  CASE WHEN day IS NOT NULL THEN day + INTERVAL 12 HOUR
+       WHEN NOT is_zoned THEN try_cast(written AS TIMESTAMP) END AS local
+FROM (SELECT *, day_of(written) AS day, has_zone(written) AS is_zoned
+FROM ({select}))))"""

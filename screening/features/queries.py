@@ -4,6 +4,7 @@ Every text is read with the tables that the steps before have made:
 
 - `lines`: the events of all sources, as they are;
 - `moves`: admissions, transfers, discharges, births, deaths, sex;
+- `early`: stays that end before they begin;
 - `nights`: the nights, each with its hour and the hour of the day before;
 - `merge_spans`, `merge_chains`, `merges`: who a subject is, from an instant until
   another;
@@ -29,32 +30,26 @@ _FOREVER = sql_literal(events.FOREVER)
 IS_VALID = f"text IS DISTINCT FROM '{WITHDRAWN}'"
 
 
-def lines_read(table: str, condition: str) -> str:
-    """Return the statement that reads the lines with a condition, the same line once.
+_TIME = f"coalesce(time, {_ALWAYS})"
+_KNOWN = f"coalesce(known_since, time, {_ALWAYS})"
+_IS_READ = f"""{_TIME} <= $last AND {_KNOWN} <= $last
+  AND ($since IS NULL OR time >= $since) AND $condition"""
 
-    `n` is how many lines say the same.
-    """
-    return f"""CREATE OR REPLACE TEMP TABLE {table} AS
+# The lines of a kind that are known at an instant; `n` is how many lines say the same.
+LINES_READ = f"""CREATE OR REPLACE TEMP TABLE $table AS
 SELECT subject, stay, code, {_TIME} AS time, {_KNOWN} AS known, value, unit, text,
   bool_and(known_since IS NOT NULL) AS is_dated, count(*) AS n
 FROM lines($since, $until) l
-WHERE {condition}
+WHERE {_IS_READ}
 GROUP BY ALL"""
 
-
-def lines_repeated(condition: str) -> str:
-    """Return the SELECT of the places of lines that repeat another one."""
-    return f"""SELECT file, line FROM lines($since, $until) l
-WHERE file IS NOT NULL AND {condition}
+# The places of those that repeat another one.
+LINES_REPEATED = f"""SELECT file, line FROM lines($since, $until) l
+WHERE file IS NOT NULL AND {_IS_READ}
 QUALIFY row_number() OVER (PARTITION BY subject, stay, code, {_TIME}, {_KNOWN}, value,
   unit, text ORDER BY file, line) > 1"""
 
-
-_TIME = f"coalesce(time, {_ALWAYS})"
-_KNOWN = f"coalesce(known_since, time, {_ALWAYS})"
-_IS_KNOWN = f"{_TIME} <= $last AND {_KNOWN} <= $last"
-MOVES = f"""{_IS_KNOWN} AND code IN
-  ('ADMISSION', 'TRANSFER', 'DISCHARGE', 'BIRTH', 'SEX', 'DEATH', 'MERGED')"""
+MOVES = has_code(events.RESERVED_CODES)
 
 
 # Who a subject is said to be, from an instant until another; before, it is itself.
@@ -92,6 +87,15 @@ SELECT c.alias, c.survivor, greatest(c.since, s.since) AS since,
 FROM merge_chains c LEFT JOIN merge_spans s
   ON s.subject = c.survivor AND s.since < c.until AND c.since < s.until
 WHERE s.subject IS NULL OR s.survivor = s.subject"""
+
+# Stays that end before they begin.
+EARLY = """CREATE OR REPLACE TEMP TABLE early AS
+SELECT subject, stay, min(time) FILTER (code = 'ADMISSION') AS begins
+FROM moves WHERE stay IS NOT NULL GROUP BY subject, stay
+HAVING min(time) FILTER (code = 'DISCHARGE') < begins"""
+EARLY_LINES = """SELECT 'NEGATIVE_DURATION' AS kind, file, line
+FROM lines(NULL, NULL) l JOIN early e USING (subject, stay)
+WHERE l.code = 'DISCHARGE' AND l.time < e.begins"""
 
 CIRCLES = """SELECT 'MERGE_CIRCLE' AS kind, file, line FROM lines(NULL, NULL)
 WHERE code = 'MERGED' AND subject IN (SELECT alias FROM merge_chains WHERE is_circle)"""
@@ -207,7 +211,7 @@ def is_of_outcome(outcome: Outcome) -> str:
     codes = list(outcome.patterns)
     codes += ["DEATH"] * outcome.death
     codes += ["ADMISSION", "TRANSFER"] * bool(outcome.ward)
-    return f"{_IS_KNOWN} AND time >= $since AND {has_code(codes)}"
+    return has_code(codes)
 
 
 OUTCOMES = f"""CREATE OR REPLACE TEMP TABLE outcomes AS

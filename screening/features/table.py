@@ -15,6 +15,7 @@ from screening.errors import UsageError
 from screening.features import queries
 from screening.features.coverage import Coverage, coverage_of
 from screening.features.engine import ONE_DAY, Engine, engine_opened
+from screening.features.events import Sql
 from screening.features.spec import Outcome, Spec, read_spec
 
 
@@ -156,9 +157,11 @@ class Features:
             engine.find_rows()
             # Where every night is a row, an outcome is of the patient.
             of_patients = self.spec.stays.row == "every"
-            column = "person" if of_patients else "stay_id"
-            sql = queries.OUTCOME_TABLE.replace("$id", column)
-            table = engine.arrow(sql, complete=_complete(engine, outcome))
+            table = engine.arrow(
+                queries.OUTCOME_TABLE,
+                id=Sql("person" if of_patients else "stay_id"),
+                complete=_complete(engine, outcome),
+            )
             return _made(engine, table, {})
 
 
@@ -176,7 +179,7 @@ def _made(
         rows=engine.counts_of_rows() | truths,
         faults=[*engine.faults.sentences()],
         undated=undated,
-        statements=engine.statements,
+        statements=engine.session.statements,
         coverage=coverage,
     )
 

@@ -13,18 +13,23 @@ import json
 import zlib
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from screening.errors import EventsError
-from screening.features.events import OF_PEOPLE, UNION, WITHDRAWN, Span, sql_text, timed
+from screening.features.events import (
+    OF_PEOPLE,
+    UNION,
+    WITHDRAWN,
+    Session,
+    Span,
+    sql_text,
+    timed,
+)
 from screening.features.faults import Faults
 from screening.features.sources.long import file_label
 from screening.features.spec import Source
-
-if TYPE_CHECKING:
-    import duckdb
 
 ENDINGS = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 # Lines that are handed to DuckDB at a time.
@@ -110,6 +115,7 @@ CREATE OR REPLACE TEMP MACRO fhir_concept(concept) AS
 """
 
 READ = """
+-- {name}_line has the lines of all files, as they are written, with file and number.
 CREATE OR REPLACE TEMP TABLE {name}_resource AS
 SELECT file, line, is_json, r, r.resourceType AS type,
   coalesce(r.id, file || ' ' || line) AS id,
@@ -314,7 +320,7 @@ WHERE old.time IS NOT NULL AND old.code IS NOT NULL AND new.time IS NOT NULL
 def select_events(
     source: Source,
     name: str,
-    connection: duckdb.DuckDBPyConnection,
+    session: Session,
     span: Span,
 ) -> str:
     """Read the resources once; return the SELECT of their events.
@@ -338,23 +344,23 @@ def select_events(
         "not_stays": NOT_STAYS,
         "withdrawn": sql_text(WITHDRAWN),
     }
-    connection.execute(MACROS)
+    session.run(MACROS)
     lines = pa.RecordBatchReader.from_batches(LINE_SCHEMA, _batches(files))
-    connection.register(f"{name}_line", lines)
-    connection.execute(READ.format(**blanks))
-    connection.unregister(f"{name}_line")
+    session.connection.register(f"{name}_line", lines)
+    session.run(READ.format(**blanks))
+    session.connection.unregister(f"{name}_line")
     wrong = Faults()
     places = f"FROM {name}_resource WHERE NOT is_json"
-    wrong.add(connection, f"SELECT 'NOT_JSON' AS kind, file, line {places}")
+    wrong.add(session.connection, f"SELECT 'NOT_JSON' AS kind, file, line {places}")
     if wrong.counts:
         raise EventsError([*wrong.sentences()])
     for step in (ENCOUNTERS, RESULTS, EVENTS):
-        connection.execute(step.format(**blanks))
+        session.run(step.format(**blanks))
     union = UNION.join(KINDS).format(**blanks)
     events = timed(union, zone)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name}_events AS {events}")
+    session.run(f"CREATE OR REPLACE TEMP TABLE {name}_events AS {events}")
     return f"""SELECT * FROM {name}_events
-WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
+WHERE span_start IS NULL OR time IS NULL OR time BETWEEN span_start AND span_end"""
 
 
 def _batches(files: list[str]) -> Iterator[pa.RecordBatch]:

@@ -10,11 +10,11 @@ import gzip
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from screening.errors import EventsError, UsageError
 from screening.features.events import (
     EVENT_COLUMNS,
+    Session,
     Span,
     sql_literal,
     sql_text,
@@ -23,9 +23,6 @@ from screening.features.events import (
 from screening.features.spec import Source
 from screening.io.connections import duckdb_quoted
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    import duckdb
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
@@ -67,7 +64,7 @@ MEDS_FOLDER = "data"
 def select_events(
     source: Source,
     name: str,
-    connection: duckdb.DuckDBPyConnection,
+    session: Session,
     span: Span,
 ) -> str:
     """Return the SELECT of the events of a table with a line an event.
@@ -84,7 +81,7 @@ def select_events(
         source = source.model_copy(update={"path": str(of_data)})
     columns = {**COLUMNS[source.format], **source.columns}
     files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span)
-    types = open_files(files, f"{name}_files", connection)
+    types = open_files(files, f"{name}_files", session)
     _refuse_columns(source, columns, types)
     kinds = {column: types.get(named) for column, named in columns.items()}
     times = {
@@ -101,7 +98,7 @@ def select_events(
     AND NOT coalesce(has_comparator({words}), false) THEN 'NOT_A_NUMBER' END AS wrong
 FROM (SELECT *, number_of(value) AS number
   FROM (SELECT file, line, {renamed(columns, types)} FROM {name}_files))
-WHERE span_start IS NULL OR {_is_near(types[columns["time"]])}"""
+WHERE span_start IS NULL OR time IS NULL OR {_is_near(types[columns["time"]])}"""
     return timed(select, zone)
 
 
@@ -162,9 +159,7 @@ def renamed(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
     )
 
 
-def open_files(
-    files: Sequence[str], view: str, connection: duckdb.DuckDBPyConnection
-) -> dict[str, str]:
+def open_files(files: Sequence[str], view: str, session: Session) -> dict[str, str]:
     """Make the view of the lines of all files; return the types of its columns.
 
     Its columns `file` and `line` say where a line stands.
@@ -187,15 +182,15 @@ def open_files(
         )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {union}")
-        return types_of(view, connection)
+        session.run(f"CREATE OR REPLACE TEMP VIEW {view} AS {union}")
+        return types_of(view, session)
     except duckdb.Error as error:
         raise read_error(error, files) from None
 
 
-def types_of(view: str, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def types_of(view: str, session: Session) -> dict[str, str]:
     """Return the types of a view's columns by their names."""
-    described = connection.execute(f"DESCRIBE {view}").fetchall()
+    described = session.connection.execute(f"DESCRIBE {view}").fetchall()
     return {str(column): str(kind) for column, kind, *_ in described}
 
 

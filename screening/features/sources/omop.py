@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from screening.errors import UsageError
-from screening.features.events import OF_PEOPLE, UNION, Span, sql_text, timed
+from screening.features.events import (
+    OF_PEOPLE,
+    UNION,
+    Session,
+    Span,
+    sql_text,
+    timed,
+)
 from screening.features.sources.long import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
@@ -26,9 +32,6 @@ from screening.features.sources.long import (
 from screening.features.spec import Source
 from screening.io.database import ask_database
 from screening.io.queries import Database
-
-if TYPE_CHECKING:
-    import duckdb
 
 # Rows that a database is read in.
 BLOCK_ROWS = 1 << 14
@@ -214,7 +217,7 @@ CODED_AT_END = f"""(coalesce(omop_concept(l.status), 0) <> {ADMISSION_DIAGNOSIS}
 def select_events(
     source: Source,
     name: str,
-    connection: duckdb.DuckDBPyConnection,
+    session: Session,
     span: Span,
 ) -> str:
     """Return the SELECT of the events of the tables.
@@ -227,9 +230,9 @@ def select_events(
         A file cannot be read.
     """
     if "://" in source.path:
-        types = _tables_of_database(source, name, connection)
+        types = _tables_of_database(source, name, session)
     else:
-        types = _tables_of_files(source, name, connection, span)
+        types = _tables_of_files(source, name, session, span)
     for table, found in types.items():
         types[table] = {column.lower(): kind for column, kind in found.items()}
     known = source.columns.get("known_since", "")
@@ -238,7 +241,7 @@ def select_events(
     for table, columns in TABLES.items():
         if table in CLINICAL:
             columns = {**columns, "entered": known}
-        _make_view(f"{name}_{table}", columns, types.get(table, {}), connection)
+        _make_view(f"{name}_{table}", columns, types.get(table, {}), session)
     zone = sql_text(source.zone)
     blanks = {
         "name": name,
@@ -246,34 +249,34 @@ def select_events(
         "stays": STAYS,
         "comparators": COMPARATORS,
     }
-    connection.execute(VIEWS.format(**blanks))
+    session.run(VIEWS.format(**blanks))
     parts = [kind.format(**blanks) for kind in KINDS]
     for table in (table for table in CLINICAL if table in types):
         is_late = table == "condition_occurrence" and known not in types[table]
         late = CODED_AT_END if is_late else "false"
         parts.append(CODED.format(**blanks, table=table, is_coded_at_end=late))
     return f"""SELECT * FROM ({timed(UNION.join(parts), zone)})
-WHERE span_start IS NULL OR time BETWEEN span_start AND span_end"""
+WHERE span_start IS NULL OR time IS NULL OR time BETWEEN span_start AND span_end"""
 
 
 def _make_view(
     view: str,
     columns: Mapping[str, str],
     types: Mapping[str, str],
-    connection: duckdb.DuckDBPyConnection,
+    session: Session,
 ) -> None:
     """Make the view of a table's columns as texts; without a row if it is absent."""
     empty = "(SELECT NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0)"
     table = f"{view}_read" if types else empty
     texts = ", ".join(f"text_of({column}) AS {column}" for column in columns)
-    connection.execute(
+    session.run(
         f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT file, line, {texts} "
         f"FROM (SELECT file, line, {renamed(columns, types)} FROM {table})"
     )
 
 
 def _tables_of_files(
-    source: Source, name: str, connection: duckdb.DuckDBPyConnection, span: Span
+    source: Source, name: str, session: Session, span: Span
 ) -> dict[str, dict[str, str]]:
     """Make views of files that have the name of a table, or lie in such a folder."""
     files: dict[str, list[str]] = {}
@@ -285,12 +288,12 @@ def _tables_of_files(
             files.setdefault(table, []).append(file)
     opened = {}
     for table, paths in files.items():
-        opened[table] = open_files(paths, f"{name}_{table}_read", connection)
+        opened[table] = open_files(paths, f"{name}_{table}_read", session)
     return opened
 
 
 def _tables_of_database(
-    source: Source, name: str, connection: duckdb.DuckDBPyConnection
+    source: Source, name: str, session: Session
 ) -> dict[str, dict[str, str]]:
     """Ask the database for each table of `source.queries`; keep the rows as texts."""
     unknown = [table for table in source.queries if table not in TABLES]
@@ -314,13 +317,14 @@ def _tables_of_database(
         )
         rows = pa.RecordBatchReader.from_batches(schema, blocks)
         view = f"{name}_{table}_read"
-        connection.register("asked", rows)
-        connection.execute(
+        session.connection.register("asked", rows)
+        session.run(
+            f"-- asked is the answer to {Path(query).name}.\n"
             f"CREATE OR REPLACE TEMP TABLE {view} AS SELECT *, {sql_text(table)} AS "
             "file, row_number() OVER () AS line FROM asked"
         )
-        connection.unregister("asked")
-        opened[table] = types_of(view, connection)
+        session.connection.unregister("asked")
+        opened[table] = types_of(view, session)
     return opened
 
 
