@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+# Of the faults of a file; the others are counted.
+MAX_FAULTS_SHOWN = 20
+
 
 class ScreenError(Exception):
     """Base of every error whose message is meant for the user.
@@ -105,3 +108,11 @@ def of_system(error: OSError, path: object = None) -> UsageError:
     if path is None:
         return UsageError(f"system error: {reason}")
     return UsageError(f"cannot use {path}: {reason}")
+
+
+def list_faults(head: str, faults: Sequence[str]) -> str:
+    """Return a message with faults, one a line; of many only the first."""
+    shown = list(faults[:MAX_FAULTS_SHOWN])
+    if len(faults) > len(shown):
+        shown.append(f"and {len(faults) - len(shown):,} more")
+    return "\n  ".join([head, *shown])

@@ -291,6 +291,7 @@ def test_ragged_file_is_refused(tmp_path):
         ("codes", "code", "did you mean 'codes'"),
         ('"age"', '"ag"', "features.age: Input should be 'age', 'sex'"),
         ("events.csv", "none.csv", "no file has a name"),
+        ("age =", "row =", "features.row: this name is already used"),
     ],
 )
 def test_spec_with_faults(tmp_path, old, new, words):
@@ -589,6 +590,7 @@ def test_meds_float32_is_the_decimal_that_was_written(tmp_path):
     [
         ("--night", "2024-03-03"),
         ("--night", "yesterday", "--out", "x.parquet"),
+        ("--night", "0001-01-01", "--out", "x.parquet"),
         ("--past", "2024-03-03", "--out", "x.parquet"),
         ("--past", "2024-03-03..2024-03-01", "--out", "x.parquet"),
         ("--out", "x.parquet"),

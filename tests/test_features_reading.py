@@ -1,15 +1,18 @@
 """How lines are read: doubled ones, circles of merges, and files of days."""
 
 import datetime
+import gzip
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from event_tables import (
     COLUMNS,
     FIRST,
     LAST,
+    events_of,
     hospital,
     small_spec,
     spec_of,
@@ -25,7 +28,7 @@ from screening.errors import EventsError, UsageError
 from screening.features import events
 from screening.features.engine import Engine
 from screening.features.events import Span, open_session
-from screening.features.faults import Faults
+from screening.features.faults import FaultKind, Faults
 from screening.features.reading import read_source
 from screening.features.spec import Source
 
@@ -258,3 +261,125 @@ def test_more_than_fits_into_memory_is_spilled(tmp_path, monkeypatch):
 
     assert max(spilled) > 0
     pd.testing.assert_frame_equal(small, whole)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_counted"),
+    [
+        ("2024-03-03 04:30:00 UTC", True),
+        ("2024-03-03 05:30:00 UTC", False),
+        ("2024-03-03 05:30:00 Europe/Berlin", True),
+        ("2024-03-03T05:30:00-0330", False),
+        ("2024-03-03 05:30:00 PM", False),
+    ],
+)
+def test_time_with_zone(tmp_path, written, is_counted):
+    """A zone's name counts as its offset does, and a time in halves of the day is no
+    time.
+    """
+    spec = small_spec(tmp_path, f"{STAY}p1,s1,{written},,crea,1,,\n", COUNT)
+
+    made = Features(spec).make_night("2024-03-03")
+
+    assert made.table["n"].to_pylist() == [is_counted]
+    assert len(made.faults) == written.endswith("PM")
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "first"),
+    [
+        ("Europe/Berlin", "2024-10-27T02:30:00", "2024-10-27T00:30:00"),
+        ("Australia/Lord_Howe", "2024-04-07T01:45:00", "2024-04-06T14:45:00"),
+        ("Antarctica/Troll", "2024-10-27T01:30:00", "2024-10-26T23:30:00"),
+    ],
+)
+def test_local_time_that_exists_twice(tmp_path, zone, local, first):
+    """Of a time that exists twice the first counts, by half an hour or two too."""
+    path = tmp_path / "events.csv"
+    path.write_text(f"subject,time,code\np1,{local},crea\n")
+    source = Source(format="long", path=str(path), zone=zone)
+
+    events, faults = events_of(source)
+
+    assert [row[2] for row in events] == [datetime.datetime.fromisoformat(first)]
+    assert faults == [(FaultKind.TWICE_TIME, "events.csv", [2])]
+
+
+def test_files_of_a_folder(tmp_path):
+    """Endings may be in capitals and compressed; hidden files are left out."""
+    header = ",".join(COLUMNS)
+    lines = f"{header}\n{STAY}{CREA.format(known='')}"
+    folder = tmp_path / "events"
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    (folder / ".ipynb_checkpoints" / "a.csv").write_text(lines)
+    (folder / "._a.csv").write_bytes(b"\0\5\x16\7")
+    (folder / "A[1].CSV").write_text(lines)
+    with gzip.open(folder / "b.tsv.gz", "wt") as file:
+        file.write("subject\ttime\tcode\np1\t2024-03-02T09:00:00\tcrea\n")
+    spec = small_spec(tmp_path, "", COUNT)
+    spec.write_text(spec.read_text().replace("events.csv", "events"))
+
+    made = Features(spec).make_night("2024-03-03")
+
+    assert made.table["n"].to_pylist() == [2]
+    assert made.faults == []
+
+
+def test_parquet_of_any_columns(tmp_path):
+    """A column without a value may have no type, and another one any name."""
+    lines = {
+        "subject": ["p1", "p1"],
+        "time": [datetime.datetime(2024, 3, 2, hour) for hour in (1, 2)],
+        "code": ["ADMISSION", "crea"],
+        "known_since": pa.nulls(2),
+        "filename": ["x", "y"],
+        "line": [7, 7],
+    }
+    pq.write_table(pa.table(lines), tmp_path / "events.parquet")
+    spec = small_spec(tmp_path, "", COUNT)
+    spec.write_text(spec.read_text().replace("events.csv", "events.parquet"))
+
+    made = Features(spec).make_night("2024-03-03")
+
+    assert made.table["n"].to_pylist() == [1]
+    assert made.undated == ["n"]
+
+
+@pytest.mark.parametrize("zeros", [("0", "-0"), ("-0", "0")])
+def test_zeros_are_one(tmp_path, zeros):
+    """0 and -0 are one result, which is 0 whatever comes first."""
+    line = "p1,s1,2024-03-02T05:00:00,,crea,{},,\n"
+    feature = 'crea = { codes = "crea", window = "stay", take = "min" }'
+    spec = small_spec(tmp_path, STAY + "".join(map(line.format, zeros)), feature)
+
+    assert str(Features(spec).night("2024-03-03")["crea"].item()) == "0.0"
+
+
+def test_too_large_for_a_number_is_missing(tmp_path):
+    """What is greater than any number is missing; a window may be longer than time."""
+    lines = "".join(
+        f"p1,s1,2024-03-02T0{hour}:00:00,,$last,{value},,\n"
+        for hour, value in enumerate(("1e308", "-1.7e308", "1.7e308", "1.7e308"))
+    )
+    features = "\n".join(
+        f'{take} = {{ codes = "$last", window = "999999999999h", take = "{take}" }}'
+        for take in ("max", "sum", "mean", "slope")
+    )
+
+    night = Features(small_spec(tmp_path, STAY + lines, features)).night("2024-03-03")
+
+    assert night["max"].item() == 1.7e308
+    assert night[["sum", "mean", "slope"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbfcode\ncrea\n", b'"Code";"Name"\n"crea";"a, b"\n', b"cr*\r\n"],
+)
+def test_value_set_of_any_form(tmp_path, content):
+    """A value set may have a byte-order mark, semicolons, and beginnings of codes."""
+    (tmp_path / "codes.csv").write_bytes(content)
+    feature = 'n = { value_set = "codes.csv", window = "stay", take = "count" }'
+    spec = small_spec(tmp_path, STAY + CREA.format(known=""), feature)
+
+    assert Features(spec).night("2024-03-03")["n"].item() == 1

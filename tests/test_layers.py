@@ -53,6 +53,8 @@ ROOMS = (
     "spelling",
 )
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
+# Features know these three rooms, and what these are made of.
+NEIGHBOURS = {"io", "contract", "schemas", "clock", "files", "errors", "spelling"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -78,20 +80,33 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
             yield from imports_of(node, package)
 
 
+def own_imports(path: Path) -> list[str]:
+    """Return the modules of known rooms that a file imports."""
+    inside = path.relative_to(PACKAGE).with_suffix("").parts
+    package = ".".join(("screening", *inside[:-1]))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = imports_of(tree, package)
+    return [
+        name
+        for name in names
+        if name.split(".")[0] == "screening" and part_of(name) in HEIGHT
+    ]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_imports_only_its_own_room_and_those_below(path):
     inside = path.relative_to(PACKAGE).with_suffix("").parts
     here = inside[0]
     if len(inside) == 1:
         here = here.replace("__init__", "")
-    package = ".".join(("screening", *inside[:-1]))
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = imports_of(tree, package)
-    own = [
-        name
-        for name in names
-        if name.split(".")[0] == "screening" and part_of(name) in HEIGHT
-    ]
     assert here in HEIGHT, "a part of the package without a room"
-    above = [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]]
+    above = [name for name in own_imports(path) if HEIGHT[part_of(name)] > HEIGHT[here]]
     assert above == []
+
+
+def test_features_know_few_rooms():
+    files = sorted((PACKAGE / "features").rglob("*.py"))
+
+    known = {part_of(name) for path in files for name in own_imports(path)}
+
+    assert known - {"features"} <= NEIGHBOURS

@@ -2,13 +2,13 @@
 
 import pytest
 
+from screening.contract.quantities import has_name, name_words
 from screening.data.measurements import (
     MEASUREMENTS,
     excludes_zero,
     possible_range,
 )
 from screening.data.reading import starter_contract
-from screening.monitoring.units import has_name, name_words
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda known: known.names)

@@ -12,16 +12,11 @@ from gated_tables import gated
 from numpy.random import default_rng
 
 from screening.contract.contract import Contract
+from screening.contract.quantities import quantity_named, standard_unit
 from screening.errors import CohortError
 from screening.monitoring import units
 from screening.monitoring.drift import Gates, profile
-from screening.monitoring.units import (
-    Conversion,
-    conversions_of,
-    quantity_named,
-    standard_unit,
-    unit_shift,
-)
+from screening.monitoring.units import Conversion, conversions_of, unit_shift
 
 DRAWS = {
     "creatinine": lambda rng, n: rng.lognormal(0, 0.35, n),

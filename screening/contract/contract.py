@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails
 
 from screening.clock.names import check_hour, check_zone, hours_from, is_hour
 from screening.contract.choices import OnUnitChange, OnUnseen, Unlabelled
-from screening.errors import CohortError, UsageError
+from screening.errors import MAX_FAULTS_SHOWN, CohortError, UsageError
 from screening.files import read_bounded, read_toml
 from screening.io.date_formats import DateNumbers
 from screening.spelling import did_you_mean, series_name
@@ -35,8 +35,6 @@ FORMAT = 1
 # Columns of a voxel's position, as images have them.
 AXES = ("x", "y", "z")
 MAX_BYTES = 16 << 20
-# Of the faults of a file; the others are counted.
-MAX_FAULTS_SHOWN = 20
 TOML_HEADER = (
     "Review every line. To set a key after a #, remove the #. All keys: "
     "docs/contract.md."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from screening.monitoring.units import (
+from screening.contract.quantities import (
     DERIVED,
     FAHRENHEIT,
     LENGTH,

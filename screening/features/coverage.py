@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import tomlkit
 
 from screening.features.events import RESERVED_CODES, open_session, sql_text
 from screening.features.faults import Faults
 from screening.features.reading import read_source
-from screening.features.spec import Source
+from screening.features.sources import fhir, long, omop
+from screening.features.spec import Source, ends_in, files_of
 from screening.io.connections import duckdb_quoted
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def coverage_of(engine: Engine) -> Coverage:
     filled = [
         (name, ward, month, n, filled_rows[number])
         for number, name in enumerate(features)
-        for ward, month, n, *filled_rows in sorted(rows)
+        for ward, month, n, *filled_rows in rows
     ]
     delays = [
         (name, n, half / 3600, most / 3600)
@@ -113,17 +115,23 @@ class Suggested:
 
 def format_of(path: Path) -> Literal["long", "meds", "omop", "fhir"]:
     """Return the format of a file or directory of events, by names and columns."""
-    files = [path]
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-    if any(".ndjson" in file.suffixes for file in files):
+    files = files_of(str(path))
+    if any(ends_in(file, fhir.ENDINGS) for file in files):
         return "fhir"
-    if {"person", "visit_occurrence"} <= {file.stem.lower() for file in files}:
+    if set(omop.REQUIRED_TABLES) <= set(map(omop.table_of, files)):
         return "omop"
-    tables = [file for file in files if file.suffix == ".parquet"]
-    if any("numeric_value" in pq.read_schema(file).names for file in tables):
+    tables = [file for file in files if ends_in(file, long.PARQUET_ENDINGS)]
+    if any(long.COLUMNS["meds"]["value"] in _columns_of(file) for file in tables):
         return "meds"
     return "long"
+
+
+def _columns_of(file: str) -> list[str]:
+    """Return the columns of a Parquet file; none of one that cannot be read."""
+    try:
+        return list(pq.read_schema(file).names)
+    except (pa.ArrowInvalid, OSError):
+        return []
 
 
 def suggest(source: Source) -> list[Suggested]:

@@ -15,6 +15,7 @@ from screening.clock.zone import Clock
 from screening.errors import EventsError
 from screening.features import queries
 from screening.features.events import (
+    A_LIFE,
     ALWAYS,
     FOREVER,
     Hours,
@@ -35,8 +36,6 @@ from screening.io.database import ARROW_READERS
 if TYPE_CHECKING:
     import duckdb
 
-# Hours that are longer than any stay.
-A_LIFE = 1e6
 # Name of the outcome among the features.
 OUTCOME = ""
 # Rows whose events are looked at together; a bound on memory.
@@ -87,7 +86,7 @@ class Engine:
         if longest is None:
             return Span(ALWAYS, self.end)
         windows = [one.window or 0.0 for one in self.spec.of_events.values()]
-        window = datetime.timedelta(hours=max([longest, *windows]))
+        window = datetime.timedelta(hours=min(max([longest, *windows]), A_LIFE))
         return Span(self.hour(self.nights[0] - ONE_DAY) - window, self.end)
 
     def hour(self, night: datetime.date) -> datetime.datetime:

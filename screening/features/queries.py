@@ -36,8 +36,10 @@ _IS_READ = f"""{_TIME} <= $last AND {_KNOWN} <= $last
   AND ($since IS NULL OR time >= $since) AND $condition"""
 
 # The lines of a kind that are known at an instant; `n` is how many lines say the same.
+# Of -0 and 0, which are the same, the sum is 0.
 LINES_READ = f"""CREATE OR REPLACE TEMP TABLE $table AS
-SELECT subject, stay, code, {_TIME} AS time, {_KNOWN} AS known, value, unit, text,
+SELECT subject, stay, code, {_TIME} AS time, {_KNOWN} AS known,
+  value + CAST(0 AS DOUBLE) AS value, unit, text,
   bool_and(known_since IS NOT NULL) AS is_dated, count(*) AS n
 FROM lines($since, $until) l
 WHERE {_IS_READ}
@@ -175,9 +177,7 @@ WITH days AS (
     CAST(timezone($zone, timezone('UTC', c.hour)) AS DATE) AS today
   FROM candidates c LEFT JOIN persons p USING (row)
 ), ages AS (
-  SELECT row, year(today) - year(born) - CASE
-    WHEN (month(today), day(today)) < (month(born), day(born)) THEN 1 ELSE 0 END AS age
-  FROM days
+  SELECT row, date_sub('year', born, today) AS age FROM days
 )
 SELECT c.*, a.age, p.sex, epoch_us(c.hour) - epoch_us(c.admission) AS us_in,
   CASE WHEN p.is_dead THEN 'died'
@@ -363,7 +363,8 @@ WITH hours AS (
     PARTITION BY h.row, h.is_before, f.feature, e.subject, e.stay, e.code, e.time)
 )
 SELECT k.row, k.feature, k.is_before, k.time, k.known, k.text,
-  CASE WHEN wanted IS NULL THEN value ELSE value * u.factor + u.shift END AS value,
+  CASE WHEN wanted IS NULL THEN value
+       ELSE finite(value * u.factor + u.shift) END AS value,
   (epoch_us(k.time) - epoch_us(k.at)) / 3600000000.0 AS x
 FROM known k
 LEFT JOIN units u ON u.feature = k.feature AND u.unit IS NOT DISTINCT FROM k.unit
@@ -381,19 +382,19 @@ TAKES: Mapping[Take, str] = {
     "first": "arg_min({value}, (time, known, {value})) {has_value}",
     "min": "min(value) {has_value}",
     "max": "max(value) {has_value}",
-    "mean": f"fsum(value ORDER BY value) {{has_value}} / {_N}",
-    "sum": "fsum(value ORDER BY value) {has_value}",
+    "mean": f"finite(fsum(value ORDER BY value) {{has_value}} / {_N})",
+    "sum": "finite(fsum(value ORDER BY value) {has_value})",
     "count": "count(*) FILTER ({mine})",
     "any": "count(*) FILTER ({mine}) > 0",
     "hours_since": "-max(x) FILTER ({mine})",
     "slope": (
         "CASE WHEN count(DISTINCT x) {has_value} > 1 THEN "
-        f"({_N} * {_sum('x * value')} - {_sum('x')} * {_sum('value')})"
-        f" / ({_N} * {_sum('x * x')} - {_sum('x')} * {_sum('x')}) END"
+        f"finite(({_N} * {_sum('x * value')} - {_sum('x')} * {_sum('value')})"
+        f" / ({_N} * {_sum('x * x')} - {_sum('x')} * {_sum('x')})) END"
     ),
     "change": (
-        f"{_LAST} FILTER ({{mine}} AND value IS NOT NULL AND NOT is_before)"
-        f" - {_LAST} FILTER ({{mine}} AND value IS NOT NULL AND is_before)"
+        f"finite({_LAST} FILTER ({{mine}} AND value IS NOT NULL AND NOT is_before)"
+        f" - {_LAST} FILTER ({{mine}} AND value IS NOT NULL AND is_before))"
     ),
 }
 """What is taken of the lines picked for a row, as an aggregate of SQL."""

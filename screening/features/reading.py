@@ -49,8 +49,9 @@ FAULTS = f"""SELECT file, line, unnest(list_filter([
     CASE WHEN {OTHER_DAY} THEN 'OTHER_DAY' END,
     CASE WHEN timezone($zone, timezone($zone, local_time)) <> local_time
          THEN 'LOST_TIME' END,
-    CASE WHEN timezone($zone, timezone($zone, local_time) - INTERVAL 1 HOUR)
-           = local_time THEN 'TWICE_TIME' END],
+    CASE WHEN in_earlier_offset(local_time, $zone) <> timezone($zone, local_time)
+           AND timezone($zone, in_earlier_offset(local_time, $zone)) = local_time
+         THEN 'TWICE_TIME' END],
   lambda kind: kind IS NOT NULL)) AS kind
 FROM $lines"""
 

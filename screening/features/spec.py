@@ -26,13 +26,12 @@ from pydantic import (
 
 from screening.clock.names import check_zone, is_hour
 from screening.contract.contract import Hours
-from screening.errors import UsageError
+from screening.errors import UsageError, list_faults
 from screening.features.events import Span
-from screening.files import read_toml
+from screening.files import is_hidden, read_toml
 from screening.spelling import did_you_mean
 
 MAX_BYTES = 4 << 20
-MAX_FAULTS_SHOWN = 20
 
 Static = Literal["age", "sex", "days_in_hospital", "ward"]
 Take = Literal[
@@ -51,8 +50,8 @@ Take = Literal[
 WHOLE_STAY = "stay"
 DATE_OF_FILE = re.compile(r"\d{4}-\d\d-\d\d")
 ONE_DAY = datetime.timedelta(days=1)
-# Columns of every table that are not features.
-ROLES = ("id", "group", "time", "label")
+# Columns of every table that are not features; `row` while it is made.
+ROLES = ("id", "group", "time", "label", "row")
 
 
 def _from_folder(path: str, info: ValidationInfo) -> str:
@@ -147,12 +146,7 @@ class Source(_Table):
         UsageError
             There is no such file.
         """
-        path = Path(self.path)
-        if path.is_dir():
-            found = [str(file) for file in path.rglob("*") if file.is_file()]
-        else:
-            found = glob(self.path, recursive=True)
-        names = sorted(name for name in found if name.endswith(tuple(endings)))
+        names = [name for name in files_of(self.path) if ends_in(name, endings)]
         if self.by_day:
             names = [name for name in names if _is_near(name, span)]
         if not names:
@@ -271,7 +265,7 @@ class Outcome(Coded):
         End and start of the window after the hour, as in the contract's `[outcome]`.
     at_risk : bool
         A stay with an earlier outcome is no longer a row.
-    complete : str, optional
+    complete : date, optional
         Day up to which outcomes are known; by default the newest event.
     """
 
@@ -282,7 +276,7 @@ class Outcome(Coded):
     within: Hours
     after: Hours = 0.0
     at_risk: bool = True
-    complete: str | None = None
+    complete: datetime.date | None = None
 
     @model_validator(mode="after")
     def _check_outcome(self) -> Outcome:
@@ -365,10 +359,7 @@ def read_spec(path: Path) -> Spec:
         return Spec.model_validate(content, context=path.resolve().parent)
     except ValidationError as error:
         faults = list(dict.fromkeys(map(_fault, error.errors())))
-    shown = faults[:MAX_FAULTS_SHOWN]
-    if len(faults) > len(shown):
-        shown.append(f"and {len(faults) - len(shown):,} more")
-    raise UsageError("\n  ".join([f"{path.name} has errors:", *shown]))
+    raise UsageError(list_faults(f"{path.name} has errors:", faults))
 
 
 def _fault(error: Mapping[str, Any]) -> str:
@@ -381,6 +372,20 @@ def _fault(error: Mapping[str, Any]) -> str:
         known |= {**Stays.model_fields, **Spec.model_fields}
         sentence = f"unknown key{did_you_mean(str(parts[-1]), known)}"
     return f"{key}: {sentence}" if key else sentence
+
+
+def files_of(path: str) -> list[str]:
+    """Return a file, those of a glob, or those of a directory that are not hidden."""
+    top = Path(path)
+    if not top.is_dir():
+        return [path] if top.is_file() else sorted(glob(path, recursive=True))
+    files = [file for file in top.rglob("*") if not is_hidden(file, top)]
+    return sorted(str(file) for file in files if file.is_file())
+
+
+def ends_in(path: str, endings: Sequence[str]) -> bool:
+    """Return True if a path ends in one of some endings, in small letters or not."""
+    return path.lower().endswith(tuple(endings))
 
 
 def _is_near(path: str, span: Span) -> bool:
@@ -400,10 +405,12 @@ def _codes_of_file(path: str) -> list[str]:
     """Return the codes of a value set, without the header `code`."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = [row[0].strip() for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError):
+            lines = file.readlines()
+        delimiter = ";" if lines and "," not in lines[0] else ","
+        rows = [row[0].strip() for row in csv.reader(lines, delimiter=delimiter) if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
         raise UsageError(
-            f"value_set {path}: this is not a readable UTF-8 file; correct the path"
+            f"value_set {path}: this is not a CSV file in UTF-8; correct the path"
         ) from None
     codes = [code for code in rows if code]
     if codes and codes[0].casefold() == "code":

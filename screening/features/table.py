@@ -18,6 +18,9 @@ from screening.features.engine import ONE_DAY, Engine, engine_opened
 from screening.features.events import Sql
 from screening.features.spec import Outcome, Spec, read_spec
 
+# A date before it is a typing error, such as 0024-03-01.
+FIRST_YEAR = 1000
+
 
 @dataclass(frozen=True)
 class Made:
@@ -187,11 +190,14 @@ def _made(
 def _day(parameter: str, date: str | datetime.date) -> datetime.date:
     """Return a date; raise UsageError for another text."""
     try:
-        return datetime.date.fromisoformat(str(date))
+        day = datetime.date.fromisoformat(str(date))
     except ValueError:
+        day = None
+    if day is None or day.year < FIRST_YEAR:
         raise UsageError(
             f"`{parameter}` {date}: write YYYY-MM-DD", parameters=[parameter]
-        ) from None
+        )
+    return day
 
 
 def _nights(
@@ -211,7 +217,7 @@ def _nights(
 def _complete(engine: Engine, outcome: Outcome) -> pd.Timestamp:
     """Return up to when outcomes are known."""
     if outcome.complete is not None:
-        return pd.Timestamp(engine.hour(_day("complete", outcome.complete)))
+        return pd.Timestamp(engine.hour(outcome.complete))
     ((newest,),) = engine.run(queries.NEWEST).fetchall()
     return pd.Timestamp(newest)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from screening.features.spec import Coded
-from screening.monitoring.units import (
-    CELSIUS,
-    FAHRENHEIT,
+from screening.contract.quantities import (
     KINDS,
     Quantity,
     name_words,
+    offset,
     quantity_named,
+    spelled,
     standard_unit,
 )
+from screening.features.spec import Coded
 
 # Words of a feature's name that do not say what is measured.
 NOT_MEASURED = frozenset({"change", "count"})
@@ -49,20 +49,11 @@ def conversion(
         before = _amounts(candidate, found)
         after = _amounts(candidate, wanted)
         if len(before) == 1 and len(after) == 1:
-            return _between(found, wanted, after[0] / before[0])
+            return after[0] / before[0], offset(found, wanted)
     return None
 
 
 def _amounts(quantity: Quantity, unit: str) -> list[float]:
     """Return the number that one amount has in a unit: none, one, or several."""
     # "mg/dL of urea" is mg/dL, as "mg/dL of urea nitrogen" is.
-    return [amount for name, amount in quantity.units if name.split(" of ")[0] == unit]
-
-
-def _between(before: str, after: str, factor: float) -> tuple[float, float]:
-    """Return factor and shift; temperatures have a shift."""
-    if after == FAHRENHEIT:
-        return factor, 32.0
-    if before == FAHRENHEIT and after == CELSIUS:
-        return factor, -32 / 1.8
-    return factor, 0.0
+    return [amount for name, amount in quantity.units if spelled(name) == unit]

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from screening.clock.zone import Clock, clock_of
-from screening.errors import UsageError
+from screening.errors import UsageError, list_faults
 from screening.files import read_toml
 from screening.io.queries import Database
 from screening.ledger.verdict_file import as_compared
@@ -36,8 +36,6 @@ from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers
 
 MAX_BYTES = 16 << 20
-# Of the faults of a file; the others are counted.
-MAX_FAULTS_SHOWN = 20
 PLACEHOLDERS = ("date", "series")
 EVERY = "*"
 """In the table of readers: every series."""
@@ -486,11 +484,7 @@ def read_network(
     if faults:
         plural = "s" if len(faults) != 1 else ""
         head = f"{path.name} is wrong in {len(faults)} place{plural}:"
-        shown = faults[:MAX_FAULTS_SHOWN]
-        n_more = len(faults) - len(shown)
-        if n_more:
-            shown.append(f"and {n_more:,} more")
-        raise UsageError("\n  ".join([head, *shown]))
+        raise UsageError(list_faults(head, faults))
     return network
 
 

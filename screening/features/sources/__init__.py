@@ -1,7 +1,7 @@
 """Sources of events, one module each; `reading` makes the one long table of them.
 
 A module has a function `select_events(source, name, session, span)`. It returns what
-`events.timed` makes of its SELECT, for the body of a table macro: of at least the times
+`sql.timed` makes of its SELECT, for the body of a table macro: of at least the times
 from `span_start` to `span_end`, of all where these are NULL. Lines without a subject,
 time or code are among them.
 

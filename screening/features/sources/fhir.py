@@ -19,17 +19,15 @@ import pyarrow as pa
 
 from screening.errors import EventsError
 from screening.features.events import (
-    OF_PEOPLE,
-    UNION,
     WITHDRAWN,
     Session,
     Span,
     sql_text,
-    timed,
 )
 from screening.features.faults import Faults
 from screening.features.sources.long import file_label
-from screening.features.spec import Source
+from screening.features.sources.sql import OF_PEOPLE, UNION, timed
+from screening.features.spec import Source, ends_in
 
 ENDINGS = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 # Lines that are handed to DuckDB at a time.
@@ -381,7 +379,7 @@ def _numbered_lines(path: str) -> Iterator[tuple[int, bytes | None]]:
     One that a damaged archive ends in is None.
     """
     number = 0
-    opened = gzip.open if path.endswith(".gz") else open
+    opened = gzip.open if ends_in(path, [".gz"]) else open
     with opened(path, "rb") as file:
         try:
             for number, line in enumerate(file, 1):

@@ -9,6 +9,7 @@ import csv
 import gzip
 import re
 from collections.abc import Mapping, Sequence
+from glob import escape
 from pathlib import Path
 
 from screening.errors import EventsError, UsageError
@@ -18,13 +19,13 @@ from screening.features.events import (
     Span,
     sql_literal,
     sql_text,
-    timed,
 )
-from screening.features.spec import Source
+from screening.features.sources.sql import timed
+from screening.features.spec import Source, ends_in
 from screening.io.connections import duckdb_quoted
 from screening.spelling import did_you_mean
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
+CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet",)
 DELIMITERS = ",;\t|"
 REQUIRED = ("subject", "time", "code")
@@ -171,14 +172,14 @@ def open_files(files: Sequence[str], view: str, session: Session) -> dict[str, s
     """
     import duckdb
 
-    parts = [_csv_select(file) for file in files if file.endswith(CSV_ENDINGS)]
-    tables = [file for file in files if file.endswith(PARQUET_ENDINGS)]
+    parts = [_csv_select(file) for file in files if ends_in(file, CSV_ENDINGS)]
+    tables = [escape(file) for file in files if ends_in(file, PARQUET_ENDINGS)]
     if tables:
         parts.append(
-            "SELECT * EXCLUDE (filename, file_row_number), "
-            f"regexp_extract(filename, {sql_text(FILE_LABEL)}) AS file, "
+            "SELECT * EXCLUDE (read_from, file_row_number), "
+            f"regexp_extract(read_from, {sql_text(FILE_LABEL)}) AS file, "
             f"1 + file_row_number AS line FROM read_parquet({sql_literal(tables)}, "
-            "filename=true, file_row_number=true, union_by_name=true)"
+            "filename='read_from', file_row_number=true, union_by_name=true)"
         )
     union = "\nUNION ALL BY NAME\n".join(parts)
     try:
@@ -191,7 +192,11 @@ def open_files(files: Sequence[str], view: str, session: Session) -> dict[str, s
 def types_of(view: str, session: Session) -> dict[str, str]:
     """Return the types of a view's columns by their names."""
     described = session.connection.execute(f"DESCRIBE {view}").fetchall()
-    return {str(column): str(kind) for column, kind, *_ in described}
+    types = {str(column): str(kind) for column, kind, *_ in described}
+    # A column of Parquet without a value may have no type.
+    return {
+        name: "VARCHAR" if '"NULL"' in kind else kind for name, kind in types.items()
+    }
 
 
 def _csv_select(file: str) -> str:
@@ -199,7 +204,8 @@ def _csv_select(file: str) -> str:
 
     The header gives columns and delimiter: DuckDB would guess them from some lines.
     """
-    opened = gzip.open if file.endswith(".gz") else open
+    is_gzip = ends_in(file, [".gz"])
+    opened = gzip.open if is_gzip else open
     try:
         with opened(file, "rt", encoding="utf-8-sig", newline="") as lines:
             header = lines.readline()
@@ -213,7 +219,8 @@ def _csv_select(file: str) -> str:
     return (
         f"SELECT *, {sql_text(file_label(file))} AS file, "
         "1 + row_number() OVER () AS line "
-        f"FROM read_csv({sql_text(file)}, {options}{sql_text(delimiter)}, "
+        f"FROM read_csv({sql_text(escape(file))}, compression="
+        f"{'gzip' if is_gzip else 'none'}, {options}{sql_text(delimiter)}, "
         f"columns={{{columns}}})"
     )
 

@@ -15,12 +15,9 @@ import pyarrow as pa
 
 from screening.errors import UsageError
 from screening.features.events import (
-    OF_PEOPLE,
-    UNION,
     Session,
     Span,
     sql_text,
-    timed,
 )
 from screening.features.sources.long import (
     CSV_ENDINGS,
@@ -29,6 +26,7 @@ from screening.features.sources.long import (
     renamed,
     types_of,
 )
+from screening.features.sources.sql import OF_PEOPLE, UNION, timed
 from screening.features.spec import Source
 from screening.io.database import ask_database
 from screening.io.queries import Database
@@ -275,15 +273,20 @@ def _make_view(
     )
 
 
+def table_of(file: str) -> str:
+    """Return the table that a file is named after, else its folder's name."""
+    path = Path(file)
+    stem = path.name.partition(".")[0].lower()
+    return stem if stem in TABLES else path.parent.name.lower()
+
+
 def _tables_of_files(
     source: Source, name: str, session: Session, span: Span
 ) -> dict[str, dict[str, str]]:
     """Make views of files that have the name of a table, or lie in such a folder."""
     files: dict[str, list[str]] = {}
     for file in source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span):
-        path = Path(file)
-        stem = path.name.partition(".")[0].lower()
-        table = stem if stem in TABLES else path.parent.name.lower()
+        table = table_of(file)
         if table in TABLES:
             files.setdefault(table, []).append(file)
     opened = {}
