@@ -535,6 +535,25 @@ def test_negative_duration(read, tmp_path):
     assert faults == [(FaultKind.NEGATIVE_DURATION, "all.ndjson", [1, 2])]
 
 
+def test_mark_before_the_first_line(tmp_path):
+    """A byte-order mark is no part of the first line."""
+    lines = f"\ufeff{json.dumps(PATIENT)}\n"
+    (tmp_path / "all.ndjson").write_text(lines, encoding="utf-8")
+
+    events, _ = read_folder(tmp_path)
+
+    assert [row[4] for row in events] == ["SEX"]
+
+
+def test_number_that_is_too_large(read):
+    """A value that is greater than any number is missing."""
+    result = {**OBSERVATION, "valueQuantity": {"value": float("1e999")}}
+
+    events, _ = read(result)
+
+    assert [row[5] for row in events] == [None]
+
+
 def test_finished_without_end(read):
     """A finished encounter without an end counts as open, and its line is named."""
     endless = {**ENCOUNTER, "period": {"start": "2026-03-01T08:00:00Z"}}

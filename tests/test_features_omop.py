@@ -323,6 +323,28 @@ def test_negative_and_missing_end(read, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("write", ["parquet", "csv"])
+def test_ids_with_a_point(read, write):
+    """An id that was written as 7.0, beside a gap, is 7."""
+    ids = {"visit_occurrence_id": 7.0, "person_id": 1.0}
+    rows = [{**MEASUREMENT, **ids}, {**MEASUREMENT, "visit_occurrence_id": None}]
+
+    events, _ = read(write, measurement=rows)
+
+    assert {row[0] for row in events} == {"1"}
+    assert [row[1] for row in events if "/" in row[4]] == ["7", None]
+
+
+def test_birth_that_is_no_day(read):
+    """A birth in a month that does not exist is named, and the run goes on."""
+    person = {**PERSON, "birth_datetime": None, "month_of_birth": 13}
+
+    events, faults = read(person=[person], measurement=[MEASUREMENT])
+
+    assert "BIRTH" not in {row[4] for row in events}
+    assert faults == [(FaultKind.NO_TIME, "person.parquet", [1])]
+
+
 def test_missing_table(tmp_path):
     """A folder without persons is refused."""
     pd.DataFrame([MEASUREMENT]).to_csv(tmp_path / "measurement.csv", index=False)

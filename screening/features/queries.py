@@ -177,7 +177,9 @@ WITH days AS (
     CAST(timezone($zone, timezone('UTC', c.hour)) AS DATE) AS today
   FROM candidates c LEFT JOIN persons p USING (row)
 ), ages AS (
-  SELECT row, date_sub('year', born, today) AS age FROM days
+  SELECT row, year(today) - year(born) - CASE
+    WHEN (month(today), day(today)) < (month(born), day(born)) THEN 1 ELSE 0 END AS age
+  FROM days
 )
 SELECT c.*, a.age, p.sex, epoch_us(c.hour) - epoch_us(c.admission) AS us_in,
   CASE WHEN p.is_dead THEN 'died'

@@ -91,7 +91,7 @@ def read_source(
     session.run(f"""CREATE OR REPLACE TEMP MACRO {name}(span_start, span_end) AS TABLE
 SELECT {", ".join(EVENT_COLUMNS)}, file, line
 FROM (SELECT * REPLACE ({code} AS code,
-    CASE WHEN NOT {IS_COMPARED} THEN value END AS value,
+    CASE WHEN NOT {IS_COMPARED} THEN finite(value) END AS value,
     CASE WHEN {IS_COMPARED} THEN '{WITHDRAWN}'
          ELSE coalesce(text, {behind}) END AS text)
   FROM {written}(span_start, span_end))

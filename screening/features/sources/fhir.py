@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -248,7 +249,8 @@ FROM {name}_encounter e JOIN {name}_stay s USING (id)
 WHERE coalesce(r.status, '') NOT IN ('planned', 'cancelled', 'entered-in-error');
 
 CREATE OR REPLACE TEMP VIEW {name}_born AS
-SELECT file, line, id AS subject, r.gender AS sex, utc_of_local(try_cast(
+SELECT file, line, id AS subject, r.gender AS sex,
+  r.birthDate IS NOT NULL AS has_birth, utc_of_local(try_cast(
     CASE length(r.birthDate) WHEN 4 THEN r.birthDate || '-07-01'
       WHEN 7 THEN r.birthDate || '-15' ELSE r.birthDate END AS TIMESTAMP), {zone})
   AS birth
@@ -384,6 +386,6 @@ def _numbered_lines(path: str) -> Iterator[tuple[int, bytes | None]]:
         try:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield number, line
+                    yield number, line.removeprefix(BOM_UTF8)
         except (OSError, EOFError, zlib.error):
             yield number + 1, None

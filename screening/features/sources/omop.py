@@ -154,12 +154,12 @@ FROM (SELECT *, omop_time(start_time, start_date) AS starts,
       FROM {name}_visit_occurrence);
 -- A birth of which the month or day is not known is in the middle.
 CREATE OR REPLACE TEMP VIEW {name}_born AS
-SELECT file, line, subject,
+SELECT file, line, subject, coalesce(birth, year) IS NOT NULL AS has_birth,
   coalesce(MAP {{8507: 'male', 8532: 'female', 8521: 'other'}}[omop_concept(sex)],
     'unknown') AS sex,
-  coalesce(utc_of(birth, {zone}), utc_of_local(CAST(make_date(
+  coalesce(utc_of(birth, {zone}), utc_of_local(CAST(TRY(make_date(
     try_cast(year AS INTEGER), coalesce(try_cast(month AS INTEGER), 7),
-    coalesce(try_cast(day AS INTEGER), CASE WHEN month IS NULL THEN 1 ELSE 15 END))
+    coalesce(try_cast(day AS INTEGER), CASE WHEN month IS NULL THEN 1 ELSE 15 END)))
     AS TIMESTAMP), {zone})) AS birth
 FROM {name}_person;
 """
@@ -266,7 +266,13 @@ def _make_view(
     """Make the view of a table's columns as texts; without a row if it is absent."""
     empty = "(SELECT NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0)"
     table = f"{view}_read" if types else empty
-    texts = ", ".join(f"text_of({column}) AS {column}" for column in columns)
+    # A whole number that some program wrote with a point is an id all the same.
+    texts = ", ".join(
+        f"regexp_replace(text_of({name}), '\\.0$', '') AS {name}"
+        if column.endswith("_id")
+        else f"text_of({name}) AS {name}"
+        for name, column in columns.items()
+    )
     session.run(
         f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT file, line, {texts} "
         f"FROM (SELECT file, line, {renamed(columns, types)} FROM {table})"

@@ -42,7 +42,11 @@ CREATE OR REPLACE TEMP MACRO end_time(ends, starts, zone) AS
     THEN event_time(starts, zone) END);
 CREATE OR REPLACE TEMP MACRO known_at(written, zone) AS
   coalesce(day_over(written, zone), utc_of(written, zone));
-CREATE OR REPLACE TEMP MACRO text_of(cell) AS nullif(trim(CAST(cell AS VARCHAR)), '');
+-- A whole number has no point, also where a column has fractions or gaps.
+CREATE OR REPLACE TEMP MACRO text_of(cell) AS
+  CASE WHEN typeof(cell) IN ('DOUBLE', 'FLOAT')
+       THEN nullif(regexp_replace(CAST(cell AS VARCHAR), '\\.0$', ''), 'nan')
+       ELSE nullif(trim(CAST(cell AS VARCHAR)), '') END;
 CREATE OR REPLACE TEMP MACRO finite(number) AS
   CASE WHEN isfinite(number) THEN number END;
 -- Of a FLOAT the decimal that was written, and not the binary number next to it.
@@ -69,7 +73,7 @@ what begins at another time.
 
 OF_PEOPLE = (
     """SELECT subject, 'BIRTH' AS code, birth AS instant, file, line
-FROM {name}_born WHERE birth IS NOT NULL""",
+FROM {name}_born WHERE has_birth""",
     """SELECT subject, 'SEX' AS code, birth AS instant, sex AS text, file, line
 FROM {name}_born WHERE sex IS NOT NULL""",
 )
