@@ -207,11 +207,12 @@ def precision_with_interval(
 ) -> Estimate:
     """Return the average precision with its 95 % bootstrap interval.
 
-    Resampled precision is counted on about 400 thresholds; the small loss is removed by
-    centring. Parameters as for ``delong``; `seed` is of the bootstrap.
+    Precision is gained at the scores of positives alone; of more than 400 of them about
+    400 are thresholds, and centring removes the small loss. Parameters as for
+    ``delong``; `seed` is of the bootstrap.
     """
     precision = average_precision(scores, positive)
-    thresholds = spaced_thresholds(scores, positive)
+    thresholds = _gaining_thresholds(scores, positive)
     counts = ThresholdCounts(scores, positive, codes, thresholds, seed)
     units = fewest_units(positive, codes)
     resampled = counts.resampled
@@ -220,6 +221,14 @@ def precision_with_interval(
     drawn = resampled_precision - _precision_area(*counts.counts)
     shift = np.sqrt(variance_inflation) * np.array(percentiles(drawn, units))
     return Estimate(precision, *np.clip(precision + shift, 0, 1))
+
+
+def _gaining_thresholds(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return about 400 scores of positives, and the smallest score of all."""
+    scores_of_positives = scores[positive]
+    each_positive = np.ones(len(scores_of_positives), bool)
+    gaining = spaced_thresholds(scores_of_positives, each_positive)
+    return np.union1d(gaining, scores.min())
 
 
 def ranking(
