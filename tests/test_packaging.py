@@ -71,7 +71,7 @@ def python(site: Path, *words: object, code: int = 0) -> str:
     answer = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=away,
-        env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,

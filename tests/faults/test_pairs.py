@@ -40,10 +40,10 @@ from faults.following import (
 from screening.cli import COMMANDS
 from screening.store.serialization import read_document
 
-# Cases of every test run, of about 0.8 s each, and of a test, so that processes can
+# Cases of every test run, of about 0.7 s each, and of a test, so that processes can
 # share them. `make faults` tries every case.
-N_QUICK = 100
-CHUNK = 10
+N_QUICK = 50
+CHUNK = 5
 
 
 @cache
