@@ -8,11 +8,15 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import pyarrow.dataset
+import pyarrow.pandas_compat  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
+import screening.ledger.history
 import screening.scoring.score
 import screening.store.loading
 import screening.store.serialization  # noqa: F401
+from screening.contract.contract import Contract
 from screening.estimators.remedies import REMEDIES
 from screening.factors import FACTORS
 from screening.kernels import Gaussian
@@ -20,8 +24,7 @@ from screening.kernels.pairwise import weighted_sum
 from screening.recipes.recipe import ESTIMATORS
 from screening.registry import without_plugins
 from screening.report.page import draw_sample
-from screening.schemas.model import ModelDocument
-from screening.schemas.run import InputFacts, RunModel
+from screening.schemas.base import Document
 from screening.threads import limit_threads
 
 
@@ -37,8 +40,18 @@ def prepare() -> None:
         for registry in (ESTIMATORS, FACTORS, REMEDIES):
             len(registry)
         draw_sample("run")
-    for document in (ModelDocument, RunModel, InputFacts):
-        document.model_rebuild()
+    Contract.model_rebuild()
+    complete_types(Document)
+
+
+def complete_types(document: type[Document]) -> None:
+    """Complete a type of document and all that derive from it.
+
+    Each night would complete some fifty of them, where they are first used.
+    """
+    document.model_rebuild()
+    for derived in document.__subclasses__():
+        complete_types(derived)
 
 
 prepare()

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from screening.cluster import Cluster
 from screening.errors import ClusterError
@@ -34,6 +33,7 @@ from screening.files import is_private
 from screening.fork_server import THREAD_VARIABLES, end_with, server_environment
 from screening.parallel import in_parallel
 from screening.schemas.history import HookFacts
+from screening.threads import limit_libraries
 
 # Time for a process to clean up before it is killed.
 GRACE_SECONDS = 20
@@ -273,7 +273,7 @@ def _work(
         os.environ |= {**secrets, **dict.fromkeys(THREAD_VARIABLES, str(jobs))}
         pa.set_cpu_count(jobs)
         sys.argv = ["screen", "--log", "json", *arguments]
-        with threadpool_limits(jobs):
+        with limit_libraries({"blas": jobs, "openmp": jobs}):
             runpy.run_module("screening", run_name="__main__")
     except MemoryError:
         event = f"not enough memory to begin: {MEMORY}"
