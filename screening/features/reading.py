@@ -47,10 +47,9 @@ FAULTS = f"""SELECT file, line, unnest(list_filter([
          THEN 'NO_TIME' END,
     CASE WHEN {IS_COMPARED} THEN 'COMPARATOR' END,
     CASE WHEN {OTHER_DAY} THEN 'OTHER_DAY' END,
-    CASE WHEN timezone($zone, timezone($zone, local_time)) <> local_time
+    CASE WHEN timezone($zone, timezone('UTC', time)) <> local_time
          THEN 'LOST_TIME' END,
-    CASE WHEN in_earlier_offset(local_time, $zone) <> timezone($zone, local_time)
-           AND timezone($zone, in_earlier_offset(local_time, $zone)) = local_time
+    CASE WHEN timezone('UTC', timezone($zone, local_time)) <> time
          THEN 'TWICE_TIME' END],
   lambda kind: kind IS NOT NULL)) AS kind
 FROM $lines"""

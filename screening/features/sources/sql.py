@@ -24,6 +24,7 @@ CREATE OR REPLACE TEMP MACRO utc_of(written, zone) AS
        ELSE utc_of_local(try_cast(written AS TIMESTAMP), zone) END;
 CREATE OR REPLACE TEMP MACRO day_of(written) AS
   CASE WHEN starts_with(typeof(written), 'TIMESTAMP') THEN NULL::DATE
+       WHEN length(CAST(written AS VARCHAR)) > 10 THEN NULL
        WHEN regexp_full_match(CAST(written AS VARCHAR), '\\d{4}')
          THEN try_cast(CAST(written AS VARCHAR) || '-12-31' AS DATE)
        WHEN regexp_full_match(CAST(written AS VARCHAR), '\\d{4}-\\d\\d')
