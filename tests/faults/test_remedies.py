@@ -140,7 +140,7 @@ def test_missing_table_given_up(site):
     line = line_of(site, 8, code=2)
     again, give_up = line["remedies"]
 
-    in_shell(again, site.parent, code=2)
+    typed(again, site.parent, (2,))
     # The entry is made; that no later night came is said too.
     in_shell(give_up, site.parent, code=5, WHY="the export is gone")
 
