@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from screening.cli import logs
-from screening.cli.console import printable
+from screening.cli.console import ATTENTION, printable
 from screening.errors import (
     CohortError,
     Locked,
@@ -306,7 +306,7 @@ def bounded(command: Callable[[], object]) -> NoReturn:
     finally:
         release_all()
         _mute_broken_streams()
-        if not code:
+        if code in (None, 0, ATTENTION):
             # An error may keep objects alive that a library then reports as leaked.
             gc.freeze()
     sys.exit(code)
