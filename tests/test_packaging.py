@@ -312,7 +312,14 @@ def test_factor_of_contributing(tree):
     python(tree, *TRAIN, *own)
     python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
     tested = python(
-        tree, "-m", "pytest", "-k", "slab or methods or undefined", "-vv", *lists
+        tree,
+        "-m",
+        "pytest",
+        "--assert=plain",
+        "-k",
+        "slab or methods or undefined",
+        "-vv",
+        *lists,
     )
 
     assert "'Errors'" in python(tree, "-c", titles)
