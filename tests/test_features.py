@@ -17,8 +17,6 @@ from event_tables import (
     spec_of,
     written_events,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from screening import Features, read_cohort
 from screening.contract.contract import Contract
@@ -307,19 +305,12 @@ def test_spec_with_faults(tmp_path, old, new, words):
     assert words in str(refused.value)
 
 
-@settings(
-    max_examples=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(seed=st.integers(0, 10_000))
-def test_night_knows_nothing_after_its_hour(tmp_path, events, seed):
+def test_night_knows_nothing_after_its_hour(tmp_path, events):
     """Shuffled, altered and deleted after the hour, the events give the same bytes."""
     night = night_of(events, tmp_path)
 
-    later = night_of(altered_after(events, HOUR, seed), tmp_path)
-
-    assert later == night
+    for seed in range(3):
+        assert night_of(altered_after(events, HOUR, seed), tmp_path) == night
 
 
 def test_night_same_bytes_by_threads_and_files(tmp_path, events):

@@ -1,11 +1,14 @@
 """Measure a night and a past of `screen features` on the events of a large hospital.
 
     python benchmarks/speed/features.py --events 100000000 --out made
+    python benchmarks/speed/features.py --out made --zone Europe/Berlin
+    python benchmarks/speed/features.py --out made --format omop
 
 Stays last five days on average, and each has a thousand events: a file of Parquet for
 each day, and one for admissions, transfers, discharges, births and sexes. The spec has
-forty features. Seconds and the largest resident memory are those of a process each;
-`--profile` prints where a night's seconds go.
+forty features. `--zone` takes its times as those of another zone, and `--format omop`
+writes the events as the tables of OMOP CDM 5.4. Seconds and the largest resident memory
+are those of a process each; `--profile` prints where a night's seconds go.
 """
 
 from __future__ import annotations
@@ -56,17 +59,45 @@ FROM (SELECT subject, stay, n, begins, ends,
   FROM stays, range({EVENTS_A_DAY}) numbers(n)
   WHERE begins < $day + INTERVAL 1 DAY AND ends >= $day)
 WHERE time BETWEEN begins AND ends ORDER BY time"""
-SPEC = """hour = "06:00"
-zone = "UTC"
-
-[[source]]
+SOURCES = {
+    "long": """[[source]]
 format = "long"
 path = "stays.parquet"
 
 [[source]]
 format = "long"
 path = "events"
+by_day = true""",
+    "omop": """[[source]]
+format = "omop"
+path = "omop"
 by_day = true
+columns = { known_since = "known_since" }""",
+}
+# Tables of OMOP, by their files, of the stays; of each day its measurements.
+OMOP = {
+    "person": """SELECT subject[2:]::BIGINT AS person_id, 8532 AS gender_concept_id,
+  year(time) AS year_of_birth, month(time) AS month_of_birth, day(time) AS day_of_birth
+FROM '{folder}/stays.parquet' WHERE code = 'BIRTH'""",
+    "visit_occurrence": """SELECT stay[2:]::BIGINT AS visit_occurrence_id,
+  subject[2:]::BIGINT AS person_id, 9201 AS visit_concept_id,
+  min(time)::DATE AS visit_start_date, min(time) AS visit_start_datetime,
+  max(time)::DATE AS visit_end_date, max(time) AS visit_end_datetime
+FROM '{folder}/stays.parquet' WHERE stay IS NOT NULL GROUP BY ALL""",
+    "concept": f"""SELECT 1000 + n AS concept_id, 'LAB' AS vocabulary_id,
+  n::VARCHAR AS concept_code, 'Test ' || n AS concept_name
+FROM range({N_CODES}) numbers(n)""",
+}
+MEASUREMENTS = """SELECT subject[2:]::BIGINT AS person_id,
+  stay[2:]::BIGINT AS visit_occurrence_id,
+  1000 + code[5:]::BIGINT AS measurement_concept_id, time::DATE AS measurement_date,
+  time AS measurement_datetime, value AS value_as_number, unit AS unit_source_value,
+  known_since
+FROM '{file}'"""
+SPEC = """hour = "06:00"
+zone = "{zone}"
+
+{source}
 
 [stays]
 longest = "30d"
@@ -84,11 +115,10 @@ within = "48h"
 """
 
 
-def make_hospital(folder: Path, n_events: int) -> Path:
-    """Write a hospital's events and a spec; return the spec."""
-    spec = folder / "spec.toml"
-    if spec.is_file():
-        return spec
+def make_hospital(folder: Path, n_events: int) -> None:
+    """Write a hospital's events."""
+    if (folder / "events").is_dir():
+        return
     (folder / "events").mkdir(parents=True)
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -102,12 +132,34 @@ def make_hospital(folder: Path, n_events: int) -> Path:
         select = DAY.replace("$day", f"TIMESTAMP '{day}'")
         file = folder / "events" / f"{day}.parquet"
         connection.execute(copied.format(select, file))
+
+
+def write_omop(folder: Path) -> None:
+    """Write the events as tables of OMOP."""
+    omop = folder / "omop"
+    if omop.is_dir():
+        return
+    (omop / "measurement").mkdir(parents=True)
+    connection = duckdb.connect()
+    copied = "COPY ({}) TO '{}' (FORMAT parquet)"
+    for table, select in OMOP.items():
+        query = select.format(folder=folder)
+        connection.execute(copied.format(query, omop / f"{table}.parquet"))
+    for file in (folder / "events").iterdir():
+        query = MEASUREMENTS.format(file=file)
+        connection.execute(copied.format(query, omop / "measurement" / file.name))
+
+
+def write_spec(folder: Path, kind: str, zone: str) -> Path:
+    """Write the spec of forty features; return it."""
+    spec = folder / "spec.toml"
     features = "\n".join(
         f'f{number} = {{ codes = "LAB/{number}", window = "{WINDOWS[number % 3]}", '
         f'take = "{TAKES[number % len(TAKES)]}" }}'
         for number in range(40)
     )
-    spec.write_text(SPEC.format(features=features), encoding="utf-8")
+    text = SPEC.format(zone=zone, source=SOURCES[kind], features=features)
+    spec.write_text(text, encoding="utf-8")
     return spec
 
 
@@ -142,7 +194,10 @@ def profile(spec: Path, nights: tuple[str, ...], threads: int) -> None:
     def timed(engine: Engine, sql: str, **values: object) -> duckdb.DuckDBPyConnection:
         begin = time.perf_counter()
         answer = run(engine, sql, **values)
-        print(f"  {time.perf_counter() - begin:6.2f} s  {' '.join(sql.split())[:90]}")
+        seconds = time.perf_counter() - begin
+        print(
+            f"  {seconds:6.2f} s  {' '.join(engine.session.statements[-1].split())[:90]}"
+        )
         return answer
 
     Engine.run = timed  # type: ignore[method-assign]
@@ -158,11 +213,16 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--format", choices=tuple(SOURCES), default="long")
+    parser.add_argument("--zone", default="UTC")
     parser.add_argument("--profile", choices=("night", "past"))
     parser.add_argument("--no-past", action="store_true")
     arguments = parser.parse_args()
     begin = time.perf_counter()
-    spec = make_hospital(arguments.out, arguments.events)
+    make_hospital(arguments.out, arguments.events)
+    if arguments.format == "omop":
+        write_omop(arguments.out)
+    spec = write_spec(arguments.out, arguments.format, arguments.zone)
     print(f"hospital: {time.perf_counter() - begin:.0f} s")
     night = (str(FIRST_DAY + timedelta(days=N_DAYS // 2)),)
     past = (str(FIRST_DAY), str(FIRST_DAY + timedelta(days=N_DAYS - 1)))

@@ -266,10 +266,10 @@ def _make_view(
     """Make the view of a table's columns as texts; without a row if it is absent."""
     empty = "(SELECT NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0)"
     table = f"{view}_read" if types else empty
-    # A whole number that some program wrote with a point is an id all the same.
+    # An id that some program wrote as the text 7.0 is 7.
     texts = ", ".join(
         f"regexp_replace(text_of({name}), '\\.0$', '') AS {name}"
-        if column.endswith("_id")
+        if column.endswith("_id") and types.get(column) == "VARCHAR"
         else f"text_of({name}) AS {name}"
         for name, column in columns.items()
     )
