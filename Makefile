@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 # Apart from the package's environment, so that neither changes what the other has.
 SUPPLY := build/supply
 LINTERS := build/linters
-# Two workers more than cores: many tests wait for a browser, a server or another process, and with one more a fifth of
-# two cores is idle.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# One worker more than cores, while one waits for a browser, a server or another process: two cores are then idle for
+# one hundredth of the time, and a fourth worker made the run a minute longer.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .PHONY: help demo test lint warm docs benchmarks promises coverage image faults fuzz matrix python sbom audit lock dist linters filled publish release wheelhouse clean
 MINUTES ?= 10

@@ -42,8 +42,8 @@ from screening.store.serialization import read_document
 
 # Cases of every test run, of about 0.7 s each, and of a test, so that processes can
 # share them. `make faults` tries every case.
-N_QUICK = 50
-CHUNK = 5
+N_QUICK = 40
+CHUNK = 4
 
 
 @cache
