@@ -244,10 +244,13 @@ p7,s7,2024-03-01T05:00:00,,DISCHARGE,,,
     assert "secret" not in told
 
 
-def test_comparator_takes_the_place_of_the_version_before(tmp_path):
+@pytest.mark.parametrize(
+    "written", ["<1", "< 1", ">= 1.5", "<1 mg/L", "<1mg/L", "~1 %"]
+)
+def test_comparator_takes_the_place_of_the_version_before(written, tmp_path):
     """A result that was corrected to less than a limit is missing, not the old one."""
-    lines = """p1,s1,2024-03-02T05:00:00,2024-03-02T05:00:00,crea,2.0,,
-p1,s1,2024-03-02T05:00:00,2024-03-03T05:00:00,crea,<1,,
+    lines = f"""p1,s1,2024-03-02T05:00:00,2024-03-02T05:00:00,crea,2.0,,
+p1,s1,2024-03-02T05:00:00,2024-03-03T05:00:00,crea,{written},,
 """
     features = 'last = { codes = "crea", window = "stay", take = "last" }'
     made = Features(small_spec(tmp_path, STAY + lines, features))

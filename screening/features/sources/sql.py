@@ -55,8 +55,9 @@ CREATE OR REPLACE TEMP MACRO number_of(cell) AS
   CASE WHEN typeof(cell) = 'FLOAT'
        THEN finite(try_cast(CAST(cell AS VARCHAR) AS DOUBLE))
        ELSE finite(try_cast(cell AS DOUBLE)) END;
+-- A unit may follow the number, as in "<5 mg/L".
 CREATE OR REPLACE TEMP MACRO has_comparator(written) AS
-  regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+\\s*$');
+  regexp_matches(written, '^\\s*[<>≤≥~]=?\\s*[0-9.,]+(\\s*[^0-9.,\\s]\\S*)?\\s*$');
 """
 """Macros of the engine's connection, in whose SQL every source writes its times.
 
