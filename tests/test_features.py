@@ -248,7 +248,10 @@ p7,s7,2024-03-01T05:00:00,,DISCHARGE,,,
     "written", ["<1", "< 1", ">= 1.5", "<1 mg/L", "<1mg/L", "~1 %"]
 )
 def test_comparator_takes_the_place_of_the_version_before(written, tmp_path):
-    """A result that was corrected to less than a limit is missing, not the old one."""
+    """A result that was corrected to less than a limit is missing, not the old one.
+
+    Its line is named as one with a comparator, also where a unit follows.
+    """
     lines = f"""p1,s1,2024-03-02T05:00:00,2024-03-02T05:00:00,crea,2.0,,
 p1,s1,2024-03-02T05:00:00,2024-03-03T05:00:00,crea,{written},,
 """
@@ -259,6 +262,8 @@ p1,s1,2024-03-02T05:00:00,2024-03-03T05:00:00,crea,{written},,
 
     assert before == 2.0
     assert math.isnan(after)
+    (fault,) = made.make_night("2024-03-03").faults
+    assert "comparator" in fault
 
 
 def test_day_without_time_is_known_when_it_is_over(tmp_path):
