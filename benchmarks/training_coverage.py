@@ -39,7 +39,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
-from screening.metrics.paired import auroc_difference, share_difference
+from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import auroc, delong, half_width, placements
 from screening.metrics.tally import group_codes
@@ -224,7 +224,8 @@ def differences(
     scores = [model.scores(new) for _, model in (one, other)]
     (area, pull), (area2, pull2) = (placements(each, ill) for each in scores)
     most = max(each.n_settings for each, _ in (one, other))
-    found = auroc_difference(held, beside, y, groups, n_settings=most)
+    inflation = variance_inflation(most)
+    found = area_difference(held, beside, y, groups, variance_inflation=inflation)
     se = half_width(pull - pull2, ill, codes) / 1.96
     yield of("auroc difference", found.value, found.low, found.high, area - area2, se)
     clear, clear2 = held < points[0], beside < points[1]

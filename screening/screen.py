@@ -49,7 +49,7 @@ from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states_of_labels
 from screening.recipes.building import as_recipe
 from screening.recipes.encoders import columns_of_points
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.report import render_model
 from screening.report.page import render_head
 from screening.schemas.figures import DEFAULT_RULE, Rule
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 Table = Readable | ArrayLike
 
+# Folds where `cv` is None.
+_FOLDS = 5
 # Rows beyond which weights are hardly numbers of rows.
 _MOST_ROWS = 10_000_000
 
@@ -123,7 +125,7 @@ def _in_memory(table: Any, parameter: str) -> pa.Table:
 def _with_groups(past: Cohort, table: Any, groups: ArrayLike) -> Cohort:
     """Return a cohort with the groups of the rows of its table, (n_table_rows,)."""
     values = column_or_1d(groups)
-    check_consistent_length(_in_memory(table, "group"), values)
+    check_consistent_length(_in_memory(table, "groups"), values)
     return replace(past, group=values.astype(str)[past.rows - 1])
 
 
@@ -199,31 +201,44 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    recipe : str, Recipe or classifier
+    recipe : str or Recipe
         A method by its name, the path of a recipe file, or a recipe; ``auto`` is a
-        blend. A classifier of scikit-learn, or yours, is cloned and fitted on every
-        fold, and learns from encoded rows (imputed, one-hot encoded, centred and
-        scaled). Its model is judged like any other, and is not stored.
+        blend.
     rule : Rule, optional
         How the threshold is chosen: `MinSensitivity` (0.9 by default), `MaxFlagRate`,
         `MissCost`, `GMean` or `Threshold`.
-    validation : Validation, optional
-        Folds, repeats, seed, and the methods to compare with on the same folds.
-    search : Search or int, optional
-        The fixed parameters of the recipe, and how many settings of the others compete
-        on the held-out rows; a number is that of the settings, 1 for no search. By
-        default it is the recipe's own.
+    params : dict, optional
+        Parameters of the recipe that are fixed; they are taken out of the search.
+    search : int, optional
+        Settings that compete on the held-out rows; the recipe's own number by default,
+        1 for none.
     cv : int, splitter, or iterable of (train, test), optional
-        Number of folds, in place of `validation.folds`; or folds of your own, which
-        hold every row out once.
+        Number of folds, 5 by default: fewer where there are fewer groups, or fewer rows
+        of the rarer class. Or folds of your own, which hold every row out once.
+    repeats : int, optional
+        How often the folds are dealt; by default three times where fits are cheap, and
+        once if they are your own.
+    beside : sequence of str, optional
+        Recipes to compare the method with on the same folds; by default the usual ones,
+        () for none.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
+    contamination : float, optional
+        For a one-class recipe without cases: share of unknown cases among the rows.
+    estimator : classifier, optional
+        One of scikit-learn's or yours, instead of a recipe: it is cloned and fitted on
+        every fold, and learns from rows as `recipe` would (imputed, one-hot encoded,
+        centred and scaled). Its model is judged like any other, and is not stored.
     weights : {"frequency", "importance"}
         What `sample_weight` says: the number of equal rows that a row stands for, in
         whole numbers, or how much a row counts while machines are fitted.
     chances : bool
         Offer `predict_proba`. It need not agree with `predict`, which flags by the
         rule's threshold and not from a chance of 0.5 on.
-    resources : Resources, optional
-        Cores, memory and workers; the result does not depend on them.
+    random_state : int
+        Deals the folds and the candidates.
+    n_jobs : int
+        Threads; -1 for all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -250,12 +265,10 @@ class Screen(ClassifierMixin, BaseEstimator):
     --------
     >>> import pandas as pd
     >>> from importlib.resources import files
-    >>> from screening import MinSensitivity, Screen, Validation
+    >>> from screening import MinSensitivity, Screen
     >>> samples = files("screening.sample_cohorts")
     >>> past = pd.read_csv(samples / "nosocomial_past.csv", dtype={"patient_id": str})
-    >>> rule = MinSensitivity(0.9)
-    >>> alone = Validation(beside=())
-    >>> screen = Screen("logistic", rule=rule, search=1, validation=alone)
+    >>> screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
     >>> screen = screen.fit(past, "infected", id="patient_id", drop="admission_date")
     >>> night = samples / "nosocomial_night.csv"
     >>> tonight = pd.read_csv(night, dtype={"patient_id": str})
@@ -265,24 +278,36 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        recipe: str | Recipe | ClassifierMixin = "auto",
+        recipe: str | Recipe = "auto",
         *,
         rule: Rule | None = None,
-        validation: Validation | None = None,
-        search: Search | int | None = None,
+        params: dict[str, object] | None = None,
+        search: int | None = None,
         cv: Any = None,
+        repeats: int | None = None,
+        beside: Sequence[str] | None = None,
+        independent: bool = False,
+        contamination: float | None = None,
+        estimator: Any = None,
         weights: Literal["frequency", "importance"] = "frequency",
         chances: bool = False,
-        resources: Resources | None = None,
+        random_state: int = 0,
+        n_jobs: int = -1,
     ) -> None:
         self.recipe = recipe
+        self.estimator = estimator
         self.rule = rule
-        self.validation = validation
+        self.params = params
         self.search = search
         self.cv = cv
+        self.repeats = repeats
+        self.beside = beside
+        self.independent = independent
+        self.contamination = contamination
         self.weights = weights
         self.chances = chances
-        self.resources = resources
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -292,7 +317,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         *,
         positive: str | Sequence[str] | None = None,
         id: str | None = None,
-        group: str | ArrayLike | None = None,
+        group: str | None = None,
+        groups: ArrayLike | None = None,
         drop: str | Sequence[str] = (),
         contract: Contract | str | Path | None = None,
     ) -> Self:
@@ -317,11 +343,11 @@ class Screen(ClassifierMixin, BaseEstimator):
         positive : str or sequence of str, optional
             Label of a case; otherwise the one that reads like "yes", or the rarer of
             two.
-        id : str, optional
-            Column of X that names a row.
-        group : str or array-like, shape (n_rows,), optional
-            Column of X that names what must not be split over folds, such as the
-            patient; or its values for the rows of a table in memory.
+        id, group : str, optional
+            Columns of X that name a row, and what must not be split over folds, such as
+            the patient.
+        groups : array-like, shape (n_rows,), optional
+            What `group` names, for each row of a table in memory.
         drop : str or sequence of str
             Columns to leave out.
         contract : Contract or path, optional
@@ -332,24 +358,24 @@ class Screen(ClassifierMixin, BaseEstimator):
         Screen
             Itself, fitted.
         """
-        recipe = as_recipe(self.recipe)
-        validation = self._validation()
+        recipe = self._recipe()
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)
-        groups = None if isinstance(group, str) else group
+        if groups is not None and group is not None:
+            raise UsageError("give the groups by `group` or by `groups`, not both")
         past = read_cohort(
             table,
             contract,
             label=column,
             positive=positive,
             id=id,
-            group=group if groups is None else None,
+            group=group,
             drop=drop,
             need_label=True,
             label_optional=is_one_class,
             keep=columns_of_points(recipe),
             propose=True,
-            independent=validation.independent or groups is not None,
+            independent=self.independent or groups is not None,
         )
         if groups is not None:
             past = _with_groups(past, table, groups)
@@ -363,7 +389,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         for doubt in past.doubts:
             if not is_array or doubt.column != column:
                 warnings.warn(doubt.words, UserWarning, stacklevel=2)
-        model = self._train(past, recipe, validation)
+        model = self._train(past, recipe)
         values = {}
         if labels is not None:
             values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
@@ -374,22 +400,22 @@ class Screen(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = len(self.feature_names_in_)
         return self
 
-    def _validation(self) -> Validation:
-        """Return how rows are held out, with the number of folds of `cv`."""
-        validation = self.validation or Validation()
-        if isinstance(self.cv, Integral):
-            return replace(validation, folds=int(self.cv))
-        return validation
-
-    def _train(self, past: Cohort, recipe: Recipe, validation: Validation) -> Model:
+    def _train(self, past: Cohort, recipe: Recipe) -> Model:
         """Return a model; warn if `train` refuses it."""
         train_on = partial(
             train,
             recipe=recipe,
             rule=self.rule or DEFAULT_RULE,
-            validation=validation,
-            search=self.search,
-            resources=self.resources,
+            validation=Validation(
+                independent=self.independent,
+                folds=int(self.cv) if isinstance(self.cv, Integral) else _FOLDS,
+                repeats=self.repeats,
+                seed=self.random_state,
+                contamination=self.contamination,
+                beside=self.beside,
+            ),
+            search=Search(params=self.params, search=self.search),
+            resources=Resources(jobs=self.n_jobs),
         )
         self.refused_ = None
         try:
@@ -449,6 +475,12 @@ class Screen(ClassifierMixin, BaseEstimator):
         if np.any(times_out != 1):
             raise ValueError("cv must hold every row out once, as KFold does")
         return replace(past, fold=fold[past.rows - 1])
+
+    def _recipe(self) -> Recipe:
+        """Return the recipe to train, which is the estimator's if there is one."""
+        if self.estimator is not None:
+            return EstimatorRecipe.of(self.estimator)
+        return as_recipe(self.recipe)
 
     def _past(
         self, X: Any, y: Any, is_one_class: bool
@@ -726,9 +758,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         screen = cls(
             model.recipe,
             rule=facts.operating_points[0].rule,
-            validation=Validation(
-                folds=facts.validation.folds, seed=facts.training.seed
-            ),
+            cv=facts.validation.folds,
+            random_state=facts.training.seed,
         )
         screen.refused_ = None
         screen._take(model, {})

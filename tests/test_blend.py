@@ -332,13 +332,13 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
     rows = model.validation
     logistic, boosting = (member.classes[label] for member in model.facts.blend)
     auroc = roc_auc_score(rows["label"] == label, rows["score"])
-    without = auroc - logistic.gain.value
+    without = auroc - logistic.gains["auroc"].value
 
     assert [member.recipe for member in model.facts.carrying(label)] == [
         "histogram_boosting"
     ]
-    assert boosting.gain.low > 0 > logistic.gain.low
-    assert without == pytest.approx(boosting.auroc)
+    assert boosting.gains["auroc"].low > 0 > logistic.gains["auroc"].low
+    assert without == pytest.approx(boosting["auroc"].value)
     page = render_model(model.document)
     assert (
         "Members that improve the ranking: <bdi>histogram_boosting</bdi> adds" in page

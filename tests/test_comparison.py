@@ -298,16 +298,16 @@ def test_the_figures_are_those_that_training_the_other_method_states(
     """And the comparison changes nothing of the model."""
     other = trained(cohort, "svm_weighted", search=2).facts
     alone = trained(cohort, "svm", search=2).facts
-    beside = model.facts.validation.comparison.beside[0].figures
+    beside = model.facts.validation.comparison.beside[0]
     (point,) = other.operating_points
 
-    assert beside["auroc"] == pytest.approx(
+    assert beside["auroc"].value == pytest.approx(
         other.validation.summary["yes"].auroc.value, abs=1e-12
     )
     specificity = point.specificity.value
     sensitivity = point.sensitivity.value
-    assert beside["specificity"] == pytest.approx(specificity, abs=1e-12)
-    assert beside["sensitivity"] == pytest.approx(sensitivity, abs=1e-12)
+    assert beside["specificity"].value == pytest.approx(specificity, abs=1e-12)
+    assert beside["sensitivity"].value == pytest.approx(sensitivity, abs=1e-12)
     assert alone.validation.comparison is None
     assert alone.operating_points == model.facts.operating_points
 
@@ -356,8 +356,8 @@ def test_compare_several_classes(tissue, cohort, trained):
     )
     assert given["rule"]["name"] == "min_sensitivity"
     assert (
-        given["beside"][0]["figures"]["sensitivity"]
-        >= given["figures"]["sensitivity"] - 1e-9
+        given["beside"][0]["figures"]["sensitivity"]["value"]
+        >= given["figures"]["sensitivity"]["value"] - 1e-9
     )
 
 

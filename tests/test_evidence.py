@@ -24,7 +24,7 @@ from screening import (
 )
 from screening.metrics.intervals import student_size_factor
 from screening.metrics.operating_point import ThresholdSelector, choose
-from screening.metrics.paired import auroc_difference, share_difference
+from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.performance import ranking_summary
 from screening.metrics.predictive_intervals import (
     Evidence,
@@ -193,7 +193,7 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         b = two.scores[0]
         at_one = choose(a, y, RULES[0]).threshold
         at_two = choose(b, y, RULES[0]).threshold
-        area = auroc_difference(a, b, y)
+        area = area_difference(a, b, y, variance_inflation=1.5)
         is_clear = a[~y] < at_one
         is_clear_by_other = b[~y] < at_two
         clear = share_difference(is_clear, is_clear_by_other, one.fold[~y])
@@ -224,17 +224,17 @@ def test_paired_auroc_variance():
     of_cases = gap.mean(axis=1).var(ddof=1) / 30
     of_others = gap.mean(axis=0).var(ddof=1) / 60
     variance = of_cases + of_others
-    found = auroc_difference(a, b, y)
+    found = area_difference(a, b, y)
 
     assert found.value == pytest.approx(gap.mean())
     assert (found.high - found.low) / 2 == pytest.approx(
-        norm.ppf(0.975) * np.sqrt(1.5 * variance)
+        norm.ppf(0.975) * np.sqrt(variance)
     )
 
 
 def test_a_single_case_gives_no_interval_of_a_difference():
     y = np.arange(5) < 1
-    found = auroc_difference(np.array([3, 1, 2, 4, 5]), np.arange(5), y)
+    found = area_difference(np.array([3, 1, 2, 4, 5]), np.arange(5), y)
 
     assert found == Estimate(0.5)
 
@@ -265,7 +265,7 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
         negative = ~y[rows]
         shares = one[negative] < 1, other[negative] < 1
         return (
-            auroc_difference(one, other, ~negative, rows),
+            area_difference(one, other, ~negative, rows),
             share_difference(*shares, groups=rows[negative]),
         )
 

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from scipy.stats import norm
 
 from screening import MinSensitivity, train
-from screening.metrics.paired import auroc_lost
+from screening.metrics.paired import area_difference
 from screening.metrics.ranking import auroc
 
 QUICK = {
@@ -141,6 +141,6 @@ def test_no_loss_of_equal_scores():
     scores = rng.normal(size=50)
     positive = np.arange(50) < 10
 
-    lost = auroc_lost(scores, np.stack([scores, scores]), positive)
+    lost = area_difference(scores, np.stack([scores, scores]), positive)
 
     assert lost.value == lost.low == lost.high == 0

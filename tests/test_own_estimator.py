@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from screening import MinSensitivity, Screen, Validation
+from screening import MinSensitivity, Screen
 from screening.errors import RecipeError
 from screening.store.model import save_model
 
@@ -32,10 +32,11 @@ def past(n_rows=300, seed=0):
 
 def fitted(estimator, **more):
     screen = Screen(
-        estimator,
+        estimator=estimator,
         rule=MinSensitivity(0.8),
-        validation=Validation(beside=("logistic",)),
+        beside=("logistic",),
         search=1,
+        n_jobs=1,
         **more,
     )
     return screen.fit(past(), "ill")
@@ -71,7 +72,7 @@ def test_estimator_of_the_caller_is_not_touched():
     screen = fitted(estimator)
 
     assert not hasattr(estimator, "classes_")
-    assert clone(screen).recipe is not estimator
+    assert clone(screen).estimator is not estimator
 
 
 def test_model_of_an_estimator_is_not_stored(tmp_path):
@@ -83,8 +84,8 @@ def test_model_of_an_estimator_is_not_stored(tmp_path):
 
 
 def test_what_is_no_classifier_is_refused():
-    with pytest.raises(RecipeError, match="or a classifier of scikit-learn, not"):
-        fitted(GaussianNB)
+    with pytest.raises(RecipeError, match="must be a classifier of scikit-learn"):
+        fitted("GaussianNB")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_estimator_need_not_be_serializable(estimator):
 def test_decisions_of_pairs_of_classes_are_refused():
     table = past()
     table["ill"] = np.resize(["a", "b", "c"], 300)
-    pairwise = Screen(SVC(decision_function_shape="ovo"))
+    pairwise = Screen(estimator=SVC(decision_function_shape="ovo"), n_jobs=1)
 
     with pytest.raises((RecipeError, ValueError), match="set it to 'ovr'"):
         pairwise.fit(table, "ill")
@@ -112,6 +113,8 @@ def test_decisions_of_pairs_of_classes_are_refused():
 
 def test_weights_are_refused_with_a_remedy():
     with pytest.raises(RecipeError, match="name a recipe that does"):
-        fitted_with_weights = Screen(GaussianNB(), weights="importance")
+        fitted_with_weights = Screen(
+            estimator=GaussianNB(), weights="importance", n_jobs=1
+        )
         ones = np.ones(300)
         fitted_with_weights.fit(past(), "ill", sample_weight=ones)

@@ -464,12 +464,12 @@ def compared(
 ) -> dict[str, Any]:
     model = appraised(nosocomial_model())
     rule = model["operating_points"][0]["rule"]
-    figures = {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7}
-    others = {
-        "auroc": 0.85 - auroc,
-        "sensitivity": 0.9,
-        "specificity": 0.7 - specificity,
+    figures = {
+        "auroc": estimate(0.85),
+        "sensitivity": estimate(0.92),
+        "specificity": estimate(0.7),
     }
+    others = {"auroc": estimate(0.85 - auroc), "sensitivity": estimate(0.9)}
     gaps = {
         "auroc": (auroc, half),
         "specificity": (specificity, half),
@@ -484,7 +484,7 @@ def compared(
             "recipe": name,
             "title": name,
             "differences": differences,
-            "figures": others | {"specificity": others["specificity"] - below},
+            "figures": others | {"specificity": estimate(0.7 - specificity - below)},
         }
         for name, below in (("svm", 0.1), ("logistic", 0.0))
     ]
@@ -595,7 +595,7 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
         other = Beside(
             recipe="other",
             title="other",
-            figures={},
+            figures=both[1].means,
             differences=method_differences(*both),
         )
         unfit += any(

@@ -15,14 +15,7 @@ from numpy.random import default_rng
 from scipy import stats
 from written_files import page_in
 
-from screening import (
-    MaxFlagRate,
-    MinSensitivity,
-    Screen,
-    Validation,
-    load_model,
-    train,
-)
+from screening import MaxFlagRate, MinSensitivity, Screen, load_model, train
 from screening.data.labels import reads_like_case
 from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
@@ -35,7 +28,6 @@ from screening.schemas.figures import NO_CASE_SEEN, Threshold
 from screening.store.serialization import read_document
 
 NAMES = ("--id", "patient")
-ONCE = Validation(repeats=1)
 QUICK = ("--recipe", "one_class", "--repeats", "1", "--jobs", "1")
 RULE = ("--max-flag-rate", "0.1")
 
@@ -532,7 +524,7 @@ def test_screen_fits_without_cases(y, classes):
     """
     x = default_rng(0).normal(size=(120, 3))
     classifier = Screen(
-        "one_class", rule=MaxFlagRate(0.1), validation=ONCE, chances=True
+        "one_class", rule=MaxFlagRate(0.1), repeats=1, chances=True, n_jobs=1
     )
 
     classifier.fit(x, y)
@@ -551,7 +543,7 @@ def test_screen_with_weights_and_without_cases():
     rng = default_rng(0)
     x = rng.normal(size=(120, 3))
     weight = rng.integers(0, 2, 120)
-    classifier = Screen("one_class", rule=MaxFlagRate(0.1), validation=ONCE)
+    classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
 
     classifier.fit(x, sample_weight=weight)
 

@@ -10,13 +10,12 @@ from importlib.resources import files
 
 import pandas as pd
 
-from screening import MinSensitivity, Screen, Validation
+from screening import MinSensitivity, Screen
 
 samples = files("screening.sample_cohorts")
 past = pd.read_csv(samples / "nosocomial_past.csv", dtype={"patient_id": str})
 
-alone = Validation(beside=())
-screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, validation=alone)
+screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
 screen.fit(past, "infected", id="patient_id", drop="admission_date")
 
 ax = screen.plot("trade_off")

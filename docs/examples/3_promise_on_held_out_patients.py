@@ -11,7 +11,7 @@ from importlib.resources import files
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from screening import MinSensitivity, Screen, Validation
+from screening import MinSensitivity, Screen
 
 samples = files("screening.sample_cohorts")
 past, night = (
@@ -19,8 +19,7 @@ past, night = (
     for name in ("past", "night_labelled")
 )
 ill = night["infected"] == "yes"
-once = Validation(repeats=1, beside=())
-screen = Screen("logistic", search=1, validation=once)
+screen = Screen("logistic", search=1, repeats=1, beside=())
 
 figure, ax = plt.subplots(layout="constrained")
 for asked in (0.6, 0.75, 0.9):

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from screening import MaxFlagRate, Screen, Validation
+from screening import MaxFlagRate, Screen
 
 samples = files("screening.sample_cohorts")
 past, night = (
@@ -19,8 +19,7 @@ past, night = (
 )
 unlabelled = past.drop(columns="infected")
 
-once = Validation(repeats=1)
-screen = Screen("one_class", rule=MaxFlagRate(0.1), validation=once)
+screen = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1)
 screen.fit(unlabelled, id="patient_id", drop="admission_date")
 scores = screen.score_frame(night.drop(columns="infected"))["score"]
 

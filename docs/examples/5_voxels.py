@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from screening import MaxFlagRate, Screen, Validation
+from screening import MaxFlagRate, Screen
 
 samples = files("screening.sample_cohorts")
 past = pd.read_parquet(samples / "prostate_past.parquet")
 new = pd.read_parquet(samples / "prostate_new.parquet")
 
-once = Validation(repeats=1, beside=())
-screen = Screen("logistic", rule=MaxFlagRate(0.2), search=1, validation=once)
+screen = Screen("logistic", rule=MaxFlagRate(0.2), search=1, repeats=1, beside=())
 screen.fit(
     past,
     "gleason",

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from screening.metrics.intervals import share_range, weighted_share
+from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -34,6 +35,11 @@ class JudgedRows:
     fewest : int
         Rows, or groups, below which a figure is withheld; with 0 a share of cases
         is given where there is none.
+    fold : ndarray of shape (n_rows,), optional
+        Fold in which a row was held out.
+    n_settings : int, optional
+        Settings that were tried on held-out rows; None where no machine was chosen by
+        these rows.
     """
 
     scores: np.ndarray
@@ -43,6 +49,8 @@ class JudgedRows:
     chance: np.ndarray | None = None
     weight: np.ndarray | None = None
     fewest: int = 1
+    fold: np.ndarray | None = None
+    n_settings: int | None = None
 
     @cached_property
     def codes(self) -> np.ndarray | None:
@@ -53,6 +61,13 @@ class JudgedRows:
     def flagged(self) -> np.ndarray:
         """Mask of the rows at or above the threshold, (n_rows,)."""
         return self.scores >= self.threshold
+
+    @property
+    def variance_inflation(self) -> float:
+        """Factor on the variance of a ranking, for machines chosen by these rows."""
+        if self.n_settings is None:
+            return 1.0
+        return variance_inflation(self.n_settings)
 
     @cached_property
     def units(self) -> Mapping[str, int]:
@@ -121,6 +136,7 @@ class JudgedRows:
             groups=of_rows(self.groups),
             chance=of_rows(self.chance),
             weight=of_rows(self.weight),
+            fold=of_rows(self.fold),
         )
 
 

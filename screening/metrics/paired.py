@@ -18,7 +18,7 @@ from screening.metrics.intervals import (
     percentiles,
     student_size_factor,
 )
-from screening.metrics.predictive_intervals import between_folds, variance_inflation
+from screening.metrics.predictive_intervals import between_folds
 from screening.metrics.ranking import half_width, placements
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
@@ -198,66 +198,41 @@ def resampled_difference(
     return Estimate(estimates[0] - estimates[1], *ends)
 
 
-def auroc_difference(
+def area_difference(
     scores: np.ndarray,
     others: np.ndarray,
     positive: np.ndarray,
     groups: np.ndarray | None = None,
     *,
-    n_settings: int = 1,
+    variance_inflation: float = 1.0,
 ) -> Estimate:
-    """Return the difference of two methods' AUROC on the same held-out rows.
-
-    Paired DeLong, with a larger variance for the search over settings.
-
-    Parameters
-    ----------
-    scores, others : ndarray of shape (n_rows,)
-        Scores of the method, and of the one it is compared with.
-    positive : bool ndarray of shape (n_rows,)
-    groups : ndarray of shape (n_rows,), optional
-    n_settings : int
-        Settings tried of the method that tried most.
-
-    Returns
-    -------
-    Estimate
-        Both ends are None for fewer than two rows of a class.
-    """
-    codes = group_codes(groups)
-    area, pull = placements(scores, positive)
-    other_area, other_pull = placements(others, positive)
-    difference = area - other_area
-    if min(positive.sum(), (~positive).sum()) < 2:
-        return Estimate(difference)
-    reach = half_width(pull - other_pull, positive, codes)
-    reach = reach * np.sqrt(variance_inflation(n_settings))
-    return Estimate(difference, difference - reach, difference + reach)
-
-
-def auroc_lost(
-    scores: np.ndarray,
-    changed: np.ndarray,
-    positive: np.ndarray,
-    groups: np.ndarray | None = None,
-) -> Estimate:
-    """Return the AUROC of scores minus the mean of that of changed ones.
+    """Return the area under the ROC curve of scores minus that of others.
 
     Paired DeLong, by group.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows,)
-    changed : ndarray of shape (n_changes, n_rows)
+    others : ndarray of shape (n_rows,) or (n_others, n_rows)
+        Of several the mean of their areas is subtracted.
     positive : bool ndarray of shape (n_rows,)
     groups : ndarray of shape (n_rows,), optional
+    variance_inflation : float
+        Factor on the variance, as for ``delong``.
+
+    Returns
+    -------
+    Estimate
+        Both ends are None for fewer than two rows of a class.
     """
-    codes = group_codes(groups)
     area, pull = placements(scores, positive)
-    others = [placements(of_change, positive) for of_change in changed]
-    difference = area - float(np.mean([other for other, _ in others]))
-    other_pull = np.mean([pulls for _, pulls in others], axis=0)
-    reach = half_width(pull - other_pull, positive, codes)
+    subtracted = [placements(other, positive) for other in np.atleast_2d(others)]
+    difference = area - float(np.mean([other for other, _ in subtracted]))
+    if min(positive.sum(), (~positive).sum()) < 2:
+        return Estimate(difference)
+    pull = pull - np.mean([pulls for _, pulls in subtracted], axis=0)
+    reach = half_width(pull, positive, group_codes(groups))
+    reach = reach * np.sqrt(variance_inflation)
     return Estimate(difference, difference - reach, difference + reach)
 
 

@@ -21,10 +21,11 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
 from screening.io.queries import Database
+from screening.metrics.figures import evaluate_differences, figures_in
 from screening.metrics.intervals import percentiles
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import (
     DRAWS,
-    auroc_difference,
     drawn_weights,
     false_alarms_at,
     recall_difference,
@@ -46,7 +47,7 @@ from screening.model_selection.held_out import (
 from screening.model_selection.judge import (
     Judgement,
     judge,
-    mean_of,
+    means_over_classes,
     method_differences,
 )
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
@@ -445,19 +446,19 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
         Settings that competed.
     """
     target = contrast.target
-    areas = []
+    by_class = []
     codes = zip(task.watched_columns, task.watched_codes, strict=True)
     for column, code in codes:
-        areas.append(
-            auroc_difference(
-                contrast.decisions[:, column],
-                contrast.without[:, column],
-                target == code,
-                contrast.groups,
-                n_settings=n_settings,
-            )
+        rows = JudgedRows(
+            contrast.decisions[:, column],
+            target == code,
+            np.inf,
+            contrast.groups,
+            n_settings=n_settings,
         )
-    gaps = {"auroc": mean_of(areas)}
+        without = replace(rows, scores=contrast.without[:, column])
+        by_class.append(evaluate_differences(rows, without, figures_in("factors")))
+    gaps = means_over_classes(by_class)
     if task.kind == "multi":
         gaps["macro_recall"] = recall_difference(
             contrast.decisions.argmax(axis=1) == target,

@@ -110,10 +110,6 @@ class EncodedRows:
             encoder,
         )
 
-    def __sizeof__(self) -> int:
-        # Dask sends large arguments to a worker once.
-        return int(self.x.nbytes)
-
     @property
     def x(self) -> np.ndarray:
         """The encoded rows, shape (n_rows, n_encoded)."""
@@ -404,8 +400,14 @@ class FoldTask:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of ``_fit``; large ones are the same objects in many tasks."""
+        rows = self.rows
         return (
-            self.rows,
+            rows.recipe,
+            rows.n_outputs,
+            rows.distances,
+            rows.target,
+            rows.groups,
+            rows.weight,
             self.fold_of_row,
             self.fold,
             self.numbers,
@@ -547,7 +549,12 @@ def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
 
 
 def _fit(
-    rows: EncodedRows,
+    recipe: Recipe,
+    n_outputs: int,
+    distances: kernel_cache.Distances,
+    target: np.ndarray,
+    groups: np.ndarray | None,
+    weight: np.ndarray | None,
     fold_of_row: np.ndarray,
     fold: int,
     numbers: Sequence[int],
@@ -555,8 +562,9 @@ def _fit(
     keeps_machines: bool,
 ) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
+    encoded = EncodedRows(recipe, n_outputs, distances, target, groups, weight)
     try:
-        fit = fit_fold(rows, fold_of_row, fold, numbers, settings)
+        fit = fit_fold(encoded, fold_of_row, fold, numbers, settings)
     except (RecipeError, UsageError) as error:
         return error
     return fit if keeps_machines else replace(fit, machines=[])

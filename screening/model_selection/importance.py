@@ -16,7 +16,7 @@ from screening.estimators.ensembles import (
     FoldEnsemble,
     oriented_decisions,
 )
-from screening.metrics.paired import auroc_lost
+from screening.metrics.paired import area_difference
 from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
@@ -83,7 +83,7 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
         own = whole[:, output]
         lost = []
         for names, decided in zip(blocks, shuffled, strict=True):
-            loss = auroc_lost(own, decided[:, :, output], cases, groups)
+            loss = area_difference(own, decided[:, :, output], cases, groups)
             lost.append(BlockImportance(columns=names, lost=loss))
         lost.sort(key=lambda block: -(block.lost.value or 0.0))
         result.append(

@@ -24,25 +24,18 @@ from screening.metrics.calibration import (
     refit_calibration,
 )
 from screening.metrics.chances import chances_at
-from screening.metrics.figures import evaluate, figures_in
+from screening.metrics.figures import evaluate, evaluate_differences, figures_in
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
-from screening.metrics.paired import (
-    auroc_difference,
-    recall_difference,
-    share_difference,
-    weighted_recalls,
-)
+from screening.metrics.paired import recall_difference, weighted_recalls
 from screening.metrics.performance import (
     at_local_prevalence,
-    auroc_of_settings,
     curve,
     per_class,
     performance,
     ranking_summary,
     rates,
 )
-from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import (
     performance_by_subgroup,
     performance_in_cells,
@@ -108,21 +101,30 @@ class Judgement:
         """Mask of flagged rows at the thresholds, shape (n_rows, n_watched)."""
         return self.held.scores >= self.thresholds
 
+    def rows(self, m: int) -> JudgedRows:
+        """Return the rows of a watched class, by its number, at its threshold."""
+        held = self.held
+        return JudgedRows(
+            held.scores[:, m],
+            held.watched[:, m],
+            self.points[m].threshold,
+            held.groups,
+            fold=held.fold,
+            n_settings=None if held.frozen is not None else held.n_settings,
+        )
+
     @cached_property
     def means(self) -> Mapping[str, Estimate]:
-        """AUROC, sensitivity and specificity, means over the watched classes."""
-        held = self.held
-        areas = []
-        for scores, cases in zip(held.scores.T, held.watched.T, strict=True):
-            area = auroc_of_settings(
-                scores, cases, held.groups, n_settings=held.n_settings
-            )
-            areas.append(Estimate(*area))
-        return {
-            "auroc": mean_of(areas),
-            "sensitivity": mean_of([point.sensitivity for point in self.points]),
-            "specificity": mean_of([point.specificity for point in self.points]),
-        }
+        """Figures of the table of methods, means over the watched classes."""
+        by_class = []
+        for m, point in enumerate(self.points):
+            figures = evaluate(self.rows(m), figures_in("beside"))
+            # Rates of a chosen threshold are those expected of new rows.
+            expected = {
+                name: vars(point)[name] for name in figures if name in vars(point)
+            }
+            by_class.append(figures | expected)
+        return means_over_classes(by_class)
 
     @cached_property
     def figures(self) -> Figures:
@@ -405,15 +407,12 @@ def _member_alone(judgement: Judgement, j: int) -> BlendMember:
         zip(held.task.watched, judgement.rules, strict=True)
     ):
         threshold = alone.operating_point(m, rule, judgement.seed).threshold
+        rows = judgement.rows(m)
+        own_rows = replace(rows, scores=alone.scores[:, m], threshold=threshold)
+        of_others = replace(rows, scores=without[:, m])
         classes[name] = MemberAlone(
-            auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-            gain=auroc_difference(
-                held.scores[:, m],
-                without[:, m],
-                held.watched[:, m],
-                held.groups,
-                n_settings=held.n_settings,
-            ),
+            figures=evaluate(own_rows, figures_in("members")),
+            gains=evaluate_differences(rows, of_others, figures_in("members")),
             rule=rule,
             threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
             weight=float(weights[j, m]),
@@ -584,87 +583,51 @@ def _shared_rule(rule: Rule, point: OperatingPoint) -> Rule:
     return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
-def _method_figures(judgement: Judgement) -> dict[str, float | None]:
+def _method_figures(judgement: Judgement) -> dict[str, Estimate]:
     """Return the figures of a method that are means over classes, by name."""
     held = judgement.held
-    figures = {name: mean.value for name, mean in judgement.means.items()}
+    figures = dict(judgement.means)
     if held.predicted is not None:
         ones = np.ones((1, len(held.fold)))
         recalls = weighted_recalls(held.target, held.predicted, ones)
-        figures["macro_recall"] = float(recalls["macro_recall"][0])
+        figures["macro_recall"] = Estimate(float(recalls["macro_recall"][0]))
     return figures
 
 
 def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
-    """Return AUROC, sensitivity and specificity of a method minus those of another.
+    """Return figures of a method minus those of another, by name.
 
     With 95 % intervals. Over several watched classes they are means, also of the ends
     of intervals, as if all classes erred together. If both thresholds were chosen for
     one sensitivity, its interval says how much other cases would change it.
     """
     held = method.held
-    other_held = other.held
-    groups = held.groups
-    n_settings = max(held.n_settings, other_held.n_settings)
-    aurocs = []
-    sensitivities = []
-    specificities = []
-    for m, positive in enumerate(held.watched.T):
-        difference = auroc_difference(
-            held.scores[:, m],
-            other_held.scores[:, m],
-            positive,
-            groups,
-            n_settings=n_settings,
-        )
-        aurocs.append(difference)
-        flagged = np.column_stack([method.flagged[:, m], other.flagged[:, m]])
-        is_right = flagged == positive[:, None]
-        sensitivities.append(_right_difference(is_right, positive, None, groups))
-        specificities.append(_right_difference(is_right, ~positive, held.fold, groups))
-    means = {
-        "auroc": mean_of(aurocs),
-        "sensitivity": mean_of(sensitivities),
-        "specificity": mean_of(specificities),
-    }
-    if held.predicted is not None and other_held.predicted is not None:
+    figures = figures_in("beside")
+    by_class = [
+        evaluate_differences(method.rows(m), other.rows(m), figures)
+        for m in range(len(method.points))
+    ]
+    means = means_over_classes(by_class)
+    if held.predicted is not None and other.held.predicted is not None:
         means["macro_recall"] = recall_difference(
             held.predicted == held.target,
-            other_held.predicted == held.target,
+            other.held.predicted == held.target,
             held.target,
-            groups,
+            held.groups,
         )
     return means
 
 
-def _right_difference(
-    is_right: np.ndarray,
-    rows: np.ndarray,
-    fold: np.ndarray | None,
-    groups: np.ndarray | None,
-) -> Estimate:
-    """Return the share of some rows that the first of two methods has right, in excess.
-
-    Parameters
-    ----------
-    is_right : bool ndarray of shape (n_rows, 2)
-        Rows that are flagged as they should be.
-    rows : bool ndarray of shape (n_rows,)
-    fold : int ndarray of shape (n_rows,), optional
-    groups : ndarray of shape (n_rows,), optional
-    """
-    first, second = is_right[rows].T
-    fold_of_rows = None if fold is None else fold[rows]
-    groups_of_rows = None if groups is None else groups[rows]
-    return share_difference(first, second, fold_of_rows, groups_of_rows)
-
-
-def mean_of(classes: Sequence[Estimate]) -> Estimate:
-    """Return the mean over classes of a figure and of its ends, None if one is None."""
-    means = np.array([figure.value_and_interval for figure in classes], float).mean(
-        axis=0
-    )
-    return Estimate(*[None if np.isnan(end) else end for end in means])
+def means_over_classes(
+    by_class: Sequence[Mapping[str, Estimate]],
+) -> dict[str, Estimate]:
+    """Return the means over classes of figures and of their ends, None if one is."""
+    means = {}
+    for name in by_class[0]:
+        of_classes = [figures[name].value_and_interval for figures in by_class]
+        mean = np.array(of_classes, float).mean(axis=0)
+        means[name] = Estimate(*[None if np.isnan(end) else end for end in mean])
+    return means
 
 
 # The share of training cases that is flagged may fall short of the promise by so many

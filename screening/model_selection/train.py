@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
@@ -77,7 +76,7 @@ PROGRESS_SHARES = (0.1, 0.75, 0.15)
 
 def train(
     cohort: Cohort | Readable,
-    recipe: Recipe | str | ClassifierMixin = "auto",
+    recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
     validation: Validation | None = None,
@@ -96,8 +95,8 @@ def train(
     ----------
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
         With labels; a one-class recipe needs none.
-    recipe : Recipe, str or classifier
-        A recipe, its name, the path of a recipe file, or a classifier of scikit-learn.
+    recipe : Recipe or str
+        A recipe, its name, or the path of a recipe file.
     rule : Rule
         How the threshold is chosen from the held-out scores.
     validation : Validation, optional

@@ -499,8 +499,7 @@ class EstimatorRecipe(Recipe):
         """Return the recipe of a scikit-learn classifier; RecipeError for others."""
         if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
             raise RecipeError(
-                "recipe must be a name, a recipe or a classifier of scikit-learn, not "
-                f"{type(estimator)}"
+                f"estimator must be a classifier of scikit-learn, not {type(estimator)}"
             )
         name = type(estimator).__name__
         return cls(

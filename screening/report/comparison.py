@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from screening.metrics.figures import figures_in
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
@@ -206,6 +207,9 @@ def _cohort_block(
         return not method.control, 1.0 if value is None else -value
 
     drawn = sorted(methods, key=order)[:MAX_CURVES]
+    factor_columns = {figure.name: figure.title for figure in figures_in("factors")}
+    if "macro_recall" in present:
+        factor_columns["macro_recall"] = titles["macro_recall"]
     tested = []
     if len(methods) > 1:
         for name in dict.fromkeys((first, *TESTED_MEASURES)):
@@ -224,7 +228,7 @@ def _cohort_block(
             name: titles[name] for name in CLASS_MEASURES if name in present
         },
         "factors": [method for method in methods if method.factor is not None],
-        "several": "macro_recall" in present,
+        "factor_columns": factor_columns,
         "several_watched": any(len(method.counts) > 1 for method in methods),
         "drawn": drawn,
         "roc": roc_curves(drawn, number),

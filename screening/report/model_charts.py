@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from screening.metrics.chances import chances_at
+from screening.metrics.figures import figures_in
 from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.report.trade_off import HeldOutCurve
@@ -26,12 +27,6 @@ from screening.schemas.validation import (
 )
 
 ROUND_NUMBERS = np.outer(10 ** np.arange(1, 8), (1, 2, 5)).ravel().tolist()
-MEASURES = {
-    "auroc": "AUROC",
-    "sensitivity": "Sensitivity",
-    "specificity": "Specificity",
-    "macro_recall": "Mean recall",
-}
 FACTOR_LEVELS = 6
 """Shades of a factor's chart; `.band.c0` to `.band.c5` of the style sheet."""
 # A benefit closer than this to another is equal to it.
@@ -234,9 +229,10 @@ def _other_point(
     Flags are at the prevalence in use.
     """
     other = best_other(model.validation.comparison)
-    figures = (other and other.figures) or {}
-    sensitivity = figures.get("sensitivity")
-    specificity = figures.get("specificity")
+    if other is None:
+        return None
+    sensitivity = other.figure("sensitivity").value
+    specificity = other.figure("specificity").value
     prevalence = point.prevalence
     if sensitivity is None or specificity is None or prevalence is None:
         return None
@@ -302,10 +298,12 @@ def comparison_table(model: ModelDocument) -> dict[str, object] | None:
     comparison = model.validation.comparison
     if comparison is None:
         return None
+    titles = {figure.name: figure.title for figure in figures_in("beside")}
+    titles["macro_recall"] = "Mean recall"
     columns = {
         name: title
-        for name, title in MEASURES.items()
-        if comparison.figures.get(name) is not None
+        for name, title in titles.items()
+        if comparison.figure(name).value is not None
     }
     rows = []
     failed = []
@@ -323,9 +321,8 @@ def _significant(
     """Return the titles of measures in which the model is higher, and lower."""
     higher = []
     lower = []
-    differences = other.differences or {}
     for name, title in columns.items():
-        gap = differences.get(name, Estimate())
+        gap = other.differences.get(name, Estimate())
         if gap.low is not None and gap.low > 0:
             higher.append(title)
         if gap.high is not None and gap.high < 0:

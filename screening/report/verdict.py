@@ -100,7 +100,7 @@ def _comparison_sentence(comparison: BesideFacts, other: Beside) -> str:
 
     Both measures are named, with the difference where it is not shown.
     """
-    compared = [each for each in comparison.beside if each.figures is not None]
+    compared = [each for each in comparison.beside if each.figures]
     which = "the only other method compared"
     if len(compared) > 1:
         which = f"the best of {len(compared)} other methods compared"
@@ -157,14 +157,13 @@ def best_other(comparison: BesideFacts | None) -> Beside | None:
     """Return the other method with the highest sensitivity + specificity, if any."""
     if comparison is None:
         return None
-    compared = [other for other in comparison.beside if other.figures is not None]
+    compared = [other for other in comparison.beside if other.figures]
     return max(compared, key=_sensitivity_plus_specificity, default=None)
 
 
 def _sensitivity_plus_specificity(other: Beside) -> float:
-    figures = other.figures or {}
-    sensitivity = figures.get("sensitivity") or 0.0
-    specificity = figures.get("specificity") or 0.0
+    sensitivity = other.figure("sensitivity").value or 0.0
+    specificity = other.figure("specificity").value or 0.0
     return sensitivity + specificity
 
 
@@ -174,7 +173,7 @@ def differences_of(other: Beside) -> dict[str, Estimate]:
     Sensitivity and specificity are added, estimates and ends of their intervals alike:
     other cases would have moved the thresholds and traded the one for the other.
     """
-    differences = dict(other.differences or {})
+    differences = dict(other.differences)
     sensitivity = differences.pop("sensitivity", None)
     specificity = differences.pop("specificity", None)
     both = [gap.value_and_interval for gap in (sensitivity, specificity) if gap]

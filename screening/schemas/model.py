@@ -15,6 +15,7 @@ from screening.schemas.base import (
     Document,
     Estimate,
     JsonObject,
+    PopulationFigures,
     Range,
     Reason,
     Setting,
@@ -530,15 +531,14 @@ class RecipeFacts(Document):
     members: Sequence[MemberFacts] = ()
 
 
-class MemberAlone(OfRule):
+class MemberAlone(PopulationFigures, OfRule):
     """Performance of a blend's member alone for one class.
 
-    `weight` is its share of the blend, 0 to 1; `gain` the AUROC of all members minus
-    that of the others.
+    `weight` is its share of the blend, 0 to 1; `gains` are figures of all members minus
+    those of the others, by name.
     """
 
-    auroc: float
-    gain: Estimate
+    gains: Mapping[str, Estimate]
     weight: float
 
 
@@ -713,11 +713,12 @@ class ModelDocument(Document):
 
     def carrying(self, label: str) -> list[BlendMember]:
         """Return the members without which the blend ranks significantly worse."""
-        return [
-            member
-            for member in self.blend
-            if (member.classes[label].gain.low or 0.0) > 0
-        ]
+        carrying = []
+        for member in self.blend:
+            gains = member.classes[label].gains.values()
+            if any((gain.low or 0.0) > 0 for gain in gains):
+                carrying.append(member)
+        return carrying
 
     @cached_property
     def stated(self) -> CohortDeclaration:

@@ -27,8 +27,12 @@ from screening.schemas.figures import (
 )
 
 
-class Beside(Document):
-    """Another method on the same folds, or the reason why it could not be trained."""
+class Beside(PopulationFigures):
+    """Another method on the same folds, or the reason why it could not be trained.
+
+    `figures` are means over the watched classes, at its own `thresholds`, and
+    `differences` are those of the model minus these.
+    """
 
     recipe: str
     title: str
@@ -36,11 +40,10 @@ class Beside(Document):
     n_candidates: int | None = None
     chosen: Setting | None = None
     thresholds: Sequence[float] = ()
-    figures: Mapping[str, float | None] | None = None
-    differences: Mapping[str, Estimate] | None = None
+    differences: Mapping[str, Estimate] = {}
 
 
-class BesideFacts(Document):
+class BesideFacts(PopulationFigures):
     """The method and other methods, each at thresholds by the same rules.
 
     `rules` are the method's, one for each watched class; `rule` chose the others'
@@ -50,7 +53,6 @@ class BesideFacts(Document):
     rules: Sequence[StoredRule]
     rule: StoredRule
     n_watched: int
-    figures: Mapping[str, float | None]
     beside: Sequence[Beside]
 
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from screening.metrics.figures.base import figure
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.paired import area_difference
 from screening.metrics.ranking import auroc_with_interval, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
+
+
+def _difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+    return area_difference(
+        rows.scores,
+        others.scores,
+        rows.positive,
+        rows.groups,
+        variance_inflation=max(rows.variance_inflation, others.variance_inflation),
+    )
 
 
 @figure(
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
     form="area",
-    tables=("subgroups", "nights", "observed"),
+    tables=("subgroups", "nights", "observed", "beside", "members", "factors"),
     place=60,
+    paired=_difference,
 )
 def auroc(rows: JudgedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
     if rows.positive.all() or not rows.positive.any():
         return UNDEFINED
-    area = auroc_with_interval(rows.scores, rows.positive, rows.codes, 1.0)
+    area = auroc_with_interval(
+        rows.scores, rows.positive, rows.codes, rows.variance_inflation
+    )
     return Estimate(*area)
 
 

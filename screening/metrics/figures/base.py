@@ -15,9 +15,20 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 Need = Literal["rows", "cases", "others", "chance"]
 Form = Literal["share", "area", "ratio"]
-Table = Literal["subgroups", "night", "outcomes", "nights", "observed", "own_boundary"]
+Table = Literal[
+    "subgroups",
+    "night",
+    "outcomes",
+    "nights",
+    "observed",
+    "own_boundary",
+    "beside",
+    "members",
+    "factors",
+]
 
 Compute = Callable[[JudgedRows], Estimate]
+Paired = Callable[[JudgedRows, JudgedRows], Estimate]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +55,8 @@ class Figure:
         Columns of a table are in the order of their places.
     compute : callable
         Returns the figure, with its 95 % interval, from `JudgedRows`.
+    paired : callable, optional
+        Returns the figure of a method minus that of another on the same rows.
     """
 
     name: str
@@ -55,6 +68,7 @@ class Figure:
     tables: frozenset[Table]
     place: int
     compute: Compute
+    paired: Paired | None = None
 
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
@@ -99,6 +113,7 @@ def figure(
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
     tables: Iterable[Table] = (),
+    paired: Paired | None = None,
 ) -> Callable[[Compute], Figure]:
     """Make a function from judged rows to an estimate the figure of its name.
 
@@ -116,6 +131,7 @@ def figure(
             tables=frozenset(tables),
             place=place,
             compute=compute,
+            paired=paired,
         )
 
     return entry
@@ -136,6 +152,20 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
     for figure in figures:
         enough = not lacking(rows, figure)
         found[figure.name] = figure.compute(rows) if enough else UNDEFINED
+    return found
+
+
+def evaluate_differences(
+    rows: JudgedRows, others: JudgedRows, figures: Iterable[Figure]
+) -> dict[str, Estimate]:
+    """Return figures of a method minus those of another on the same rows, by name.
+
+    A figure without a formula for it is left out.
+    """
+    found = {}
+    for figure in figures:
+        if figure.paired is not None:
+            found[figure.name] = figure.paired(rows, others)
     return found
 
 

@@ -6,7 +6,22 @@ import numpy as np
 
 from screening.metrics.figures.base import figure
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.paired import share_difference
 from screening.schemas.base import UNDEFINED, Estimate
+
+
+def _sensitivity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+    cases = rows.take(rows.positive)
+    by_other = others.take(others.positive)
+    return share_difference(cases.flagged, by_other.flagged, groups=cases.groups)
+
+
+def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+    without = rows.take(~rows.positive)
+    by_other = others.take(~others.positive)
+    return share_difference(
+        ~without.flagged, ~by_other.flagged, without.fold, without.groups
+    )
 
 
 @figure(
@@ -14,8 +29,9 @@ from screening.schemas.base import UNDEFINED, Estimate
     help="Share of the cases that is flagged.",
     form="share",
     needs=("cases",),
-    tables=("subgroups", "night", "outcomes", "observed", "own_boundary"),
+    tables=("subgroups", "night", "outcomes", "observed", "own_boundary", "beside"),
     place=10,
+    paired=_sensitivity_difference,
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
     """Return the share of cases that is flagged."""
@@ -27,8 +43,9 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     help="Share of the others that is not flagged.",
     form="share",
     needs=("others",),
-    tables=("subgroups", "night", "outcomes", "observed", "own_boundary"),
+    tables=("subgroups", "night", "outcomes", "observed", "own_boundary", "beside"),
     place=20,
+    paired=_specificity_difference,
 )
 def specificity(rows: JudgedRows) -> Estimate:
     """Return the share of others that is not flagged."""
