@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_type_hints
 
 import typer
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from screening.cli import COMMANDS, EXAMPLES, app
 from screening.cli.options import RuleOptions
 from screening.option_groups import option_of, options_of
 from screening.registry import refuse_plugins
 from screening.settings import Resources, Search, TableOptions, Validation
+from screening.site.site import Letterbox, SeriesPlan, Site
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands
@@ -79,6 +82,11 @@ GROUPS = {
     "Rule": tuple(map(option_of, get_type_hints(RuleOptions))),
     "Validation": _names(Search, Validation, Resources),
 }
+SITE_HEAD = """## Keys of a site file
+
+`NIGHT.toml` ([how to use it](nightly.md)). Paths are relative to its folder.
+"""
+TABLES = {"site": Site, "series.NAME": SeriesPlan, "serve": Letterbox}
 # The name of an option in a form such as `-o, --out DIR`, or of an argument.
 NAME = re.compile(r"^- `(?:-\w, )?([^ `]+)[^`]*`.*")
 # What click adds to a help: a default, an environment variable, "required".
@@ -116,7 +124,27 @@ def commands() -> str:
         for title, names in GROUPS.items()
         for line in (f"### {title}", "", ", ".join(f"`{name}`" for name in names), "")
     ]
-    return "\n".join([*parts, "## Options of several commands", "", *groups])
+    parts += ["## Options of several commands", "", *groups, SITE_HEAD]
+    for title, table in TABLES.items():
+        parts += [f"### `[{title}]`", "", "| key | meaning |", "|---|---|"]
+        parts += [*_keys(table), ""]
+    return "\n".join(parts)
+
+
+def _keys(table: type[BaseModel]) -> Iterator[str]:
+    """Yield a line for each key of a table of NIGHT.toml."""
+    options = options_of(table)
+    for name, field in table.model_fields.items():
+        meaning = field.description
+        if name in options:
+            meaning = options[name].help_of_parameter
+            if options[name].envvar is not None:
+                meaning += f" [env var: {options[name].envvar}]"
+        default = field.default
+        if default not in (None, [], {}, PydanticUndefined):
+            meaning += f" [default: {default}]"
+        words = " ".join(meaning.split()).replace("|", "\\|")
+        yield f"| `{name}` | {words} |"
 
 
 def _forms(lines: Mapping[str, str]) -> list[str]:

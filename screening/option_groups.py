@@ -17,6 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
 
+_OPTION_IN_HELP = re.compile(r"--([a-z]+)")
+
 
 @dataclass(frozen=True)
 class Option:
@@ -41,6 +43,8 @@ class Option:
         its default.
     read : callable, optional
         Makes the value of what the command line takes.
+    envvar : str, optional
+        Variable of the environment that has the value if the option is left out.
     shows_default : bool
         The help states the default.
     is_offered : bool
@@ -55,8 +59,14 @@ class Option:
     unit: str | None = None
     takes: Any = None
     read: Callable[[Any], Any] | None = None
+    envvar: str | None = None
     shows_default: bool = True
     is_offered: bool = True
+
+    @property
+    def help_of_parameter(self) -> str:
+        """Return the help with the names of parameters in place of options."""
+        return _OPTION_IN_HELP.sub(r"`\1`", self.help)
 
 
 @dataclass(frozen=True)
@@ -95,9 +105,6 @@ class OptionGroup:
                 yield str(value)
 
 
-# Options in a help are parameters in a docstring.
-_OPTION_IN_HELP = re.compile(r"--([a-z]+)")
-
 Group = TypeVar("Group", bound=OptionGroup)
 
 
@@ -122,7 +129,7 @@ def documented(group: type[Group]) -> type[Group]:
     parameters = "    Parameters\n    ----------\n"
     for name, option in options_of(group).items():
         parameters += f"    {name} : {_type_in_words(types[name])}\n"
-        words = _OPTION_IN_HELP.sub(r"`\1`", option.help)
+        words = option.help_of_parameter
         if option.unit is not None:
             words += f" In {option.unit}."
         parameters += f"        {words}\n"

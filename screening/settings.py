@@ -184,6 +184,78 @@ Templates: TypeAlias = Annotated[
         panel="Output",
     ),
 ]
+# Options that are also keys of NIGHT.toml, where a path may be a pattern.
+LEDGER = Option(
+    "Ledger: a SQLite file or postgresql+psycopg://...",
+    metavar="URL",
+    panel="Ledger",
+    envvar="SCREEN_LEDGER",
+)
+REFUSED_CELLS = Option(
+    "CSV of every refused or out-of-bounds cell: id, column, reason.",
+    metavar="FILE",
+    panel="Output",
+    takes=Path,
+)
+DatabaseTable: TypeAlias = Annotated[
+    str | None,
+    Option("Database only: table or view.", metavar="NAME", panel="Data"),
+]
+QueryFile: TypeAlias = Annotated[
+    Path | None,
+    Option("Database only: file with a SELECT.", metavar="FILE.sql", panel="Data"),
+]
+PublicKeyFile: TypeAlias = Annotated[
+    Path | None,
+    Option("Refuse a model not signed by this Ed25519 key (PEM).", metavar="PUB"),
+]
+PublishFolder: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "Copy the page to this folder as DATE.html, then as latest.html.",
+        metavar="DIR",
+        panel="Output",
+    ),
+]
+PageMode: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "With --publish: file mode of the copies, such as 0640.",
+        metavar="MODE",
+        panel="Output",
+    ),
+]
+PageGroup: TypeAlias = Annotated[
+    str | None,
+    Option("With --publish: file group of the copies.", metavar="NAME", panel="Output"),
+]
+
+
+@documented
+@dataclass(frozen=True, kw_only=True)
+class DatabaseOptions(OptionGroup):
+    """A table or a query of a database."""
+
+    table: DatabaseTable = None
+    query: QueryFile = None
+
+
+@documented
+@dataclass(frozen=True, kw_only=True)
+class ReaderOptions(OptionGroup):
+    """A copy of the page for its readers."""
+
+    publish: PublishFolder = None
+    mode: PageMode = None
+    group: PageGroup = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.publish is None and (self.mode or self.group):
+            raise UsageError(
+                "`mode` and `group` belong to the published copy; give `publish` too",
+                parameters=["mode", "group", "publish"],
+            )
 
 
 @documented
@@ -494,15 +566,7 @@ class NightOptions(OptionGroup):
     ] = False
     replace: Replace = None
     accept_delivery: AcceptDelivery = None
-    refused: Annotated[
-        str | Path | None,
-        Option(
-            "CSV of every refused or out-of-bounds cell: id, column, reason.",
-            metavar="FILE",
-            panel="Output",
-            takes=Path,
-        ),
-    ] = None
+    refused: Annotated[str | Path | None, REFUSED_CELLS] = None
     allow_future: Annotated[
         bool, Option("For tests: accept a --date after tomorrow.")
     ] = False

@@ -11,8 +11,15 @@ from typer.testing import CliRunner
 from screening import NightOptions, Resources, Search, Validation, compare, train
 from screening.cli.groups import Without, with_groups
 from screening.errors import UsageError
-from screening.option_groups import Option, OptionGroup, documented, groups_from
-from screening.settings import as_search
+from screening.option_groups import (
+    Option,
+    OptionGroup,
+    documented,
+    groups_from,
+    options_of,
+)
+from screening.settings import DatabaseOptions, ReaderOptions, as_search
+from screening.site.site import SeriesPlan, Site
 
 
 @documented
@@ -149,6 +156,29 @@ def test_number_for_a_search():
 
     assert as_search(3) == Search(search=3)
     assert as_search(search) is search
+
+
+@pytest.mark.parametrize(
+    ("group", "table", "keys"),
+    [
+        (DatabaseOptions, SeriesPlan, ["table", "query"]),
+        (NightOptions, SeriesPlan, ["label", "hour", "refused", "templates"]),
+        (NightOptions, Site, ["hour", "time_zone"]),
+        (ReaderOptions, Site, ["publish", "mode", "group"]),
+    ],
+)
+def test_keys_of_a_site_file(group, table, keys):
+    """Keys of NIGHT.toml have the help of the options that mean the same."""
+    options = options_of(group)
+    described = options_of(table)
+
+    assert [described[key] for key in keys] == [options[key] for key in keys]
+
+
+def test_group_of_a_copy():
+    """It needs the copy, on the command line as in NIGHT.toml."""
+    with pytest.raises(UsageError, match="`mode` and `group` belong to the published"):
+        ReaderOptions(group="ward")
 
 
 def test_comparison_refuses_options_of_a_training():

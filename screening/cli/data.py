@@ -18,7 +18,13 @@ from screening.cli.groups import Without
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
 from screening.registry import plugin_faults
-from screening.settings import ContractFile, Resources, TableOptions, Validation
+from screening.settings import (
+    ContractFile,
+    DatabaseOptions,
+    Resources,
+    TableOptions,
+    Validation,
+)
 from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
@@ -49,7 +55,7 @@ def init_command(
         ),
     ] = None,
     *,
-    database: options.DatabaseOptions,
+    database: DatabaseOptions,
     columns: Annotated[TableOptions, Without("neighbourhood", "contract")],
     keys: options.ContractKeys,
     names: Annotated[
@@ -92,7 +98,7 @@ def init_command(
             f"{out} already exists, and may have been edited; give another --out"
         )
     contract, notes = starter_contract(
-        database.source(cohort),
+        options.source_of(cohort, database),
         _ask if asks else None,
         settings=keys.settings,
         **columns.stated(),
@@ -178,7 +184,7 @@ def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
 def check_command(
     cohort: options.Source,
     *,
-    database: options.DatabaseOptions,
+    database: DatabaseOptions,
     contract: ContractFile = None,
     model: Annotated[
         Path | None,
@@ -218,7 +224,9 @@ def check_command(
         expected = resolve_contract(contract)
     elif model is not None:
         expected, training = _training_of(model)
-    violations, notes = check_cohort(database.source(cohort), expected, **training)
+    violations, notes = check_cohort(
+        options.source_of(cohort, database), expected, **training
+    )
     gates = training.get("gates")
     attention = gates.attention() if gates and not violations else []
     notes += map(str, plugin_faults())

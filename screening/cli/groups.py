@@ -70,6 +70,7 @@ class _Member:
                 metavar=option.metavar,
                 help=option.help,
                 min=option.min,
+                envvar=option.envvar,
                 rich_help_panel=option.panel,
                 show_default=option.shows_default,
                 autocompletion=completions.get(name),

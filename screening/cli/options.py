@@ -21,7 +21,7 @@ from screening.errors import UsageError
 from screening.option_groups import option_of
 from screening.registry import plugin_names
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
-from screening.settings import Templates, series_from
+from screening.settings import LEDGER, DatabaseOptions, Templates, series_from
 from screening.spelling import DIGITS, did_you_mean, names_from
 
 if TYPE_CHECKING:
@@ -89,30 +89,18 @@ Source = Annotated[str, _source]
 OptionalSource = Annotated[str | None, _source]
 
 
-@dataclass(frozen=True)
-class DatabaseOptions:
-    """Options that name a table or a query of a database."""
+def source_of(cohort: str, database: DatabaseOptions) -> str | Database:
+    """Return the files that COHORT names, or a database with --table or --query."""
+    if database.table is None and database.query is None:
+        return cohort
+    from screening.io.queries import Database
 
-    table: Annotated[
-        str | None, in_data(metavar="NAME", help="Database only: table or view.")
-    ] = None
-    query: Annotated[
-        Path | None,
-        in_data(metavar="FILE.sql", help="Database only: file with a SELECT."),
-    ] = None
-
-    def source(self, cohort: str) -> str | Database:
-        """Return the files that COHORT names, or a database with --table or --query."""
-        if self.table is None and self.query is None:
-            return cohort
-        from screening.io.queries import Database
-
-        if "://" not in cohort:
-            raise UsageError(
-                "--table and --query need a database; give COHORT as a URL, such as "
-                "duckdb:///FILE"
-            )
-        return Database(cohort, self.table, self.query)
+    if "://" not in cohort:
+        raise UsageError(
+            "--table and --query need a database; give COHORT as a URL, such as "
+            "duckdb:///FILE"
+        )
+    return Database(cohort, database.table, database.query)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +112,7 @@ class CohortOptions(DatabaseOptions):
     @property
     def readable(self) -> str | Database:
         """Return what is read."""
-        return self.source(self.cohort)
+        return source_of(self.cohort, self)
 
 
 AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
@@ -163,30 +151,6 @@ PageFile = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
 ]
-
-
-@dataclass(frozen=True)
-class ReaderOptions:
-    """Options of a copy of the page for its readers."""
-
-    publish: Annotated[
-        Path | None,
-        in_output(
-            metavar="DIR",
-            help="Copy the page to this folder as DATE.html, then as latest.html.",
-        ),
-    ] = None
-    mode: Annotated[
-        str | None,
-        in_output(
-            metavar="MODE",
-            help="With --publish: file mode of the copies, such as 0640.",
-        ),
-    ] = None
-    group: Annotated[
-        str | None,
-        in_output(metavar="NAME", help="With --publish: file group of the copies."),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -307,14 +271,8 @@ Sign = Annotated[
     in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM)."),
 ]
 
-_ledger = in_ledger(
-    "--ledger",
-    metavar="URL",
-    envvar="SCREEN_LEDGER",
-    help="Ledger: a SQLite file or postgresql+psycopg://...",
-)
-LedgerMaybe = Annotated[str | None, _ledger]
-LedgerHere = Annotated[str, _ledger]
+LedgerMaybe = Annotated[str | None, LEDGER]
+LedgerHere = Annotated[str, LEDGER]
 
 
 def id_from(argument: bytes) -> str:

@@ -12,17 +12,17 @@ import typer
 from screening.cli.console import ATTENTION, print_answer
 from screening.cli.options import (
     AsJson,
-    DatabaseOptions,
     LedgerHere,
     SeriesAsked,
     in_data,
     in_output,
     reason_from,
+    source_of,
 )
 from screening.cli.users import open_as_owner
 from screening.clock.names import check_zone, hours_from
 from screening.errors import UsageError
-from screening.settings import TimeZone
+from screening.settings import DatabaseOptions, TimeZone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,7 +233,7 @@ def outcomes_command(
         entered = enter_outcomes(
             book,
             series,
-            database.source(source),
+            source_of(source, database),
             as_of=times.as_of,
             time_zone=_zone(times.time_zone),
             date_order=times.date_order,

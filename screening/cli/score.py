@@ -25,8 +25,11 @@ from screening.scoring.exports import form_names
 from screening.settings import (
     AcceptDelivery,
     ClusterAddress,
+    DatabaseOptions,
     Date,
     NightOptions,
+    PublicKeyFile,
+    ReaderOptions,
     Replace,
     Resources,
     Templates,
@@ -52,13 +55,7 @@ class RunOutput:
         Path,
         options.in_output("--out", "-o", metavar="DIR", help="Run directory to write."),
     ]
-    require_signature: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PUB",
-            help="Refuse a model not signed by this Ed25519 key (PEM).",
-        ),
-    ] = None
+    require_signature: PublicKeyFile = None
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit 5 if the page shows ATTENTION."),
@@ -72,7 +69,7 @@ def score_command(
     *,
     night: NightOptions,
     ledger: options.LedgerMaybe = None,
-    readers: options.ReaderOptions,
+    readers: ReaderOptions,
     resources: Annotated[Resources, Without("memory")],
     output: RunOutput,
 ) -> None:
@@ -127,7 +124,7 @@ def score_command(
         _exit_if_attention(run)
 
 
-def _prepared_pages(readers: options.ReaderOptions) -> PageFolder | None:
+def _prepared_pages(readers: ReaderOptions) -> PageFolder | None:
     """Return the folder of a copy for readers; raise UsageError if it cannot be one."""
     from screening.store.pages import PageFolder, parse_readers
 
@@ -181,12 +178,8 @@ def _exit_if_attention(run: Run) -> None:
         raise typer.Exit(ATTENTION)
 
 
-def _refuse_without_page(readers: options.ReaderOptions, night: NightOptions) -> None:
-    """Raise UsageError for an option that needs a page for readers if there is none."""
-    if readers.publish is None and (readers.mode or readers.group):
-        raise UsageError(
-            "--mode and --group belong to the published copy; give --publish too"
-        )
+def _refuse_without_page(readers: ReaderOptions, night: NightOptions) -> None:
+    """Raise UsageError for a copy of a page that a night does not have."""
     if readers.publish is not None and night.shadow:
         raise UsageError("a night in shadow has no page; leave out --publish")
 
@@ -457,7 +450,7 @@ class TableOfRunOptions:
         str | None,
         typer.Option(metavar="COHORT", help="With --model: the run's table."),
     ] = None
-    database: options.DatabaseOptions
+    database: DatabaseOptions
 
 
 def explain_command(
@@ -488,7 +481,7 @@ def explain_command(
         run,
         options.id_from(os.fsencode(case)),
         loaded,
-        table.cohort and table.database.source(table.cohort),
+        table.cohort and options.source_of(table.cohort, table.database),
     )
     night = explained["run"]
     row = explained["case"]

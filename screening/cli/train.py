@@ -22,6 +22,7 @@ from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.settings import (
+    DatabaseOptions,
     Label,
     Resources,
     Search,
@@ -250,7 +251,7 @@ def _recipe_in_full(recipe: Recipe) -> dict[str, object]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CohortsOptions(options.DatabaseOptions):
+class CohortsOptions(DatabaseOptions):
     """Several cohorts, or tables of databases."""
 
     cohorts: Annotated[
@@ -335,7 +336,8 @@ def compare_command(
         checkpoints_beside(output.out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        sources = name_sources(list(map(cohorts.source, cohorts.cohorts)))
+        places = [options.source_of(place, cohorts) for place in cohorts.cohorts]
+        sources = name_sources(places)
         names = names_from(methods.recipes)
         named = [load_recipe(name) for name in names if name != "all"]
         table = replace(table, keep=columns_of_points(*named))

@@ -36,6 +36,7 @@ from screening.ledger.review_counts import review_counts
 from screening.ledger.site_entries import enter_site_night
 from screening.ledger.status import Suppressions, suppressions_of
 from screening.ledger.verifying import refuse_new, refuse_older
+from screening.option_groups import OptionGroup
 from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.base import Reason, new_reasons
@@ -54,7 +55,12 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
-from screening.settings import NightOptions, Resources
+from screening.settings import (
+    DatabaseOptions,
+    NightOptions,
+    ReaderOptions,
+    Resources,
+)
 from screening.site.champion import model_command, with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
@@ -174,6 +180,10 @@ class SeriesTask:
         """Return the words of the command that scores the night."""
         plan = self.network.series[self.series]
         site = self.network.site
+        refused = pages = None
+        if not self.shadow:
+            refused = self.network.refused(self.series, self.night)
+            pages = self.network.pages_of(self.series)
         night = NightOptions(
             label=plan.label,
             date=self.night,
@@ -183,27 +193,24 @@ class SeriesTask:
             shadow=self.shadow,
             replace=self.replaced,
             accept_delivery=self.accepted,
+            refused=refused,
             templates=plan.templates,
         )
-        others: dict[str, object] = {
-            "--out": self.out,
-            "--table": self.table,
-            "--query": plan.query,
-            "--require-signature": plan.require_signature,
-        }
-        if not self.shadow:
-            refused = self.network.refused(self.series, self.night)
-            night = replace(night, refused=refused)
-            pages = self.network.pages_of(self.series)
-            if pages is not None:
-                others["--publish"] = pages.directory
-                others["--mode"] = site.mode
-                others["--group"] = site.group
-        resources = Resources(jobs=plan.jobs)
-        arguments = ["score", str(self.model), *night.words(), *resources.words()]
-        for name, value in others.items():
-            if value is not None:
-                arguments += [name, str(value)]
+        groups: list[OptionGroup] = [
+            night,
+            DatabaseOptions(table=self.table, query=plan.query),
+            Resources(jobs=plan.jobs),
+        ]
+        if pages is not None:
+            readers = ReaderOptions(
+                publish=pages.directory, mode=site.mode, group=site.group
+            )
+            groups.append(readers)
+        arguments = ["score", str(self.model), "--out", str(self.out)]
+        if plan.require_signature is not None:
+            arguments += ["--require-signature", str(plan.require_signature)]
+        for group in groups:
+            arguments += group.words()
         return arguments
 
     def failed(self, code: int, said: str | None) -> SeriesNight:

@@ -31,7 +31,21 @@ from screening.files import read_toml
 from screening.io.queries import Database
 from screening.ledger.verdict_file import as_compared
 from screening.schemas.figures import Rule, rule_named
-from screening.settings import Hour, TimeZone, TrueLabel
+from screening.settings import (
+    LEDGER,
+    REFUSED_CELLS,
+    DatabaseTable,
+    Hour,
+    PageGroup,
+    PageMode,
+    PublicKeyFile,
+    PublishFolder,
+    QueryFile,
+    ReaderOptions,
+    Templates,
+    TimeZone,
+    TrueLabel,
+)
 from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers
 
@@ -107,8 +121,10 @@ def _name(text: str) -> str:
     return series_name(text)
 
 
-Place = Annotated[Path, AfterValidator(_from_folder)]
-Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+IN_FOLDER = AfterValidator(_from_folder)
+Place = Annotated[Path, IN_FOLDER]
+PATTERN = AfterValidator(_pattern)
+Pattern = Annotated[str, Field(min_length=1), PATTERN]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Days = Annotated[int, Field(ge=0, le=366)]
@@ -137,67 +153,46 @@ def reader_name(text: str) -> str:
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
 
 class Site(_Table):
-    """Settings that all series share: the table `[site]`.
-
-    Parameters
-    ----------
-    title : str
-        Title of the overview.
-    ledger : str, optional
-        A file or a URL; `SCREEN_LEDGER` if absent, for a URL with a password.
-    runs : Path
-        Folder of the run directories, which only their owner can read.
-    publish : Path, optional
-        Folder for copies of the pages for their readers.
-    mode, group : str, optional
-        Of these copies.
-    jobs, memory_mb : int
-        Threads and MiB that all series take together; by default all cores, and 4096.
-    time_zone : str, optional
-        Zone of times that state none, such as Europe/Berlin; before the contract's.
-    hour : str, optional
-        Hour at which the tables are taken, such as 06:00, or a column that has this
-        time; before the contract's.
-    catch_up : int
-        How many nights back missed ones are caught up.
-    verdicts : Path, optional
-        Folder of the files of verdicts; each night reads them.
-    merged : Path, optional
-        Table of patients whose numbers were merged, with columns `old`, `new` and
-        `since`; each night enters what is new in it.
-    hooks : list of lists of str
-        Commands that receive the overview, each by its words; no shell reads them.
-    hook_seconds : float
-        A hook that takes longer is stopped.
-    """
+    """Settings that all series share: the table `[site]`."""
 
     title: str = "Screening"
-    ledger: str | None = None
+    """Title of the overview."""
+    ledger: Annotated[str | None, LEDGER] = None
     runs: Place = Field(Path("runs"), validate_default=True)
-    publish: Place | None = None
-    mode: str | None = None
-    group: str | None = None
+    """Folder of the run directories, which only their owner can read; without
+    `publish` also that of the overview, `overview`."""
+    publish: Annotated[PublishFolder, IN_FOLDER] = None
+    mode: PageMode = None
+    group: PageGroup = None
     jobs: Count | None = None
+    """Cores that all series share; by default all."""
     memory_mb: Count = 4096
+    """MiB of memory that all series share."""
     time_zone: TimeZone = None
     hour: Hour = None
     catch_up: Days = 7
+    """Days before tonight whose missed nights are scored first."""
     verdicts: Place | None = None
+    """Inbox: folder of the files of verdicts, which each night reads."""
     merged: Place | None = None
+    """Table of patients whose numbers were merged, with columns `old`, `new` and
+    `since`; each night enters what is new in it."""
     hooks: list[Words] = []
+    """Commands that get the overview on stdin, each a list of words, run without a
+    shell."""
     hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
+    """A hook that takes longer is stopped."""
 
     @model_validator(mode="after")
     def _check_readers(self) -> Site:
-        if self.publish is None and (self.mode or self.group):
-            raise ValueError(
-                "mode and group belong to the published copies; give publish too"
-            )
         try:
+            ReaderOptions(publish=self.publish, mode=self.mode, group=self.group)
             parse_readers(self.mode, self.group)
         except UsageError as error:
             raise ValueError(str(error)) from None
@@ -216,101 +211,69 @@ def _refuse_no_table(cohort: str | None, info: ValidationInfo) -> str | None:
 
 
 class SeriesPlan(_Table):
-    """One screen of one place: a table `[series.NAME]`.
-
-    Parameters
-    ----------
-    model : Path
-        Its champion.
-    features : Path
-        A spec, in place of `cohort`, from which the night's table is made
-        (`screen features`).
-    cohort : str
-        A file, directory, glob or URL; `{date}` is the night, `{series}` the name,
-        `$NAME` a variable of the environment.
-    table, query : optional
-        Of a database; `{date}` in the table's name, and `:night` in the query, is the
-        night.
-    label : str, optional
-        Column of true labels, to evaluate.
-    outcomes : str, optional
-        A table of what became of the patients, as `cohort`; read every night
-        (`screen outcomes`), its columns and window by [outcome] of the contract.
-    outcomes_query : Path, optional
-        Of a database.
-    shadow : list of Path
-        Models that are scored in shadow.
-    out : str
-        Run directory below the site's `runs`.
-    refused : str, optional
-        CSV file below `runs` of the cells that were refused or out of bounds.
-    rule : Rule, optional
-        The model's threshold must follow this rule.
-    templates, require_signature : Path, optional
-        As for `screen score`.
-    jobs, memory_mb : int
-        What one night takes of the site's budget.
-    minutes : float
-        A night that takes longer is stopped.
-    catch_up : int, optional
-        The site's if absent.
-    hour : str, optional
-        The site's if absent.
-    """
+    """One screen of one place: a table `[series.NAME]`."""
 
     model: Place
+    """Model directory of the champion."""
     features: Place | None = None
+    """In place of `cohort`: a spec that makes the table from events."""
     cohort: Annotated[
         Pattern | None, AfterValidator(_refuse_no_table), Field(validate_default=True)
     ] = None
-    table: Pattern | None = None
-    query: Place | None = None
+    """Table: a file, directory, glob or URL. {date} is the night, {series} the name,
+    $NAME a variable of the environment, which may contain a password."""
+    table: Annotated[DatabaseTable, Field(min_length=1), PATTERN] = None
+    query: Annotated[QueryFile, IN_FOLDER] = None
     label: TrueLabel = None
     outcomes: Pattern | None = None
+    """Table of outcomes, a pattern as `cohort`; each night reads it by `[outcome]` of
+    the contract."""
     outcomes_query: Place | None = None
+    """With a URL as `outcomes`: file with a SELECT."""
     shadow: list[Place] = []
+    """Model directories that are scored in shadow."""
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"
-    refused: Annotated[Pattern, AfterValidator(_of_each_night)] | None = None
+    """Run directory below `runs`."""
+    refused: Annotated[
+        Annotated[Pattern, AfterValidator(_of_each_night)] | None, REFUSED_CELLS
+    ] = None
     rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
-    templates: Place | None = None
-    require_signature: Place | None = None
+    """Rule of the threshold, such as {min_sensitivity = 0.9}; a model with another rule
+    is refused (exit code 4)."""
+    templates: Annotated[Templates, IN_FOLDER] = None
+    require_signature: Annotated[PublicKeyFile, IN_FOLDER] = None
     jobs: Count = 1
+    """Cores of one night, of those that all series share."""
     memory_mb: Count = 512
+    """MiB of memory of one night, of those that all series share."""
     minutes: Annotated[float, Field(gt=0)] = 60
+    """A night that takes longer is stopped."""
     catch_up: Days | None = None
+    """By default that of the site."""
     hour: Hour = None
 
 
 class Letterbox(_Table):
-    """How `screen serve` shows pages and takes verdicts: the table `[serve]`.
-
-    Parameters
-    ----------
-    address : str
-        Where it listens: `unix:` and a path, or a host's address and a port. A socket
-        that systemd hands over comes before it.
-    login : str, optional
-        Header in which the hospital's login names the reader.
-    proxies : list of address
-        Who may send that header over TCP.
-    secret : Path, optional
-        Private file with what these also send, in the header `X-Screening-Secret`.
-    readers : dict
-        By name, the series that a reader may see; `"*"` is all of them.
-    keys : dict
-        Without a login: by series, the private file with its secret.
-    certificate, certificate_key : Path, optional
-        For TLS.
-    """
+    """How `screen serve` shows pages and takes verdicts: the table `[serve]`."""
 
     address: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8750"
+    """`unix:` and a path, or an address and a port; a socket that systemd provides
+    comes before it."""
     login: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,60}$")] | None = None
+    """Header in which the hospital's login names the reader."""
     proxies: list[IPvAnyAddress] = []
+    """Required over TCP: addresses that may send the login header."""
     secret: Place | None = None
+    """Required over TCP: private file with the secret that these also send, in
+    `X-Screening-Secret`."""
     readers: dict[Annotated[str, AfterValidator(reader_name)], Words] = {}
+    """Series that each reader may see; `"*"` is all of them, and the overview."""
     keys: dict[Annotated[str, AfterValidator(_name)], Place] = {}
+    """Without `login`: for each series, a private file with its secret."""
     certificate: Place | None = None
+    """For TLS, which is required except on loopback."""
     certificate_key: Place | None = None
+    """Private key of the certificate."""
 
     def may_see(self, reader: str, series: str) -> bool:
         """Return True if the table of readers shows a series to a reader."""
