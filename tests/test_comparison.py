@@ -230,6 +230,9 @@ def test_compare_joined_classes(folder):
         false = rows["flagged"][~rows["ill"]].mean()
         assert figures["sensitivity"]["value"] == pytest.approx(hit, abs=0.03)
         assert figures["specificity"]["value"] == pytest.approx(1 - false)
+        ratio = figures["positive_likelihood_ratio"]
+        assert ratio["value"] == pytest.approx(hit / false)
+        assert ratio["low"] < ratio["value"] < ratio["high"]
 
 
 def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):

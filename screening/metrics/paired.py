@@ -9,6 +9,8 @@ differences "at these thresholds".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from screening.metrics.intervals import (
 from screening.metrics.predictive_intervals import between_folds
 from screening.metrics.ranking import half_width, placements
 from screening.metrics.tally import group_codes
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 
 DRAWS = 1000
 """Bootstrap draws behind a resampled difference."""
@@ -54,65 +56,64 @@ def drawn_weights(
         yield unit_weights[:, codes].astype(float)
 
 
-def weighted_rates(
-    flagged: np.ndarray, positive: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sensitivity, specificity and G-mean of weighted rows, (n_draws,) each.
+@dataclass(frozen=True)
+class ResampledRows:
+    """Rows of several bootstrap samples, of which figures are computed at once.
+
+    Figures have the shape (n_draws,), NaN where a draw has too few rows.
 
     Parameters
     ----------
-    flagged, positive : bool ndarray of shape (n_rows,)
+    scores : ndarray of shape (n_rows,)
+    positive, flagged : bool ndarray of shape (n_rows,)
     weights : ndarray of shape (n_draws, n_rows)
-
-    Returns
-    -------
-    sensitivity, specificity, g_mean
-        NaN where no row of the class has a weight.
+        How often each row counts in each draw.
     """
-    shares = []
-    for side in (positive, ~positive):
-        size = weights[:, side].sum(axis=1)
-        flags = weights[:, side] @ flagged[side]
-        shares.append(flags / np.where(size > 0, size, np.nan))
-    sensitivity, alarms = shares
-    specificity = 1 - alarms
-    g_mean = np.sqrt(np.maximum(sensitivity * specificity, 0.0))
-    return sensitivity, specificity, g_mean
 
+    scores: np.ndarray
+    positive: np.ndarray
+    flagged: np.ndarray
+    weights: np.ndarray
 
-def weighted_ranking(
-    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, sensitivity: float
-) -> dict[str, np.ndarray]:
-    """Return AUROC, average precision and specificity at a sensitivity.
+    def share(self, events: np.ndarray, among: np.ndarray) -> np.ndarray:
+        """Return the share of some rows with an event.
 
-    Keys are auroc, average_precision and specificity_at, with values (n_draws,).
+        Parameters
+        ----------
+        events, among : bool ndarray of shape (n_rows,)
+        """
+        size = self.weights[:, among].sum(axis=1)
+        count = self.weights[:, among] @ events[among]
+        return count / np.where(size > 0, size, np.nan)
 
-    Parameters
-    ----------
-    scores, positive : ndarray of shape (n_rows,)
-    weights : ndarray of shape (n_draws, n_rows)
-    sensitivity : float
-    """
-    # scikit-learn's functions take one vector of weights; this takes all draws at once.
-    hits, alarms = _cumulative_counts(scores, positive, weights)
-    all_hits = hits[:, -1]
-    all_alarms = alarms[:, -1]
-    both_classes = (all_hits > 0) & (all_alarms > 0)
-    n_positive = np.where(both_classes, all_hits, np.nan)
-    n_negative = np.where(both_classes, all_alarms, np.nan)
-    gained = np.diff(hits, axis=1, prepend=0.0)
-    tied = np.diff(alarms, axis=1, prepend=0.0)
-    below = all_alarms[:, None] - alarms + tied / 2
-    beaten = (gained * below).sum(axis=1)
-    precision = gained * hits / np.maximum(hits + alarms, _TINY)
-    is_reached = hits >= sensitivity * all_hits[:, None] - 1e-9
-    at = is_reached.argmax(axis=1)
-    alarms_at = alarms[np.arange(len(alarms)), at]
-    return {
-        "auroc": beaten / (n_positive * n_negative),
-        "average_precision": precision.sum(axis=1) / n_positive,
-        "specificity_at": 1 - alarms_at / n_negative,
-    }
+    @cached_property
+    def sensitivity(self) -> np.ndarray:
+        """Share of cases that is flagged."""
+        return self.share(self.flagged, self.positive)
+
+    @cached_property
+    def specificity(self) -> np.ndarray:
+        """Share of others that is not flagged."""
+        return 1 - self.share(self.flagged, ~self.positive)
+
+    @cached_property
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cases and others at or above each score, (n_draws, n_distinct) each."""
+        return _cumulative_counts(self.scores, self.positive, self.weights)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number of cases and of others, NaN where a class is missing, (2, n_draws)."""
+        hits, alarms = self.counts
+        sizes = np.stack([hits[:, -1], alarms[:, -1]])
+        return np.where((sizes > 0).all(axis=0), sizes, np.nan)
+
+    def specificity_at(self, sensitivity: float) -> np.ndarray:
+        """Return the specificity of the highest threshold with a sensitivity."""
+        hits, alarms = self.counts
+        is_reached = hits >= sensitivity * hits[:, -1:] - 1e-9
+        alarms_at = alarms[np.arange(len(alarms)), is_reached.argmax(axis=1)]
+        return 1 - alarms_at / self.sizes[1]
 
 
 def false_alarms_at(
@@ -192,6 +193,8 @@ def resampled_difference(
     n_units : int
         Number of independent units.
     """
+    if not np.isfinite(estimates).all():
+        return UNDEFINED
     gap = draws[0] - draws[1]
     finite = gap[np.isfinite(gap)]
     ends = percentiles(finite, n_units) if len(finite) else ()

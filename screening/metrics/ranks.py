@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtr
 from scipy.stats import rankdata, studentized_range
 
+from screening.metrics.figures import figures_in
 from screening.schemas.comparison import CohortFacts, FigureRanks, RankedMethod, Ranks
 
 # Digits to which figures are rounded, so that rounding errors make no ranks.
@@ -158,19 +159,12 @@ def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, floa
     return runs
 
 
-_RANKED_FIGURES = (
-    "g_mean",
-    "auroc",
-    "average_precision",
-    "specificity_at",
-    "own_accuracy",
-    "own_sensitivity",
-    "own_specificity",
-    "own_min_sensitivity",
-    "own_g_mean",
-    "macro_recall",
-    "macro_g",
-)
+def _ranked_figures() -> list[str]:
+    """Return the names of the figures by which methods are ranked."""
+    ranked = [figure.name for figure in figures_in("ranked")]
+    shares = [each for each in figures_in("own_boundary") if each.form == "share"]
+    own = [f"own_{figure.name}" for figure in shares]
+    return [*ranked, "specificity_at", *own, "macro_recall", "macro_g"]
 
 
 def rank_entry(
@@ -197,7 +191,7 @@ def rank_entry(
         return None
     figures = {
         figure: _figure_ranks(cohorts, names, control, figure)
-        for figure in _RANKED_FIGURES
+        for figure in _ranked_figures()
         if _is_known(cohorts, figure)
     }
     return Ranks(

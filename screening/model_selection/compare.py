@@ -21,17 +21,16 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
 from screening.io.queries import Database
-from screening.metrics.figures import evaluate_differences, figures_in
+from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
 from screening.metrics.intervals import percentiles
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import (
     DRAWS,
+    ResampledRows,
     drawn_weights,
     false_alarms_at,
     recall_difference,
     resampled_difference,
-    weighted_ranking,
-    weighted_rates,
     weighted_recalls,
 )
 from screening.metrics.ranks import rank_entry
@@ -63,7 +62,7 @@ from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import columns_of_points, with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
-from screening.report.comparison import render_comparison
+from screening.report.comparison import render_comparison, titles_of
 from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
 from screening.schemas.comparison import (
     CohortFacts,
@@ -85,14 +84,6 @@ from screening.store.serialization import versions, written
 _DEFAULT_SENSITIVITY = 0.9
 # Figure that answers a rule, by which methods are ordered and ranked; AUROC for others.
 _FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
-# Figures of the table of a person, with their titles.
-_TABLE_FIGURES = {
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "g_mean": "G-mean",
-    "auroc": "AUROC",
-    "specificity_at": "specificity at the requested sensitivity",
-}
 # Facts of a method in the summary, besides its figures.
 _SUMMARY_FACTS = ("sv_share", "fit_seconds", "score_seconds", "factor_declined")
 
@@ -118,8 +109,22 @@ class Comparison(InBrief):
         return self.facts.to_dict()
 
     def brief(self) -> Brief:
-        """Return a summary for `repr` and notebooks."""
-        return self.facts.brief()
+        """Return a line for each cohort and method."""
+        titles = self._titles()
+        rows: list[tuple[str, ...]] = []
+        for cohort in self.facts.cohorts:
+            for method in cohort.methods:
+                figures = [method.figures[name].in_percent for name in titles]
+                rows.append((cohort.name, method.recipe, *figures))
+        heads = ("cohort", "recipe", *titles.values())
+        return Brief("Held-out rows, the same folds for every method", heads, rows)
+
+    def _titles(self) -> dict[str, str]:
+        """Return names and titles of the figures that a line shows."""
+        titles = titles_of(self.facts)
+        names = [figure.name for figure in figures_in("beside")]
+        names.append(self.facts.first_figure)
+        return {name: titles[name] for name in names}
 
     def summary(self) -> dict[str, object]:
         """Return every figure of every method, without intervals and curves."""
@@ -142,17 +147,20 @@ class Comparison(InBrief):
 
     def table(self) -> dict[str, list[str]]:
         """Return a line of text per cohort and method."""
+        titles = self._titles()
         lines = {}
         for cohort in self.facts.cohorts:
-            lines[cohort.name] = list(map(_table_line, cohort.methods))
+            lines[cohort.name] = [
+                _table_line(method, titles) for method in cohort.methods
+            ]
         return lines
 
 
-def _table_line(method: MethodFacts) -> str:
+def _table_line(method: MethodFacts, titles: Mapping[str, str]) -> str:
     """Return the figures of a method as one line of text."""
     figures = [
         f"{title} {_percent(method.figures[name].value)}"
-        for name, title in _TABLE_FIGURES.items()
+        for name, title in titles.items()
     ]
     if method.declined_words:
         figures.append(method.declined_words)
@@ -589,20 +597,13 @@ def figures_of_method(
         weights = np.ones((1, len(held.fold)))
     by_class = []
     for m, positive in enumerate(held.watched.T):
-        sensitivity, specificity, g_mean = weighted_rates(
-            method.flagged[:, m], positive, weights
-        )
-        figures = {
-            "sensitivity": sensitivity,
-            "specificity": specificity,
-            "g_mean": g_mean,
-            "min_sensitivity": np.minimum(sensitivity, specificity),
-        }
+        rows = ResampledRows(held.scores[:, m], positive, method.flagged[:, m], weights)
+        figures = evaluate_samples(rows, figures_in("compared"))
+        figures["specificity_at"] = rows.specificity_at(at_sensitivity)
         if held.at_own_boundary is not None:
-            own_flags = held.at_own_boundary[:, m]
-            figures |= _own_boundary(own_flags, positive, weights)
-        scores = held.scores[:, m]
-        figures |= weighted_ranking(scores, positive, weights, at_sensitivity)
+            rows = replace(rows, flagged=held.at_own_boundary[:, m])
+            own = evaluate_samples(rows, figures_in("own_boundary"))
+            figures |= {f"own_{name}": figure for name, figure in own.items()}
         by_class.append(figures)
     means = {}
     for name in by_class[0]:
@@ -610,24 +611,6 @@ def figures_of_method(
     if held.predicted is not None:
         means |= weighted_recalls(held.target, held.predicted, weights)
     return means
-
-
-def _own_boundary(
-    flagged: np.ndarray, positive: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return figures of a machine's own boundary, without a tuned threshold.
-
-    Parameters and values as in ``figures_of_method``, for one class.
-    """
-    sensitivity, specificity, g_mean = weighted_rates(flagged, positive, weights)
-    right = (flagged == positive).astype(float)
-    return {
-        "own_accuracy": weights @ right / weights.sum(axis=1),
-        "own_sensitivity": sensitivity,
-        "own_specificity": specificity,
-        "own_min_sensitivity": np.minimum(sensitivity, specificity),
-        "own_g_mean": g_mean,
-    }
 
 
 def _resampled_figures(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.metrics.figures import figures_in
+from screening.metrics.figures import Table, figures_in
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
@@ -21,58 +21,14 @@ from screening.schemas.comparison import (
     RankedMethod,
 )
 
-MEASURES = {
-    "sensitivity": "Sensitivity",
-    "specificity": "Specificity",
-    "g_mean": "G-mean",
-    "min_sensitivity": "Minimum sensitivity",
-    "auroc": "AUROC",
-    "average_precision": "Average precision",
-    "specificity_at": "Specificity at the requested sensitivity",
-    "own_accuracy": "Accuracy, own boundary",
-    "own_sensitivity": "Sensitivity, own boundary",
-    "own_specificity": "Specificity, own boundary",
-    "own_min_sensitivity": "Minimum sensitivity, own boundary",
-    "own_g_mean": "G-mean, own boundary",
+CLASS_TITLES = {
     "macro_recall": "Mean recall",
     "macro_g": "Mean G over classes",
     "geometric_recall": "Geometric mean of recalls",
     "min_recall": "Smallest recall",
     "macro_f1": "Mean F1",
 }
-TABLE_MEASURES = (
-    "sensitivity",
-    "specificity",
-    "g_mean",
-    "min_sensitivity",
-    "auroc",
-    "average_precision",
-    "specificity_at",
-)
-OWN_MEASURES = (
-    "own_accuracy",
-    "own_sensitivity",
-    "own_specificity",
-    "own_min_sensitivity",
-    "own_g_mean",
-)
-CLASS_MEASURES = (
-    "macro_recall",
-    "macro_g",
-    "geometric_recall",
-    "min_recall",
-    "macro_f1",
-)
-TESTED_MEASURES = (
-    "g_mean",
-    "auroc",
-    "average_precision",
-    "specificity_at",
-    "own_g_mean",
-    "macro_recall",
-    "macro_g",
-)
-
+"""Figures of predicted classes, with their titles."""
 
 MAX_CURVES = 8
 """Curves that a reader can tell apart; there are as many kinds of line."""
@@ -85,7 +41,7 @@ def render_comparison(
 ) -> str:
     """Return the page of a parsed ``comparison.json``; `templates` as above."""
     comparison = ComparisonDocument.from_dict(document)
-    titles = _titles(comparison)
+    titles = titles_of(comparison)
     cohorts = [
         _cohort_block(cohort, number, comparison.first_figure, titles)
         for number, cohort in enumerate(comparison.cohorts)
@@ -101,7 +57,7 @@ def render_comparison(
             "compared": comparison,
             "best": best_methods(comparison),
             "cohorts": cohorts,
-            "ranked": _ranks(comparison),
+            "ranked": _ranks(comparison, titles),
         },
         templates=templates,
         styles=("report.css", "compare.css"),
@@ -109,16 +65,25 @@ def render_comparison(
     )
 
 
-def _titles(comparison: ComparisonDocument) -> dict[str, str]:
-    """Return the names of the measures on the page."""
-    sensitivity = fmt.percent(comparison.asked_sensitivity)
-    return MEASURES | {"specificity_at": f"Specificity at {sensitivity} sensitivity"}
+def titles_of(comparison: ComparisonDocument) -> dict[str, str]:
+    """Return the names of a comparison's figures with their titles."""
+    titles = _titles("compared")
+    asked = fmt.percent(comparison.asked_sensitivity)
+    titles["specificity_at"] = f"Specificity at {asked} sensitivity"
+    for name, title in _titles("own_boundary").items():
+        titles[f"own_{name}"] = f"{title}, own boundary"
+    return titles | CLASS_TITLES
+
+
+def _titles(table: Table) -> dict[str, str]:
+    """Return the names of a table's figures with their titles."""
+    return {figure.name: figure.title for figure in figures_in(table)}
 
 
 def best_methods(comparison: ComparisonDocument) -> dict[str, str]:
     """Return for each cohort which method is best, or that no difference is shown."""
     measure = comparison.first_figure
-    title = _titles(comparison).get(measure, measure)
+    title = titles_of(comparison).get(measure, measure)
     return {
         cohort.name: _best_method(cohort, measure, title)
         for cohort in comparison.cohorts
@@ -173,7 +138,7 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
 
 
 def _ranks(
-    comparison: ComparisonDocument,
+    comparison: ComparisonDocument, titles: Mapping[str, str]
 ) -> list[tuple[str, FigureRanks, Axes, list[RankedMethod]]]:
     """Return Friedman's test of each measure, its chart, and the methods by rank.
 
@@ -185,7 +150,7 @@ def _ranks(
     drawn = []
     for name in sorted(ranks.figures, key=lambda name: name != ranks.first):
         test = ranks.figures[name]
-        title = MEASURES.get(name, name)
+        title = titles.get(name, name)
         methods = sorted(test.methods, key=lambda method: method.mean_rank)
         chart = critical_difference(name, title, methods, test)
         drawn.append((title, test, chart, methods))
@@ -207,25 +172,28 @@ def _cohort_block(
         return not method.control, 1.0 if value is None else -value
 
     drawn = sorted(methods, key=order)[:MAX_CURVES]
-    factor_columns = {figure.name: figure.title for figure in figures_in("factors")}
+    columns = [*_titles("compared"), "specificity_at"]
+    ranked = [*_titles("ranked"), "specificity_at"]
+    own = [f"own_{name}" for name in ranked]
+    factor_columns = _titles("factors")
     if "macro_recall" in present:
         factor_columns["macro_recall"] = titles["macro_recall"]
     tested = []
     if len(methods) > 1:
-        for name in dict.fromkeys((first, *TESTED_MEASURES)):
+        for name in dict.fromkeys((first, *ranked, *own, "macro_recall", "macro_g")):
             if name in present:
                 title = titles.get(name, name)
                 tested.append((title, differences(methods, name, number, title)))
     return {
         "facts": cohort,
-        "columns": {name: titles[name] for name in TABLE_MEASURES},
+        "columns": {name: titles[name] for name in columns if name in present},
         "own_columns": {
-            name: titles[name].removesuffix(", own boundary")
-            for name in OWN_MEASURES
-            if name in present
+            f"own_{name}": title
+            for name, title in _titles("own_boundary").items()
+            if f"own_{name}" in present
         },
         "class_columns": {
-            name: titles[name] for name in CLASS_MEASURES if name in present
+            name: title for name, title in CLASS_TITLES.items() if name in present
         },
         "factors": [method for method in methods if method.factor is not None],
         "factor_columns": factor_columns,

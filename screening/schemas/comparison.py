@@ -14,7 +14,6 @@ from pydantic import model_validator
 
 from screening.schemas.base import (
     FORMAT_VERSION,
-    Brief,
     Document,
     Estimate,
     Reason,
@@ -158,17 +157,6 @@ class ComparisonDocument(Document):
     cohorts: Sequence[CohortFacts]
     ranks: Ranks | None
     sha256: str = ""
-
-    def brief(self) -> Brief:
-        """Return a line for each cohort and method."""
-        shown = ("auroc", self.first_figure)
-        rows: list[tuple[str, ...]] = []
-        for cohort in self.cohorts:
-            for method in cohort.methods:
-                figures = [method.figures[name].in_percent for name in shown]
-                rows.append((cohort.name, method.recipe, *figures))
-        heads = ("cohort", "recipe", "AUROC", self.first_figure)
-        return Brief("Held-out rows, the same folds for every method", heads, rows)
 
 
 class Promise(OfRule, Area, Rates, PredictiveValues):

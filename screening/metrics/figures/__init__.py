@@ -2,9 +2,12 @@
 
 from screening.metrics.figures.base import (
     FIGURES,
+    BetweenMethods,
     Figure,
+    Table,
     evaluate,
     evaluate_differences,
+    evaluate_samples,
     figure,
     figures_in,
     lacking,
@@ -12,9 +15,12 @@ from screening.metrics.figures.base import (
 
 __all__ = [
     "FIGURES",
+    "BetweenMethods",
     "Figure",
+    "Table",
     "evaluate",
     "evaluate_differences",
+    "evaluate_samples",
     "figure",
     "figures_in",
     "lacking",

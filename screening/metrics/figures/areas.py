@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from screening.metrics.figures.base import figure
+import numpy as np
+
+from screening.metrics.figures.base import BetweenMethods, figure
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.paired import area_difference
+from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import auroc_with_interval, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -19,13 +21,39 @@ def _difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
     )
 
 
+def _area_of_samples(rows: ResampledRows) -> np.ndarray:
+    hits, alarms = rows.counts
+    n_cases, n_others = rows.sizes
+    gained = np.diff(hits, axis=1, prepend=0.0)
+    tied = np.diff(alarms, axis=1, prepend=0.0)
+    below = alarms[:, -1:] - alarms + tied / 2
+    return (gained * below).sum(axis=1) / (n_cases * n_others)
+
+
+def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
+    hits, alarms = rows.counts
+    gained = np.diff(hits, axis=1, prepend=0.0)
+    # No row of a draw may be above its highest scores.
+    precision = gained * hits / np.maximum(hits + alarms, 1e-12)
+    return precision.sum(axis=1) / rows.sizes[0]
+
+
 @figure(
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
     form="area",
-    tables=("subgroups", "nights", "observed", "beside", "members", "factors"),
+    tables=(
+        "subgroups",
+        "nights",
+        "observed",
+        "beside",
+        "members",
+        "factors",
+        "compared",
+        "ranked",
+    ),
     place=60,
-    paired=_difference,
+    between_methods=BetweenMethods(paired=_difference, resampled=_area_of_samples),
 )
 def auroc(rows: JudgedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
@@ -41,8 +69,9 @@ def auroc(rows: JudgedRows) -> Estimate:
     title="Average precision",
     help="Mean PPV over all thresholds; guessing gives the prevalence.",
     form="area",
-    tables=("observed",),
+    tables=("observed", "compared", "ranked"),
     place=65,
+    between_methods=BetweenMethods(resampled=_precision_of_samples),
 )
 def average_precision(rows: JudgedRows) -> Estimate:
     """Return the mean precision over the cases, with its bootstrap interval."""

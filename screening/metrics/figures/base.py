@@ -9,7 +9,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal
 
+import numpy as np
+
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -25,10 +28,29 @@ Table = Literal[
     "beside",
     "members",
     "factors",
+    "compared",
+    "ranked",
 ]
 
 Compute = Callable[[JudgedRows], Estimate]
 Paired = Callable[[JudgedRows, JudgedRows], Estimate]
+Resampled = Callable[[ResampledRows], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetweenMethods:
+    """How the figure of a method is compared with that of another on the same rows.
+
+    Parameters
+    ----------
+    paired : callable, optional
+        Returns the figure of a method minus that of another, with its interval.
+    resampled : callable, optional
+        Returns the figure in each of several bootstrap samples, (n_draws,).
+    """
+
+    paired: Paired | None = None
+    resampled: Resampled | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +77,8 @@ class Figure:
         Columns of a table are in the order of their places.
     compute : callable
         Returns the figure, with its 95 % interval, from `JudgedRows`.
-    paired : callable, optional
-        Returns the figure of a method minus that of another on the same rows.
+    between_methods : BetweenMethods
+        Formulas for the comparison of methods.
     """
 
     name: str
@@ -68,7 +90,7 @@ class Figure:
     tables: frozenset[Table]
     place: int
     compute: Compute
-    paired: Paired | None = None
+    between_methods: BetweenMethods = BetweenMethods()
 
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
@@ -113,7 +135,7 @@ def figure(
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
     tables: Iterable[Table] = (),
-    paired: Paired | None = None,
+    between_methods: BetweenMethods = BetweenMethods(),
 ) -> Callable[[Compute], Figure]:
     """Make a function from judged rows to an estimate the figure of its name.
 
@@ -131,7 +153,7 @@ def figure(
             tables=frozenset(tables),
             place=place,
             compute=compute,
-            paired=paired,
+            between_methods=between_methods,
         )
 
     return entry
@@ -164,8 +186,24 @@ def evaluate_differences(
     """
     found = {}
     for figure in figures:
-        if figure.paired is not None:
-            found[figure.name] = figure.paired(rows, others)
+        paired = figure.between_methods.paired
+        if paired is not None:
+            found[figure.name] = paired(rows, others)
+    return found
+
+
+def evaluate_samples(
+    rows: ResampledRows, figures: Iterable[Figure]
+) -> dict[str, np.ndarray]:
+    """Return figures of bootstrap samples by name, (n_draws,) each.
+
+    A figure that is not computed of samples is left out.
+    """
+    found = {}
+    for figure in figures:
+        resampled = figure.between_methods.resampled
+        if resampled is not None:
+            found[figure.name] = resampled(rows)
     return found
 
 

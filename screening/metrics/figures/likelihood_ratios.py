@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from screening.metrics.figures.base import figure
+import numpy as np
+
+from screening.metrics.figures.base import BetweenMethods, figure
 from screening.metrics.intervals import rate_ratio
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
+
+
+def _positive_of_samples(rows: ResampledRows) -> np.ndarray:
+    return _ratio_of_samples(rows.sensitivity, 1 - rows.specificity)
+
+
+def _negative_of_samples(rows: ResampledRows) -> np.ndarray:
+    return _ratio_of_samples(1 - rows.sensitivity, rows.specificity)
+
+
+def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return rate / np.where(other > 0, other, np.nan)
 
 
 @figure(
     title="LR+",
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
-    tables=("subgroups", "outcomes", "observed", "own_boundary"),
+    tables=("subgroups", "outcomes", "observed", "own_boundary", "compared"),
     place=50,
+    between_methods=BetweenMethods(resampled=_positive_of_samples),
 )
 def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
@@ -26,8 +42,9 @@ def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     "information.",
     form="ratio",
     better="lower",
-    tables=("subgroups", "outcomes", "observed", "own_boundary"),
+    tables=("subgroups", "outcomes", "observed", "own_boundary", "compared"),
     place=51,
+    between_methods=BetweenMethods(resampled=_negative_of_samples),
 )
 def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return (1 - sensitivity) / specificity."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
-from screening.metrics.figures.base import figure
+from screening.metrics.figures.base import BetweenMethods, figure
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.paired import share_difference
+from screening.metrics.paired import ResampledRows, share_difference
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -29,9 +31,19 @@ def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
     help="Share of the cases that is flagged.",
     form="share",
     needs=("cases",),
-    tables=("subgroups", "night", "outcomes", "observed", "own_boundary", "beside"),
+    tables=(
+        "subgroups",
+        "night",
+        "outcomes",
+        "observed",
+        "own_boundary",
+        "beside",
+        "compared",
+    ),
     place=10,
-    paired=_sensitivity_difference,
+    between_methods=BetweenMethods(
+        paired=_sensitivity_difference, resampled=attrgetter("sensitivity")
+    ),
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
     """Return the share of cases that is flagged."""
@@ -43,9 +55,19 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     help="Share of the others that is not flagged.",
     form="share",
     needs=("others",),
-    tables=("subgroups", "night", "outcomes", "observed", "own_boundary", "beside"),
+    tables=(
+        "subgroups",
+        "night",
+        "outcomes",
+        "observed",
+        "own_boundary",
+        "beside",
+        "compared",
+    ),
     place=20,
-    paired=_specificity_difference,
+    between_methods=BetweenMethods(
+        paired=_specificity_difference, resampled=attrgetter("specificity")
+    ),
 )
 def specificity(rows: JudgedRows) -> Estimate:
     """Return the share of others that is not flagged."""
@@ -104,6 +126,11 @@ def nne(rows: JudgedRows) -> Estimate:
     return Estimate(*[1 / end if end else None for end in (share, high, low)])
 
 
+def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
+    every_row = np.ones(len(rows.scores), dtype=bool)
+    return rows.share(rows.flagged == rows.positive, every_row)
+
+
 @figure(
     title="Accuracy",
     help="Share of all rows that are classified correctly.",
@@ -111,6 +138,7 @@ def nne(rows: JudgedRows) -> Estimate:
     needs=("rows",),
     tables=("observed", "own_boundary"),
     place=5,
+    between_methods=BetweenMethods(resampled=_accuracy_of_samples),
 )
 def accuracy(rows: JudgedRows) -> Estimate:
     """Return the share of rows whose flag is right, without an interval."""
@@ -132,12 +160,17 @@ def f1(rows: JudgedRows) -> Estimate:
     return Estimate(2 * hits / (int(rows.positive.sum()) + n_flagged))
 
 
+def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
+    return np.minimum(rows.sensitivity, rows.specificity)
+
+
 @figure(
     title="Minimum sensitivity",
     help="The smaller of sensitivity and specificity.",
     form="share",
-    tables=("observed", "own_boundary"),
+    tables=("observed", "own_boundary", "compared"),
     place=22,
+    between_methods=BetweenMethods(resampled=_min_sensitivity_of_samples),
 )
 def min_sensitivity(rows: JudgedRows) -> Estimate:
     """Return the smaller of both rates, without an interval."""
@@ -148,12 +181,17 @@ def min_sensitivity(rows: JudgedRows) -> Estimate:
     return Estimate(min(of_cases, of_others))
 
 
+def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
+    return np.sqrt(np.maximum(rows.sensitivity * rows.specificity, 0.0))
+
+
 @figure(
     title="G-mean",
     help="Geometric mean of sensitivity and specificity.",
     form="share",
-    tables=("observed", "own_boundary"),
+    tables=("observed", "own_boundary", "compared", "ranked"),
     place=23,
+    between_methods=BetweenMethods(resampled=_g_mean_of_samples),
 )
 def g_mean(rows: JudgedRows) -> Estimate:
     """Return the geometric mean of both rates, without an interval."""
