@@ -17,6 +17,7 @@ from screening.threads import available_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that limit the threads of numerical libraries, by default one a core."""
+PRELOADED_FIRST = "screening.server_start"
 PRELOADED_LAST = "screening.kernels.preloading"
 
 
@@ -50,7 +51,7 @@ def prepare_processes(module: str) -> None:
     """
     is_possible = sys.platform == "linux" and parent_process() is None
     if is_possible and available_cores() > 1:
-        forkserver.set_forkserver_preload([module, PRELOADED_LAST])
+        forkserver.set_forkserver_preload([PRELOADED_FIRST, module, PRELOADED_LAST])
         with server_environment():
             forkserver.ensure_running()
         loky_context.set_start_method("forkserver", force=True)

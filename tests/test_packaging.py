@@ -37,9 +37,7 @@ SHIPPED = (
     "README.md",
     "LICENSE",
 )
-SCREEN = ("-m", "screening")
 TRAIN = (
-    *SCREEN,
     "train",
     "--search",
     "1",
@@ -56,13 +54,23 @@ NIGHT = "nosocomial_night.csv"
 CONTRACT = "nosocomial.toml"
 
 
+# Commands in one process, which imports once; their exit codes and what they print.
+IN_ONE_PROCESS = """
+import json, sys
+from typer.testing import CliRunner
+from screening.cli import app
+results = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(result.exit_code, result.output) for result in results]))
+"""
+
+
 def copy_of(names: tuple[str, ...], folder: Path) -> None:
     for name in names:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, folder / name)
 
 
-def python(site: Path, *words: object, code: int = 0) -> str:
+def python(site: Path, *words: object) -> str:
     """Run Python in another directory with `site` before everything else; return what
     it prints.
     """
@@ -76,8 +84,18 @@ def python(site: Path, *words: object, code: int = 0) -> str:
         text=True,
         check=False,
     )
-    assert answer.returncode == code, answer.stderr
-    return answer.stdout + answer.stderr * (code != 0)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def screen(site: Path, *commands: tuple[object, ...]) -> tuple[list[int], list[str]]:
+    """Run commands of the package in `site`; return their exit codes, and what each
+    prints.
+    """
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    results = json.loads(python(site, "-c", IN_ONE_PROCESS, words))
+    codes, printed = zip(*results, strict=True)
+    return [*codes], [*printed]
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +138,13 @@ def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
         "--out",
         "model",
     )
-    python(site, *TRAIN, *own)
+    trained, _ = screen(site, (*TRAIN, *own))
     page = site.parent / "away" / "model" / "report.html"
     first = page.read_bytes()
     page.unlink()
-    python(site, *SCREEN, "report", "model")
+    drawn, _ = screen(site, ("report", "model"))
 
+    assert trained == drawn == [0]
     assert page.read_bytes() == first
 
 
@@ -307,10 +326,14 @@ def test_factor_of_contributing(tree):
             "test_figures.py",
         )
     ]
-    answer = json.loads(python(tree, *SCREEN, "recipes", "slab", "--json"))
-    listed = answer["recipes"]
-    python(tree, *TRAIN, *own)
-    python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
+    codes, printed = screen(
+        tree,
+        ("recipes", "slab", "--json"),
+        (*TRAIN, *own),
+        ("score", "model", SAMPLES / NIGHT, "--out", "run"),
+    )
+    assert codes == [0, 0, 0], printed
+    listed = json.loads(printed[0])["recipes"]
     tested = python(
         tree,
         "-m",
@@ -364,13 +387,13 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
         "other",
     )
 
-    python(site, *TRAIN, *own)
-    python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
-    python(site, *SCREEN, "export", "run", "--to", "csv", "--out", "list.csv")
-    words = ("export", "run", "--to", "nifti", "--out", "volumes")
-    refused = python(site, *SCREEN, *words, code=2)
-    neighbours = python(
-        site, *SCREEN, "train", tmp_path / "voxels.csv", *voxels, code=2
+    codes, printed = screen(
+        site,
+        (*TRAIN, *own),
+        ("score", "model", SAMPLES / NIGHT, "--out", "run"),
+        ("export", "run", "--to", "csv", "--out", "list.csv"),
+        ("export", "run", "--to", "nifti", "--out", "volumes"),
+        ("train", tmp_path / "voxels.csv", *voxels),
     )
 
     naming = [
@@ -379,6 +402,8 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
         if "screening.imaging" in path.read_text(encoding="utf-8")
     ]
     assert naming == []
+    assert codes == [0, 0, 0, 2, 2], printed
+    *_, refused, neighbours = printed
     away = tmp_path / "away"
     assert (away / "list.csv").is_file()
     assert (away / "run" / "report.html").is_file()

@@ -29,6 +29,7 @@ from screening.errors import (
     UsageError,
     of_system,
 )
+from screening.garbage import search_seldom
 from screening.spelling import did_you_mean
 from screening.store.publishing import release_all
 
@@ -147,8 +148,6 @@ MIN_MEMORY = 1 << 30
 MIN_MEMORY_OF_THREADS = 4 << 30
 # Exit codes of processes whose memory ended: abort, a fault, the loader's own code.
 ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
-# New objects until the next search for garbage: more than a night of a ward makes.
-GARBAGE_THRESHOLD = 200_000
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 _received_signals: list[int] = []
 
@@ -329,9 +328,7 @@ def _prepare() -> None:
         # A signal that `nohup` or a shell has ignored stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    # A command needs what it loads until its end: searching it for garbage took a sixth
-    # of a night's time.
-    gc.set_threshold(GARBAGE_THRESHOLD)
+    search_seldom()
     _open_streams()
     # Broken log lines are no reason to print tracebacks.
     logging.raiseExceptions = False

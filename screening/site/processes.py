@@ -30,7 +30,12 @@ import pyarrow as pa
 from screening.cluster import Cluster
 from screening.errors import ClusterError
 from screening.files import is_private
-from screening.fork_server import THREAD_VARIABLES, end_with, server_environment
+from screening.fork_server import (
+    PRELOADED_FIRST,
+    THREAD_VARIABLES,
+    end_with,
+    server_environment,
+)
 from screening.parallel import in_parallel
 from screening.schemas.history import HookFacts
 from screening.threads import limit_libraries
@@ -60,7 +65,7 @@ UNTRUSTED = (
     "chmod go-w on it and on its folder"
 )
 # Modules that the server imports which nights are forked from. They start no thread.
-PRELOADED = ["screening.__main__", "screening.site.night_server"]
+PRELOADED = [PRELOADED_FIRST, "screening.__main__", "screening.site.night_server"]
 
 
 @dataclass(frozen=True)
