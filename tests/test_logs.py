@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from commands import screen
@@ -161,9 +162,14 @@ def test_progress_bar_terminal():
 
     Also where the command fails; without a terminal there is none.
     """
-    whole = on_a_terminal(LONG.format(at_the_end=""))
-    failed = on_a_terminal(LONG.format(at_the_end="assert done < 15"))
-    without = program(LONG.format(at_the_end=""))
+    with ThreadPoolExecutor() as pool:
+        whole_run = pool.submit(on_a_terminal, LONG.format(at_the_end=""))
+        failed_run = pool.submit(
+            on_a_terminal, LONG.format(at_the_end="assert done < 15")
+        )
+        without = program(LONG.format(at_the_end=""))
+    whole = whole_run.result()
+    failed = failed_run.result()
 
     assert "Training [all]" in whole
     assert "100%" in whole
@@ -198,14 +204,17 @@ def test_silent_command_terminal():
 
     A bar without progress is drawn too. Notes and answers have lines of their own.
     """
-    told = on_a_terminal(SILENT)
+    with ThreadPoolExecutor() as pool:
+        terminal_run = pool.submit(on_a_terminal, SILENT)
+        without = program(SILENT)
+    told = terminal_run.result()
     shown = [line.rpartition("\x1b[K")[2] for line in told.split("\r\n")]
 
     assert "\x1b[KJudging the model: 1 s" in told
     assert "screen: beware" in shown
     assert "Training" in told.partition("beware")[2]
     assert re.sub(r"\x1b\[[01]m", "", told).rstrip().endswith("out  m")
-    assert program(SILENT).stderr == "screen: beware\n"
+    assert without.stderr == "screen: beware\n"
 
 
 def test_work_of_every_command():

@@ -330,7 +330,7 @@ def test_slowhttptest(by_key, tmp_path, kind):
         while process.poll() is None:
             taken.append(seconds_to_answer(box, "127.0.0.2"))
             time.sleep(0.1)
-    assert len(taken) > 5
+    assert len(taken) > 1
     assert max(taken) < 10
 
 
