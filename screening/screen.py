@@ -668,7 +668,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             largest change first.
         """
         check_is_fitted(self)
-        stream = self.model_.opened(self._table(X), gated=False)
+        stream = self.model_.opened(self._table(X))
         case = explained_row(self.model_, stream, row)
         return pd.DataFrame(case["contributions"])
 

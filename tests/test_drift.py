@@ -22,12 +22,13 @@ from written_files import page_in
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
+from screening.data.sampled_values import SampledValues
+from screening.data.stream import RowChecks
 from screening.monitoring import tests as chance
 from screening.monitoring.distances import ks, psi, total_variation
 from screening.monitoring.drift import (
     ALARMS,
     Gates,
-    SampledValues,
     equal_shares,
     profile,
 )
@@ -299,14 +300,13 @@ def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     texts = [f"c{n}" for n in range(1200)]
     past = pd.DataFrame({"code": [*texts, None, None, None]})
     night = pd.DataFrame({"code": ["c5", "no such"]})
-    fresh = pd.DataFrame({"code": ["no such"]})
     gates = gated(night, past, kinds(code="category"))
     counted = gates.training.columns["code"]
     assert gates.past.features["code"].more == 200
     assert counted[:2].tolist() == [1203, 1200]
     # It may be one of those that training had and did not keep.
     assert gates.facts()["code"].unseen == 0
-    assert gates.unseen_rows(columns_of(fresh)) == {}
+    assert gates.categories == {}
 
 
 def test_drift_new_texts_memory():
@@ -425,7 +425,7 @@ def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
     warm = in_fahrenheit(patients(40, seed=5), slice(5, None))
     night = written(warm, tmp_path / "night.csv")
     gates = Gates(stored(patients(600)), lenient)
-    violations, *_ = check_cohort(night, lenient, gates=gates)
+    violations, *_ = check_cohort(night, lenient, checks=RowChecks(observers=[gates]))
     assert "column fever: the values appear to be in degrees F" in violations[0]
 
 
@@ -449,7 +449,7 @@ def test_drift_normalised_values(tmp_path):
     other_unit = table.assign(t2=table["t2"] * 1000)
     night = written(other_unit, tmp_path / "night.csv")
     raw = profile({**past.values, **past.raw}, contract, past.group)
-    violations, *_ = check_cohort(night, contract, gates=gates)
+    violations, *_ = check_cohort(night, contract, checks=RowChecks(observers=[gates]))
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"].ks > 0.9

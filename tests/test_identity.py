@@ -160,9 +160,9 @@ def test_sample_of_patients_does_not_depend_on_the_cut(ids, cut):
     names = names_of(*ids)
     rows = 1 + np.arange(len(ids))
 
-    _, whole = reader.read(names, None, rows)
-    _, first = reader.read(names[:cut], None, rows[:cut])
-    _, last = reader.read(names[cut:], None, rows[cut:])
+    whole = reader.read(names, None, rows)
+    first = reader.read(names[:cut], None, rows[:cut])
+    last = reader.read(names[cut:], None, rows[cut:])
 
     total = (first + last).sample
     assert total.reduced.tolist() == whole.sample.reduced.tolist()
@@ -176,14 +176,14 @@ def test_columns_whose_ids_collide_in_training_are_compared_whole():
     """
     rows = np.array([1, 2])
     tonight = names_of("a1", "b")
-    _, night_before = IdReader("id").read(names_of("A1", "B"), None, rows)
+    night_before = IdReader("id").read(names_of("A1", "B"), None, rows)
     known = IdReader("id", known=night_before.sample)
     many = names_of("a1", "A1", *map(str, range(10)))
     few = names_of("a1", "A1", *map(str, range(1000)))
 
-    _, counts = known.read(tonight, None, rows)
-    _, of_few = known.with_collisions("id", few).read(tonight, None, rows)
-    _, of_many = known.with_collisions("id", many).read(tonight, None, rows)
+    counts = known.read(tonight, None, rows)
+    of_few = known.with_collisions("id", few).read(tonight, None, rows)
+    of_many = known.with_collisions("id", many).read(tonight, None, rows)
 
     assert [found.tolist() for found in counts.rewritten] == [[1, 2]]
     assert [found.tolist() for found in of_few.rewritten] == [[2]]
@@ -192,11 +192,11 @@ def test_columns_whose_ids_collide_in_training_are_compared_whole():
 
 def test_nobody_is_rewritten_who_was_written_so_on_any_night():
     rows = np.array([1])
-    _, first = IdReader("id").read(names_of("007"), None, rows)
-    _, second = IdReader("id").read(names_of("7"), None, rows)
+    first = IdReader("id").read(names_of("007"), None, rows)
+    second = IdReader("id").read(names_of("7"), None, rows)
     reader = IdReader("id", known=first.sample + second.sample)
 
-    _, counts = reader.read(names_of("7"), None, rows)
+    counts = reader.read(names_of("7"), None, rows)
 
     assert [found.tolist() for found in counts.rewritten] == [[]]
     assert len(Patients() + first.sample) == 1

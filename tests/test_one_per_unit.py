@@ -231,8 +231,10 @@ def test_piece_that_a_process_leaves_in_a_file(tmp_path):
     taken = _taken(_score_packed(packed, "a", tmp_path, piece, True, ALL_HASHES))
 
     assert taken.rows == here.rows
-    assert np.array_equal(*map(np.concatenate, (taken.id_hashes, here.id_hashes)))
-    assert taken.reduced_hashes == here.reduced_hashes == []
+    hashes = [scored.counts.id_hashes for scored in (taken, here)]
+    assert np.array_equal(*map(np.concatenate, hashes))
+    ids, *_ = taken.counts.observed
+    assert ids.reduced == ()
     assert not list(tmp_path.iterdir())
 
 

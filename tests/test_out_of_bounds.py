@@ -24,13 +24,13 @@ from screening import (
     train,
 )
 from screening.contract.contract import Contract, Feature
-from screening.errors import CohortError
-from screening.monitoring.drift import number_profile, profile
-from screening.monitoring.other_readings import readings_of_columns
-from screening.monitoring.out_of_bounds import (
+from screening.data.out_of_bounds import (
     bounds_of_columns,
     bounds_of_range,
 )
+from screening.errors import CohortError
+from screening.monitoring.drift import number_profile, profile
+from screening.monitoring.other_readings import readings_of_columns
 from screening.schemas.model import NumberProfile, Profile
 from screening.scoring.check_values import count_channels, odd_channels
 from screening.scoring.exports import fhir, omop

@@ -19,6 +19,7 @@ from numpy.random import default_rng
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.stream import ReadingTotals
+from screening.data.unused_rows import UnusedRows
 from screening.errors import CohortError
 from screening.io import readers
 from screening.io.readers import Block
@@ -158,29 +159,32 @@ class Ward:
 def outcome(model, table, folder, cuts, seed=0):
     """Everything that a night tells, scored in pieces between the cuts."""
     rng = default_rng(seed)
-    stream = model.opened(table, label="ill")
+    gates = model.gates()
+    unused = UnusedRows()
+    stream = model.opened(table, label="ill", gates=gates, observers=[unused])
     scorer = BlockScorer(model, "2026-01-31", stream.reader())
     results = scored_in(scorer, stream, cuts, rng)
     reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")
     with rows.appending() as file:
         for result in results:
-            reading.add(result.counts, result.id_hashes)
+            reading.add(result.counts)
             if result.rows is not None:
                 file.append(result.rows)
     reading.conclude()
     parts = [result.part for result in results if result.part]
     summary = Summary(scorer, added(parts, rng))
-    document = summary.document(stream, rows, "0" * 12, "now")
+    document = summary.document(
+        stream, rows, gates, unused.cells, run_id="0" * 12, started="now"
+    )
     samples = [
-        column.counted.sample.values.tolist()
-        for column in stream.gates.columns.values()
+        column.counted.sample.values.tolist() for column in gates.columns.values()
     ]
     return {
         "document": document.to_dict(),
         "rows": rows.path.read_bytes(),
-        "gates": stream.gates.counts(),
-        "attention": stream.gates.attention(),
+        "gates": gates.counts(),
+        "attention": gates.attention(),
         "samples": samples,
     }
 

@@ -6,9 +6,10 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -29,6 +30,8 @@ from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
     from screening.contract.contract import Contract
+    from screening.data.stream import RowChecks
+    from screening.monitoring.drift import Gates
 
 DROPPED = "dropped, "
 
@@ -219,15 +222,14 @@ def check_command(
 
     if (model is None) == (contract is None):
         raise UsageError("give either --contract FILE or --model DIR")
-    training: dict[str, Any] = {}
+    gates = checks = None
     if contract is not None:
         expected = resolve_contract(contract)
     elif model is not None:
-        expected, training = _training_of(model)
+        expected, gates, checks = _training_of(model)
     violations, notes = check_cohort(
-        options.source_of(cohort, database), expected, **training
+        options.source_of(cohort, database), expected, checks=checks
     )
-    gates = training.get("gates")
     attention = gates.attention() if gates and not violations else []
     notes += map(str, plugin_faults())
     answer = {"violations": violations, "notes": notes}
@@ -260,11 +262,12 @@ def _check_as_of(file: Path, night: str, series: str | None, as_json: bool) -> N
         raise typer.Exit(ATTENTION)
 
 
-def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
-    """Return a model's contract, and arguments for `check_cohort` from its training."""
+def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
+    """Return a model's contract, its gates, and checks by its training."""
     from screening.contract.contract import Contract
+    from screening.data.out_of_bounds import bounds_of_columns
+    from screening.data.stream import RowChecks
     from screening.monitoring.drift import Gates
-    from screening.monitoring.out_of_bounds import bounds_of_columns
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
@@ -272,10 +275,13 @@ def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
     contract = Contract.from_dict(document["contract"])
     facts = ModelDocument.from_dict(document)
     past = facts.training.profile
-    training: dict[str, Any] = {
-        "gates": past and Gates(past, contract),
-        "bounds": bounds_of_columns(contract, past),
-    }
+    gates = None if past is None else Gates(past, contract)
+    checks = RowChecks(
+        observers=[] if gates is None else [gates],
+        categories={} if gates is None else gates.categories,
+        bounds=bounds_of_columns(contract, past),
+        to_score=True,
+    )
     # Without them, no estimator is imported: that takes longer than the check.
     if facts.plugins:
         from screening.recipes.plugins import refuse_missing_plugins
@@ -286,8 +292,9 @@ def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
         from screening.recipes.encoders import score_of_rows
 
         recipe = read_recipe(document["recipe"]["text"])
-        training["score_of"] = score_of_rows(recipe, contract)
-    return contract, training
+        score_of = score_of_rows(recipe, contract)
+        checks = replace(checks, score_of=score_of)
+    return contract, gates, checks
 
 
 def schema_command(

@@ -14,7 +14,6 @@ from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
 from screening.data.labels import BLANK_IS, label_of_blank, same_label
 from screening.data.later_names import may_be_later
-from screening.data.one_per_unit import ScoreOfRows
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
@@ -25,8 +24,6 @@ from screening.data.stream import (
 )
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
-from screening.monitoring.drift import Gates
-from screening.monitoring.out_of_bounds import Bounds
 from screening.option_groups import groups_from
 from screening.settings import TableOptions
 
@@ -244,9 +241,7 @@ def check_cohort(
     contract: Contract | str | Path | None = None,
     *,
     label: str | None = None,
-    gates: Gates | None = None,
-    bounds: Mapping[str, Bounds] | None = None,
-    score_of: ScoreOfRows | None = None,
+    checks: RowChecks | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the violations of a table, and notes on what was detected in it.
 
@@ -258,40 +253,29 @@ def check_cohort(
         Inferred where there is none.
     label : str, optional
         Column of the outcome; every row must then have one.
-    gates : Gates, optional
-        Tests of a model that count the values.
-    bounds : mapping of str to Bounds, optional
-        Of columns of numbers: check the table as one to score, not as one to train on.
-    score_of : ScoreOfRows, optional
-        Takes one row of each unit where the contract says so; by default all rows.
+    checks : RowChecks, optional
+        Check the table as one to score, not as one to train on.
     """
     stated = resolve_contract(contract, label=label)
-    to_score = bounds is not None
     try:
         files, stated = open_source(source, stated)
         inferred = completed(files, stated)
         complete = inferred.contract
         notes = inferred.notes
-        if not to_score and not complete.label:
+        if checks is None and not complete.label:
             notes = [
                 *notes,
                 "no column is named as the outcome: to train, set `label`",
             ]
         stream = CohortStream(
-            files,
-            complete,
-            BATCH_ROWS,
-            label,
-            bool(label),
-            notes,
-            RowChecks(gates=gates, bounds=bounds, score_of=score_of, to_score=to_score),
+            files, complete, BATCH_ROWS, label, bool(label), notes, checks
         )
         stream.check()
     except CohortError as error:
         return error.violations, []
-    if to_score:
-        return [], [*stream.notes, *stream.notes_on_collisions()]
-    return [], stream.notes
+    if checks is None:
+        return [], stream.notes
+    return [], [*stream.notes, *stream.ids.notes_on_collisions()]
 
 
 def starter_contract(

@@ -5,7 +5,7 @@ A line names the row and the column and says why, never the cell's value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,8 @@ from screening.contract.violations import (
     FAULTS,
     NEEDED_OUT_OF_BOUNDS,
     OUT_OF_BOUNDS,
-    Fault,
 )
-from screening.io.readers import Block
-from screening.monitoring.out_of_bounds import Bounds
+from screening.data.observers import JudgedBlock, Observer
 
 SCHEMA = pa.schema(
     {
@@ -30,49 +28,56 @@ SCHEMA = pa.schema(
 )
 
 
-def refused_cells(
-    file: str,
-    block: Block,
-    ids: np.ndarray,
-    faults: Sequence[Fault],
-    bounds: Mapping[str, Bounds],
-) -> pa.Table:
+def refused_cells(block: JudgedBlock) -> tuple[pa.Table, ...]:
     """Return a line for each cell of a block that has a fault, in the order of rows.
 
-    Parameters
-    ----------
-    file : str
-    block : Block
-    ids : ndarray of str, shape (n_rows,)
-    faults : sequence of Fault
-        Also of cells out of bounds, which refuse no row.
-    bounds : mapping of str to Bounds
+    Cells out of bounds, which refuse no row, have one too.
     """
     parts = []
-    for column, kind, mask in faults:
+    for column, kind, mask in [*block.left_out, *block.judged.unused]:
         rows = np.flatnonzero(mask)
         if not rows.size:
             continue
         reason, _ = FAULTS[kind]
         if kind in (OUT_OF_BOUNDS, NEEDED_OUT_OF_BOUNDS):
-            low, high = bounds[column]
+            low, high = block.bounds[column]
             reason = f"out of bounds: under {low:.6g}"
             if np.isfinite(high):
                 reason += f" or over {high:.6g}"
         if kind == NEEDED_OUT_OF_BOUNDS:
             reason += "; no score without the value"
-        numbers = block.first_row + rows
-        parts.append(_lines(file, numbers, ids[rows], column, reason))
+        numbers = block.block.first_row + rows
+        ids = block.rows.id[rows]
+        parts.append(_lines(block.file, numbers, ids, column, reason))
     if not parts:
-        return SCHEMA.empty_table()
+        return ()
     order = [("row", "ascending"), ("column", "ascending")]
-    return pa.concat_tables(parts).sort_by(order)
+    return (pa.concat_tables(parts).sort_by(order),)
 
 
-def repeated_ids(file: str, column: str, rows: np.ndarray) -> pa.Table:
-    """Return a line for each row whose id repeats; the id itself is not stored."""
-    reason, _ = FAULTS["repeated_id"]
-    return _lines(file, rows, [None] * rows.size, column, reason)
+class RefusedCells(Observer):
+    """Writes a line for each cell that is refused or out of bounds.
+
+    Parameters
+    ----------
+    write : callable
+        Takes lines, in the order of the table.
+    """
+
+    counter = staticmethod(refused_cells)
+
+    def __init__(self, write: Callable[[pa.Table], None]) -> None:
+        self._write = write
+
+    def add(self, counts: Sequence[pa.Table]) -> None:
+        """Write the lines of the next rows."""
+        for lines in counts:
+            self._write(lines)
+
+    def add_repeated_ids(self, file: str, column: str, rows: np.ndarray) -> None:
+        """Write a line for each row whose id repeats; the id itself is not stored."""
+        reason, _ = FAULTS["repeated_id"]
+        self._write(_lines(file, rows, [None] * rows.size, column, reason))
 
 
 def _lines(

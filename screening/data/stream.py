@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from screening.clock.zone import clock_of
 from screening.contract.contract import Contract
-from screening.contract.parsing import (
-    fill_down,
-    parse_texts,
-)
-from screening.contract.violations import (
-    MAX_SHOWN_ROWS,
-    Violations,
-    refuse_absent,
-)
-from screening.data.block_reader import BlockReader, Piece, ReadCounts, listed
+from screening.contract.parsing import fill_down, parse_texts
+from screening.contract.violations import Violations, refuse_absent
+from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort, concatenate
 from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
+from screening.data.observers import Observer
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
-from screening.data.refused_cells import repeated_ids
+from screening.data.out_of_bounds import Bounds, bounds_of_columns
+from screening.data.table_ids import TableIds, id_reader, rows_by_file
 from screening.data.typed_rows import RowTyper
-from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
 from screening.identity.hashes import HASH_KEY
-from screening.identity.table import IdCounts, IdReader
-from screening.identity.writing import BUT_FOR
+from screening.identity.table import IdReader
 from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
@@ -44,13 +36,8 @@ from screening.io.readers import (
     Source,
     SourcePart,
 )
-from screening.monitoring.drift import Gates
-from screening.monitoring.out_of_bounds import (
-    Bounds,
-    bounds_of_columns,
-)
 from screening.registry import optional
-from screening.spelling import first_of, names_from
+from screening.spelling import names_from
 
 BATCH_ROWS = 65536
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
@@ -62,8 +49,10 @@ class RowChecks:
 
     Parameters
     ----------
-    gates : Gates, optional
-        Profile of training that the rows are compared with; it may stop the run.
+    observers : sequence of Observer
+        Count the rows; what they find may stop the run.
+    categories : mapping of str to set of str
+        Categories of training by feature; `on_unseen` decides on others.
     bounds : mapping of str to Bounds, optional
         Of columns of numbers in a table to score: a cell beyond is missing, and noted.
     score_of : ScoreOfRows, optional
@@ -79,7 +68,8 @@ class RowChecks:
         seen, and the contract's columns to display are read.
     """
 
-    gates: Gates | None = None
+    observers: Sequence[Observer] = ()
+    categories: Mapping[str, Set[str | None]] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] | None = None
     score_of: ScoreOfRows | None = None
     ids: IdReader | None = None
@@ -117,14 +107,10 @@ class CohortStream:
         Rows of the table, 0 before it was read once.
     refused : dict
         Rows left out, by reason; complete once the table was read.
-    unused : UnusedCells
-        Cells for which rows were not scored; complete once the table was read.
-    on_refused : callable or None
-        Called with the lines of `refused_cells` of each block.
-    colliding : dict of str to ndarray of int
-        By column the numbers of rows whose ids differ but have one reduced form;
-        complete once the table was read, as `ids`.
-    ids : IdCounts
+    ids : TableIds
+        Complete once the table was read.
+    observers : list of Observer
+        The ids, and what was registered when the table was opened.
     """
 
     def __init__(
@@ -144,14 +130,11 @@ class CohortStream:
         self.contract = contract
         self.batch_rows = batch_rows
         self.notes = [*source.notes, *notes]
-        self.gates = checks.gates
         self.by_group = checks.by_group
         self._score_of = checks.score_of
         self.refused: dict[str, int] = {}
-        self.colliding: dict[str, np.ndarray] = {}
-        self.ids = IdCounts()
-        self.unused = UnusedCells()
-        self.on_refused: Callable[[pa.Table], None] | None = None
+        self.ids = TableIds(checks.ids or id_reader(contract), source)
+        self.observers = [self.ids, *checks.observers]
         self.n_rows = 0
         typer = RowTyper(
             contract,
@@ -165,10 +148,10 @@ class CohortStream:
         )
         self._reader = BlockReader(
             typer,
-            checks.gates,
             checks.hash_key,
             checks.bounds or {},
-            checks.ids or id_reader(contract),
+            checks.categories,
+            [observer.counter for observer in self.observers],
         )
         self._is_prepared = False
         hour_column = contract.hour_column if checks.to_score else None
@@ -203,12 +186,7 @@ class CohortStream:
         reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
-                reading.add(
-                    block.counts,
-                    listed(block.id_hashes),
-                    listed(block.refused),
-                    listed(block.reduced_hashes),
-                )
+                reading.add(block.counts)
                 if block.rows is not None and reading.is_sound:
                     yield block.rows
         reading.conclude()
@@ -221,8 +199,6 @@ class CohortStream:
         """
         if not self._is_prepared:
             self._is_prepared = True
-            lists_refused = self.on_refused is not None
-            self._reader = replace(self._reader, lists_refused=lists_refused)
             if self.contract.per_unit is not None:
                 self._reader = replace(self._reader, taken_rows=self._choose_rows())
             elif self.contract.id and self.contract.on_violation != "stop":
@@ -307,14 +283,6 @@ class CohortStream:
                 yield from self._read_pieces(file, n_above, columns)
             n_above += file.rows or 0
 
-    def notes_on_collisions(self) -> list[str]:
-        """Return a note on each column whose ids collide; of a night it is a reason."""
-        return [
-            f"column '{column}', {rows_in_words(self.source, rows)}: ids that are the "
-            f"same {BUT_FOR}; they count as different; check whether they are"
-            for column, rows in self.colliding.items()
-        ]
-
     def paths_of_places(self) -> list[Path]:
         """Return the files of the table, if all can be read at any place; else none."""
         files = [file for file in self.source.files if isinstance(file, SectionedFile)]
@@ -360,74 +328,53 @@ class ReadingTotals:
 
     def __init__(self, stream: CohortStream):
         self.stream = stream
-        self._counts = stream.reader().no_counts()
+        self._violations = Violations(stream.contract)
         self._ids = DuplicateIds()
-        self._reduced_ids = DuplicateIds()
+        # A table that is read again was counted before.
+        self._observers = [] if stream.n_rows else stream.observers
 
     @property
     def n_rows(self) -> int:
         """Rows that were read."""
-        return self._counts.violations.n_rows
+        return self._violations.n_rows
 
     @property
     def is_sound(self) -> bool:
         """False from the first violation that stops the run."""
-        return not self._counts.violations.stopped
+        return not self._violations.stopped
 
-    def add(
-        self,
-        counts: ReadCounts,
-        id_hashes: Iterable[np.ndarray] = (),
-        refused: Iterable[pa.Table] = (),
-        reduced_hashes: Iterable[np.ndarray] = (),
-    ) -> None:
-        """Add the counts of the next rows, hashes of their ids, and refused cells.
-
-        `reduced_hashes`: of the reduced forms of the ids.
-        """
-        self._counts += counts
-        if self.stream.on_refused is not None:
-            for lines in refused:
-                self.stream.on_refused(lines)
+    def add(self, counts: ReadCounts) -> None:
+        """Add the counts of the next rows."""
+        self._violations += counts.violations
+        # A damaged part has no rows to observe.
+        for observer, counted in zip(self._observers, counts.observed, strict=False):
+            observer.add(counted)
         # Where rows with repeated ids are left out, these are known by now; where one
         # row of each unit is taken, ids are repeated.
         is_id_unique = self.stream.contract.per_unit is None
         if is_id_unique and self.stream.reader().repeated_ids is None:
-            for hashes in id_hashes:
+            for hashes in counts.id_hashes:
                 self._ids.add(hashes)
-        for hashes in reduced_hashes:
-            self._reduced_ids.add(hashes)
 
     def conclude(self) -> None:
-        """Raise CohortError with all violations, or complete the stream's notes."""
+        """Complete the notes and counts of the stream; CohortError with all violations.
+
+        A row whose id is that of another row of the table is found here.
+        """
         stream = self.stream
-        violations = self._counts.violations
+        violations = self._violations
         self._add_repeated_ids(violations)
-        self._add_exponents(violations)
-        # A table that is read again was counted before.
-        is_first_reading = not stream.n_rows
-        gates = stream.gates if is_first_reading else None
-        if gates:
-            if self._counts.gates:
-                gates.add(self._counts.gates)
-            violations.table_faults += [
-                f"column {stop.words} {stop.remedy}" for stop in gates.stops()
-            ]
-            scale = self._counts.score_scale
-            fault = scale.fault(stream.contract, gates.past)
-            if fault is not None:
-                violations.table_faults.append(fault)
+        for observer in self._observers:
+            violations.table_faults += observer.faults()
         notes = violations.conclude(len(stream.source.files) > 1)
-        if is_first_reading:
+        if not stream.n_rows:
             stream.notes += notes
-            stream.notes += gates.notes() if gates else []
-            stream.refused.update(violations.refused)
-            stream.unused = self._counts.unused
-            stream.n_rows = violations.n_rows
-            stream.ids = self._counts.ids
-            stream.colliding = self._colliding_rows()
+            for observer in self._observers:
+                stream.notes += observer.notes()
             if not stream.reader().to_score:
-                stream.notes += stream.notes_on_collisions()
+                stream.notes += stream.ids.notes_on_collisions()
+            stream.refused.update(violations.refused)
+            stream.n_rows = violations.n_rows
 
     def _add_repeated_ids(self, violations: Violations) -> None:
         """Add the rows with an id of another row to the violations of their file."""
@@ -435,65 +382,8 @@ class ReadingTotals:
         column = str(self.stream.contract.id)
         for file, rows in rows_by_file(self.stream.source, 1 + positions):
             violations.add(file, column, "repeated_id", rows)
-            if self.stream.on_refused is not None:
-                self.stream.on_refused(repeated_ids(file, column, rows))
-
-    def _add_exponents(self, violations: Violations) -> None:
-        """Add the rows whose ids were written as numbers to the violations."""
-        for column, exponents in self._counts.ids.exponents.items():
-            rows = np.array(exponents.rows(), np.int64)
-            if rows.size:
-                violations.table_faults.append(
-                    f"column '{column}', {rows_in_words(self.stream.source, rows)}: "
-                    "digits with an exponent, as a spreadsheet writes long numbers "
-                    "(1.2E+05); export the column as text"
-                )
-
-    def _colliding_rows(self) -> dict[str, np.ndarray]:
-        """Return by column the rows whose ids differ, and have one reduced form."""
-        reader = self.stream.reader().ids
-        colliding = {}
-        if reader.id is not None:
-            _, positions = self._reduced_ids.repeats()
-            colliding[reader.id] = 1 + positions
-        if reader.patient is not None and self._counts.ids.names:
-            colliding[reader.patient] = self._counts.ids.colliding_rows()
-        return {name: rows for name, rows in colliding.items() if rows.size}
-
-
-def rows_by_file(source: Source, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name of each file that has some of these rows, and their numbers in it.
-
-    `rows`: numbers in the table, counted from 1, in ascending order.
-    """
-    start = 0
-    for file in source.files:
-        end = start + (file.rows or 0)
-        in_file = rows[(rows > start) & (rows <= end)]
-        if in_file.size:
-            yield file.name, in_file - start
-        start = end
-
-
-def rows_in_words(source: Source, rows: np.ndarray) -> str:
-    """Return the first of some rows of a table, with their files if it has several."""
-    places = []
-    for file, numbers in rows_by_file(source, rows):
-        noun = "row" if numbers.size == 1 else "rows"
-        text = f"{noun} {first_of(numbers.tolist(), MAX_SHOWN_ROWS, numbers.size)}"
-        if len(source.files) > 1:
-            text = f"{file} {text}"
-        places.append(text)
-    return first_of(places, MAX_SHOWN_ROWS)
-
-
-def id_reader(contract: Contract) -> IdReader:
-    """Return the reader of the ids that a contract names; voxels have none."""
-    return IdReader(
-        id=None if contract.coordinates else contract.id,
-        group=contract.group,
-        may_repeat=contract.per_unit is not None,
-    )
+            for observer in self._observers:
+                observer.add_repeated_ids(file, column, rows)
 
 
 def open_cohort(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.data.sampled_values import SampledValues
 from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.date_formats import DATE, are_compact_dates, parse_time
@@ -22,7 +23,6 @@ from screening.io.number_formats import (
     trim,
     unit_of,
 )
-from screening.monitoring.drift import SampledValues
 
 MAX_TEXTS = 1000
 MAX_COUNTED_TEXTS = 20

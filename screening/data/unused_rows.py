@@ -10,12 +10,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from screening.contract.violations import (
+    NEEDED,
     NEEDED_OUT_OF_BOUNDS,
     NEEDED_UNREADABLE,
     NOT_TAKEN,
     Fault,
 )
 from screening.data.cohort import Cohort
+from screening.data.observers import JudgedBlock, Observer
 
 # A page of more than this nobody reads; all are counted.
 MAX_LISTED = 200
@@ -106,6 +108,38 @@ class UnusedCells:
             ]
         cells.sort(key=lambda cell: cell.row)
         return cls(n_cells, tuple(cells[:MAX_LISTED]))
+
+
+def unused_cells(block: JudgedBlock) -> UnusedCells:
+    """Return the cells of a block for which rows are left out or not taken."""
+    features = block.rows.contract.features
+    causes = [
+        (column, kind, mask)
+        for column, kind, mask in block.left_out
+        if kind in NEEDED and features[column].missing == "leave_out"
+    ]
+    not_taken = block.judged.of_other_rows(block.is_taken)
+    left_out = UnusedCells.of(block.rows, causes, "left_out")
+    return left_out + UnusedCells.of(block.rows, not_taken, "not_taken")
+
+
+class UnusedRows(Observer):
+    """Lists the cells for which rows that are to be scored are left out.
+
+    Attributes
+    ----------
+    cells : UnusedCells
+        Of the rows read so far.
+    """
+
+    counter = staticmethod(unused_cells)
+
+    def __init__(self) -> None:
+        self.cells = UnusedCells()
+
+    def add(self, counts: UnusedCells) -> None:
+        """Take in the cells of the next rows."""
+        self.cells += counts
 
 
 def _cell_at(

@@ -46,12 +46,16 @@ class IdCounts:
         Of the patients those with the lowest hashes.
     rewritten : tuple of ndarray of int64
         Numbers of rows of a patient of earlier nights who is written otherwise now.
+    reduced : tuple of ndarray of uint64
+        Hashes of the reduced ids of all rows, 0 where there is no id; empty without a
+        column of ids that do not repeat.
     """
 
     exponents: Mapping[str, ExponentRows] = field(default_factory=dict)
     names: tuple[Names, ...] = ()
     sample: Patients = field(default_factory=Patients)
     rewritten: tuple[np.ndarray, ...] = ()
+    reduced: tuple[np.ndarray, ...] = ()
 
     def __add__(self, other: IdCounts) -> IdCounts:
         columns = dict.fromkeys([*self.exponents, *other.exponents])
@@ -65,6 +69,7 @@ class IdCounts:
             names=self.names + other.names,
             sample=(self.sample + other.sample).lowest(),
             rewritten=self.rewritten + other.rewritten,
+            reduced=self.reduced + other.reduced,
         )
 
     def colliding_rows(self) -> np.ndarray:
@@ -122,8 +127,8 @@ class IdReader:
 
     def read(
         self, ids: np.ndarray, groups: np.ndarray | None, rows: np.ndarray
-    ) -> tuple[np.ndarray | None, IdCounts]:
-        """Return the hashes of the reduced ids of rows, and what is kept of their ids.
+    ) -> IdCounts:
+        """Return what is kept of the ids of rows.
 
         Parameters
         ----------
@@ -131,12 +136,6 @@ class IdReader:
             None where a row has none.
         rows : ndarray of int64, shape (n_rows,)
             Their numbers.
-
-        Returns
-        -------
-        reduced : ndarray of uint64, shape (n_rows,), or None
-            0 where there is no id; None without a column of ids that do not repeat.
-        counts : IdCounts
         """
         exponents = {}
         reduced = None
@@ -153,15 +152,16 @@ class IdReader:
             if self.group is not None:
                 exponents[self.group] = find_exponents(patients, first)
         else:
-            return reduced, IdCounts(exponents)
+            return IdCounts(exponents)
         names: tuple[Names, ...] = ()
         if hashes is not reduced:
             names = (Names(hashes, self._hashes(patients), first),)
-        return reduced, IdCounts(
+        return IdCounts(
             exponents=exponents,
             names=names,
             sample=self._sample(patients, hashes),
             rewritten=self._rewritten(patients, hashes, first),
+            reduced=() if reduced is None else (reduced,),
         )
 
     def with_collisions(self, column: str, names: np.ndarray) -> IdReader:

@@ -242,7 +242,7 @@ def read_by_model(model: Model, cohort: Cohort | Readable, label: str) -> ReadCo
     if isinstance(cohort, Cohort):
         read = _as_read_by(model, cohort)
     else:
-        stream = model.opened(cohort, label=label)
+        stream = model.opened(cohort, label=label, gates=model.gates())
         batches = list(stream)
         read = ReadCohort(stream.source, batches, stream.refused, list(stream.notes))
     if not read.batches:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +25,13 @@ import pyarrow as pa
 
 from screening.contract.contract import Contract
 from screening.contract.sentinels import is_usual_code, sentinel_counts
+from screening.data.observers import JudgedBlock, Observer
+from screening.data.sampled_values import SampledValues
 from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
 from screening.monitoring.bins import TENTHS, equal_shares
 from screening.monitoring.distances import ks, psi, total_variation
+from screening.monitoring.score_scale import ScoreScale
 from screening.monitoring.tests import effective_units
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
@@ -120,47 +123,6 @@ def count_texts(values: np.ndarray) -> dict[str, int]:
         f"{value:g}" if isinstance(value, float) else value: n
         for value, n in count_values(values).items()
     }
-
-
-@dataclass(frozen=True)
-class SampledValues:
-    """Values of a column at every k-th row; samples of consecutive rows add up.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of values.
-    rows : ndarray of int, shape (n,)
-        Rows of the values, counted from 0: multiples of `step`.
-    values : ndarray, shape (n,)
-    step : int
-        k, the smallest power of two that leaves at most `most` values.
-    """
-
-    most: int
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    step: int = 1
-
-    @classmethod
-    def of(cls, most: int, rows: np.ndarray, values: np.ndarray) -> SampledValues:
-        """Return a sample of these values, ascending in their rows."""
-        return cls(most, rows, values)._thinned(1)
-
-    def __add__(self, other: SampledValues) -> SampledValues:
-        rows = np.concatenate([self.rows, other.rows])
-        values = np.concatenate([self.values, other.values])
-        joined = SampledValues(self.most, rows, values)
-        return joined._thinned(max(self.step, other.step))
-
-    def _thinned(self, step: int) -> SampledValues:
-        """Return the values of every `step`-th row, or of fewer where they are many."""
-        # Multiples of a power of two end in that many bits of 0.
-        kept = self.rows & (step - 1) == 0
-        while np.count_nonzero(kept) > self.most:
-            step *= 2
-            kept = self.rows & (step - 1) == 0
-        return SampledValues(self.most, self.rows[kept], self.values[kept], step)
 
 
 @dataclass(frozen=True)
@@ -444,19 +406,23 @@ class GateCounts:
         By feature.
     groups : tuple of pyarrow.Table
         Tables of `group` and `rows`: how many rows each group has.
+    score_scale : ScoreScale
+        Of the values of a score made elsewhere.
     """
 
     columns: Mapping[str, ColumnCounts]
     groups: tuple[pa.Table, ...]
+    score_scale: ScoreScale
 
     def __add__(self, other: GateCounts) -> GateCounts:
         columns = {
             name: counts + other.columns[name] for name, counts in self.columns.items()
         }
-        return GateCounts(columns, self.groups + other.groups)
+        score_scale = self.score_scale + other.score_scale
+        return GateCounts(columns, self.groups + other.groups, score_scale)
 
 
-class Gates:
+class Gates(Observer):
     """Counts a night's rows on the bins of a training profile.
 
     Features that the profile does not have are not tested.
@@ -466,6 +432,7 @@ class Gates:
         self.contract = contract
         self.past = past
         self.groups: tuple[pa.Table, ...] = ()
+        self.score_scale = ScoreScale()
         names = [name for name in contract.features if name in past.features]
         self.columns = {
             name: ColumnGate(past.features[name], past.n_rows) for name in names
@@ -504,6 +471,31 @@ class Gates:
             for gate, chance in ALARMS.items()
         }
 
+    @property
+    def counter(self) -> Callable[[JudgedBlock], GateCounts]:
+        """Counts the rows that are taken, also those that break the contract.
+
+        Other units may break it in each.
+        """
+        return self._count_block
+
+    def _count_block(self, block: JudgedBlock) -> GateCounts:
+        rows = block.rows
+        unlisted = block.judged.unlisted
+        if block.is_taken is not None:
+            rows = rows.take(block.is_taken)
+            unlisted = {name: mask[block.is_taken] for name, mask in unlisted.items()}
+        return self.count(rows.values, rows.rows - 1, rows.group, unlisted)
+
+    @property
+    def categories(self) -> dict[str, Set[str | None]]:
+        """The categories of training by feature, where all are known."""
+        return {
+            name: frozenset(column.known)
+            for name, column in self.columns.items()
+            if self.contract.features[name].type == "category" and not column.more
+        }
+
     def count(
         self,
         features: Columns,
@@ -529,30 +521,31 @@ class Gates:
             if unlisted and name in unlisted and ordinal:
                 n_unlisted = int(np.count_nonzero(unlisted[name]))
             columns[name] = column.count(features[name], rows, n_unlisted)
+        score_scale = ScoreScale()
+        score = self.contract.score
+        if score is not None and score in features:
+            score_scale = ScoreScale.of(features[score])
         if groups is None:
-            return GateCounts(columns, ())
+            return GateCounts(columns, (), score_scale)
         by_group = pa.table({"group": pa.array(groups)}).group_by("group")
         counted = by_group.aggregate([([], "count_all")])
         sizes = counted.rename_columns(["group", "rows"])
-        return GateCounts(columns, (sizes,))
+        return GateCounts(columns, (sizes,), score_scale)
 
     def add(self, counts: GateCounts) -> None:
         """Take in the counts of further rows."""
         self.__dict__.pop("shifts", None)
         self.__dict__.pop("sentinels", None)
         self.groups += counts.groups
+        self.score_scale += counts.score_scale
         for name, column in self.columns.items():
             column.counted += counts.columns[name]
 
-    def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
-        """Return masks of rows with a text that no training row had, by category."""
-        unseen = {}
-        for name, column in self.columns.items():
-            if self.contract.features[name].type == "category" and not column.more:
-                texts_of_rows = features[name].tolist()
-                is_unseen = [text not in column.known for text in texts_of_rows]
-                unseen[name] = np.array(is_unseen, dtype=bool)
-        return unseen
+    def faults(self) -> list[str]:
+        """Return why nothing is to be scored: values in other units than training's."""
+        faults = [f"column {stop.words} {stop.remedy}" for stop in self.stops()]
+        of_score = self.score_scale.fault(self.contract, self.past)
+        return faults if of_score is None else [*faults, of_score]
 
     def stops(self) -> list[Reason]:
         """Return reasons to score nothing: columns in other units than the model's."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from screening.contract.contract import Contract
+from screening.data.out_of_bounds import MIN_VALUES
 from screening.io.columns import Columns
-from screening.monitoring.out_of_bounds import MIN_VALUES
 from screening.monitoring.units import Conversion, Density, conversions_of
 from screening.schemas.model import NumberProfile, Profile
 

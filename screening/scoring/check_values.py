@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
+from screening.data.out_of_bounds import Bounds, OddCell
 from screening.data.unused_rows import UnusedCell, UnusedCells
 from screening.monitoring.other_readings import (
     ColumnReadings,
     Reading,
     other_readings,
 )
-from screening.monitoring.out_of_bounds import Bounds, OddCell
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 from screening.schemas.run import (
     AlikeRow,

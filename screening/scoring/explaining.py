@@ -443,7 +443,7 @@ def _worked_out(
     model = replace(model, document=facts)
     if isinstance(cohort, Database):
         cohort = cohort.of_night(document["date"])
-    stream = model.opened(cohort, gated=False)
+    stream = model.opened(cohort)
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.data.stream import CohortStream, rows_in_words
+from screening.data.stream import CohortStream
+from screening.data.table_ids import rows_in_words
 from screening.identity.shapes import has_lost_zeros, id_shape, other_shape
 from screening.report import format as fmt
 from screening.schemas.base import Reason
@@ -40,10 +41,10 @@ def reasons_of_ids(
         text = "; ".join(differences)
         reason = IDS_OF_ANOTHER_SHAPE(column=column, differences=text)
         reasons.append(reason)
-    for column, rows in stream.colliding.items():
+    for column, rows in stream.ids.colliding().items():
         words = rows_in_words(stream.source, rows)
         reasons.append(IDS_COLLIDE(column=column, figure=len(rows), rows=words))
-    rewritten = stream.ids.rewritten
+    rewritten = stream.ids.counts.rewritten
     if any(rows.size for rows in rewritten):
         reasons.append(_rewritten(stream, np.unique(np.concatenate(rewritten))))
     return reasons
@@ -66,7 +67,7 @@ def note_on_writing(run: RunDocument) -> str | None:
 def _rewritten(stream: CohortStream, rows: np.ndarray) -> Reason:
     """Return the reason for patients of earlier nights who are written otherwise."""
     return IDS_REWRITTEN(
-        column=stream.reader().ids.patient,
+        column=stream.ids.reader.patient,
         figure=len(rows),
         rows=rows_in_words(stream.source, rows),
         share=fmt.plural(len(rows), "id"),

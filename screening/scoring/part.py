@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from screening.data.block_reader import BlockReader, Piece, ReadCounts, listed
+from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.io.columns import absent
@@ -180,20 +180,11 @@ class ScoredPiece:
         None if no row was scored.
     counts : ReadCounts
         Of all rows, sound or not.
-    id_hashes : list of ndarray of uint64
-        Of all rows; empty without a column of ids.
-    refused : list of pyarrow.Table
-        Cells that are refused or out of bounds, where somebody wants them.
-    reduced_hashes : list of ndarray of uint64
-        As `id_hashes`, of the reduced forms; empty where ids repeat.
     """
 
     rows: pa.Table | None
     part: NightPart | None
     counts: ReadCounts
-    id_hashes: list[np.ndarray]
-    refused: list[pa.Table]
-    reduced_hashes: list[np.ndarray]
 
 
 @dataclass
@@ -277,33 +268,20 @@ class BlockScorer:
             changes no sum.
         """
         rows = []
-        id_hashes = []
-        refused = []
-        reduced_hashes = []
         part = None
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
-            if block.id_hashes is not None:
-                id_hashes.append(block.id_hashes)
-            refused += listed(block.refused)
-            reduced_hashes += listed(block.reduced_hashes)
             if block.rows is None or counts.violations.stopped or not is_sound:
                 continue
-            hashes = None
-            if block.id_hashes is not None:
-                hashes = block.id_hashes[block.is_sound]
             scored = score_batch(self.model, block.rows)
-            counted = self.count(block.rows, scored, hashes, drift_limit)
+            counted = self.count(block.rows, scored, block.id_hashes, drift_limit)
             part = counted if part is None else part + counted
             rows.append(scored.rows)
         return ScoredPiece(
             rows=pa.concat_tables(rows) if rows else None,
             part=part,
             counts=counts,
-            id_hashes=id_hashes,
-            refused=refused,
-            reduced_hashes=reduced_hashes,
         )
 
     def count(

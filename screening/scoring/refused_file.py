@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pyarrow as pa
 
-from screening.data.refused_cells import SCHEMA
+from screening.data.refused_cells import SCHEMA, RefusedCells
 from screening.errors import CohortError
 from screening.files import discard, temporary_folder_named
 from screening.scoring.rows import write_table
@@ -19,14 +19,14 @@ from screening.store.publishing import write_whole
 @contextmanager
 def refused_file(
     path: str | Path | None,
-) -> Iterator[Callable[[pa.Table], None] | None]:
-    """Give the function that takes lines of refused cells; None without a path.
+) -> Iterator[list[RefusedCells]]:
+    """Give what writes the refused cells of a table; nothing without a path.
 
     The file appears at the end, and also where the table is refused as a whole: its
     source needs it then most of all.
     """
     if path is None:
-        yield None
+        yield []
         return
     with ExitStack() as stack:
         lines_file = TemporaryFile()  # noqa: SIM115
@@ -43,7 +43,7 @@ def refused_file(
 
         add(SCHEMA.empty_table(), header=True)
         try:
-            yield add
+            yield [RefusedCells(add)]
         except CohortError:
             write()
             raise

@@ -15,9 +15,11 @@ from typing import Any
 from screening.clock.zone import Clock, clock_of, host_clock
 from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
+from screening.data.unused_rows import UnusedRows
 from screening.errors import ModelError, UsageError
 from screening.files import digest_beside, digest_of
 from screening.identity.hashes import series_key as hashes_of_series
+from screening.identity.patients import Patients
 from screening.identity.table import IdReader
 from screening.io.opening import Readable
 from screening.io.queries import Database
@@ -35,6 +37,7 @@ from screening.ledger.nights import (
     reserve,
 )
 from screening.ledger.verifying import refuse_older
+from screening.monitoring.drift import Gates
 from screening.option_groups import groups_from
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
@@ -187,9 +190,8 @@ def score(
     date = night_of_date(night.date, night.allow_future, clock_of(contract.time_zone))
     if isinstance(source, Database):
         source = source.of_night(date)
-    series = night.series or model.contract.series
-    night = replace(night, date=date, series=series)
-    series_key = series_of(model, series)
+    night = replace(night, date=date, series=night.series or model.contract.series)
+    series_key = series_of(model, night.series)
     model.refuse_overdue()
     _refuse_other_night(out, date, model)
     check_templates(night.templates, "run")
@@ -203,16 +205,19 @@ def score(
         # Closed last: the night is in the ledger if and only if its directory is there.
         ExitStack() as transaction,
         publish(out, "run") as folder,
-        refused_file(night.refused) as on_refused,
+        refused_file(night.refused) as refused,
     ):
+        gates = model.gates()
+        unused = UnusedRows()
         stream = model.opened(
             source,
             batch_rows=night.batch_rows,
             label=night.label,
+            gates=gates,
+            observers=[unused, *refused],
             contract=contract,
             ids=_id_reader(model, ledger, series_key, date, night.shadow),
         )
-        stream.on_refused = on_refused
         scorer = BlockScorer(model, date, stream.reader())
         rows = Rows(folder / "scores.parquet")
         scored = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
@@ -221,7 +226,12 @@ def score(
         )
         key = _key_of_run(model, stream, night)
         run = summary.document(
-            stream, rows, run_id_of(key), started.isoformat(timespec="seconds")
+            stream,
+            rows,
+            gates,
+            unused.cells,
+            run_id=run_id_of(key),
+            started=started.isoformat(timespec="seconds"),
         )
         past = NO_NIGHTS
         if ledger is not None:
@@ -240,7 +250,7 @@ def score(
             reasons_of_ids(summary, stream, ledger is not None),
             night.accept_delivery,
         )
-        run = with_drift(model, run, stream.gates, past)
+        run = with_drift(model, run, gates, past)
         tonight = None
         if ledger is None:
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
@@ -255,7 +265,7 @@ def score(
                 again=night.accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
-            _enter(tonight, model, run, stream, past)
+            _enter(tonight, model, run, past, gates, stream.ids.counts.sample)
             run = with_states(run, tonight, rows)
         digest_of_scores = digest_beside(rows.path, flushed_digest)
         if not night.shadow:
@@ -350,16 +360,17 @@ def _enter(
     tonight: Tonight,
     model: Model,
     run: RunDocument,
-    stream: CohortStream,
     past: PastNights,
+    gates: Gates | None,
+    patients: Patients,
 ) -> None:
     """Enter a night in the ledger, unless it is there already."""
     if tonight.is_entered:
         return
     reasons = attention_of(model, run, tonight, past)
     sampled = [case.id for case in run.sample]
-    columns = stream.gates.counts() if stream.gates else None
-    tonight.enter(reasons, sampled, columns, stream.ids.sample)
+    columns = None if gates is None else gates.counts()
+    tonight.enter(reasons, sampled, columns, patients)
 
 
 def _add_parts(

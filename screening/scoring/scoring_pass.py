@@ -115,9 +115,7 @@ class _Pass:
     def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
         for piece in self._results():
-            self.reading.add(
-                piece.counts, piece.id_hashes, piece.refused, piece.reduced_hashes
-            )
+            self.reading.add(piece.counts)
             if piece.rows is None or piece.part is None or not self.reading.is_sound:
                 continue
             self.drift_limit = min(self.drift_limit, piece.part.drift.limit)

@@ -15,9 +15,11 @@ from screening.clock.conversion import local_times, text_of
 from screening.clock.night import hour_of_night
 from screening.clock.zone import Clock
 from screening.data.stream import CohortStream
+from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
 from screening.metrics.calibration import p_values
 from screening.metrics.performance import per_class, performance, prevalence_tonight
+from screening.monitoring.drift import Gates
 from screening.registry import optional
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
@@ -103,7 +105,14 @@ class Summary:
         return np.concatenate(self.part.ids) if self.part.ids else None
 
     def document(
-        self, stream: CohortStream, rows: Rows, run_id: str, started: str
+        self,
+        stream: CohortStream,
+        rows: Rows,
+        gates: Gates | None,
+        unused: UnusedCells,
+        *,
+        run_id: str,
+        started: str,
     ) -> RunDocument:
         """Return the night's document; `score` adds attention, seconds and digests.
 
@@ -161,7 +170,7 @@ class Summary:
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
-            data=self._features(stream),
+            data=self._features(gates),
             groups=self._listed_groups(discoveries),
             score_counts=self._score_counts(),
             cases=cases,
@@ -174,7 +183,7 @@ class Summary:
             check_values=check_values_of(
                 part.odd_rows,
                 channels,
-                stream.unused,
+                unused,
                 model.bounds,
                 alike_rows(part.contents, model.contract.group is not None),
             ),
@@ -209,10 +218,10 @@ class Summary:
             sha256="",
         )
 
-    def _features(self, stream: CohortStream) -> list[NightFeature]:
+    def _features(self, gates: Gates | None) -> list[NightFeature]:
         """Return each feature's missing values, and its drift if gates counted it."""
         training = self.model.facts.training
-        drift = stream.gates.facts() if stream.gates else {}
+        drift = {} if gates is None else gates.facts()
         missing = dict(
             zip(self.model.contract.features, self.part.missing.tolist(), strict=True)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +21,15 @@ import pyarrow as pa
 
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
+from screening.data.observers import Observer
+from screening.data.out_of_bounds import Bounds, bounds_of_columns
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
     RowChecks,
-    id_reader,
     open_cohort,
 )
+from screening.data.table_ids import id_reader
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.identity.hashes import HASH_KEY
@@ -38,7 +40,6 @@ from screening.io.columns import Columns, frame_of
 from screening.metrics.calibration import likeliest, p_values, probability_intervals
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
-from screening.monitoring.out_of_bounds import Bounds, bounds_of_columns
 from screening.recipes.encoders import RowEncoder, score_of_rows
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
@@ -197,7 +198,8 @@ class Model(InBrief):
         *,
         batch_rows: int | None = None,
         label: str | None = None,
-        gated: bool = True,
+        gates: Gates | None = None,
+        observers: Sequence[Observer] = (),
         contract: Contract | None = None,
         ids: IdReader | None = None,
     ) -> CohortStream:
@@ -211,23 +213,24 @@ class Model(InBrief):
         batch_rows : int, optional
         label : str, optional
             Column of the label.
-        gated : bool
-            Compare the rows with those of training.
+        gates : Gates, optional
+            As `gates` returns them, to compare the rows with those of training.
+        observers : sequence of Observer
+            Count the rows too.
         contract : Contract, optional
             The model's with the time zone and hour of a place.
         ids : IdReader, optional
             As `id_reader` returns it.
         """
-        profile = self.facts.training.profile if gated else None
         # A lesion may be brighter than any of training: what is judged of an image is
         # a channel as a whole.
         judges_cells = not self.contract.coordinates
         if batch_rows is None:
             batch_rows = BATCH_ROWS
-        gates = Gates(profile, self.contract) if profile else None
         bounds = self.bounds if judges_cells else None
         checks = RowChecks(
-            gates=gates,
+            observers=[*observers] if gates is None else [gates, *observers],
+            categories={} if gates is None else gates.categories,
             bounds=bounds,
             score_of=score_of_rows(self.recipe, self.contract),
             ids=ids or self.id_reader(),
@@ -241,6 +244,11 @@ class Model(InBrief):
             label=label,
             checks=checks,
         )
+
+    def gates(self) -> Gates | None:
+        """Return what compares a table with training, if its rows were counted."""
+        profile = self.facts.training.profile
+        return Gates(profile, self.contract) if profile else None
 
     def id_reader(self, key: str = HASH_KEY, known: Patients | None = None) -> IdReader:
         """Return a reader of a table's ids, which knows how training's are written.
@@ -291,7 +299,8 @@ class Model(InBrief):
             Rows of the table, counted from 0.
         """
         self.refuse_overdue()
-        batches = [score_batch(self, batch).rows for batch in self.opened(frame)]
+        stream = self.opened(frame, gates=self.gates())
+        batches = [score_batch(self, batch).rows for batch in stream]
         rows = pa.concat_tables(batches)
         public = rows.column_names[: rows.column_names.index("row")]
         positions = rows["row"].to_numpy() - 1

@@ -1,0 +1,75 @@
+"""What counts the typed rows of a table for whoever asks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from screening.contract.violations import Fault
+from screening.data.cohort import Cohort
+from screening.data.out_of_bounds import Bounds
+from screening.data.row_faults import JudgedFaults
+from screening.io.readers import Block
+
+
+@dataclass(frozen=True)
+class JudgedBlock:
+    """All rows of a block, and what follows from their faults.
+
+    Parameters
+    ----------
+    file : str
+    block : Block
+    rows : Cohort
+        Typed, before any normalisation within groups.
+    judged : JudgedFaults
+    left_out : sequence of Fault
+        Rows with these are not used.
+    bounds : mapping of str to Bounds
+        Of columns of numbers.
+    is_taken : ndarray of bool, shape (n_rows,), optional
+        Rows that are used, where one is taken of each unit.
+    is_repeated : ndarray of bool, shape (n_rows,), optional
+        Rows with a repeated id, where such rows are left out.
+    """
+
+    file: str
+    block: Block
+    rows: Cohort
+    judged: JudgedFaults
+    left_out: Sequence[Fault]
+    bounds: Mapping[str, Bounds]
+    is_taken: np.ndarray | None
+    is_repeated: np.ndarray | None
+
+
+class Observer(ABC):
+    """Counts the rows of a table for whoever registers it when the table is opened."""
+
+    @property
+    @abstractmethod
+    def counter(self) -> Callable[[JudgedBlock], Any]:
+        """Counts a block, in any process; counts of consecutive rows add up."""
+
+    @abstractmethod
+    def add(self, counts: Any) -> None:
+        """Take in the counts of the next rows of the table."""
+
+    def add_repeated_ids(self, file: str, column: str, rows: np.ndarray) -> None:
+        """Take in the rows of a file whose ids are those of other rows.
+
+        They are known once the table has been read.
+        """
+        return
+
+    def faults(self) -> list[str]:
+        """Return why the whole table is refused."""
+        return []
+
+    def notes(self) -> list[str]:
+        """Return what the counts show."""
+        return []
