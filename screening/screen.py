@@ -49,7 +49,7 @@ from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states_of_labels
 from screening.recipes.building import as_recipe
 from screening.recipes.encoders import columns_of_points
-from screening.recipes.recipe import EstimatorRecipe, Recipe
+from screening.recipes.recipe import Recipe
 from screening.report import render_model
 from screening.report.page import render_head
 from screening.schemas.figures import DEFAULT_RULE, Rule
@@ -66,8 +66,6 @@ if TYPE_CHECKING:
 
 Table = Readable | ArrayLike
 
-# Folds where `cv` is None.
-_FOLDS = 5
 # Rows beyond which weights are hardly numbers of rows.
 _MOST_ROWS = 10_000_000
 
@@ -125,7 +123,7 @@ def _in_memory(table: Any, parameter: str) -> pa.Table:
 def _with_groups(past: Cohort, table: Any, groups: ArrayLike) -> Cohort:
     """Return a cohort with the groups of the rows of its table, (n_table_rows,)."""
     values = column_or_1d(groups)
-    check_consistent_length(_in_memory(table, "groups"), values)
+    check_consistent_length(_in_memory(table, "group"), values)
     return replace(past, group=values.astype(str)[past.rows - 1])
 
 
@@ -201,44 +199,31 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    recipe : str or Recipe
+    recipe : str, Recipe or classifier
         A method by its name, the path of a recipe file, or a recipe; ``auto`` is a
-        blend.
+        blend. A classifier of scikit-learn, or yours, is cloned and fitted on every
+        fold, and learns from encoded rows (imputed, one-hot encoded, centred and
+        scaled). Its model is judged like any other, and is not stored.
     rule : Rule, optional
         How the threshold is chosen: `MinSensitivity` (0.9 by default), `MaxFlagRate`,
         `MissCost`, `GMean` or `Threshold`.
-    params : dict, optional
-        Parameters of the recipe that are fixed; they are taken out of the search.
-    search : int, optional
-        Settings that compete on the held-out rows; the recipe's own number by default,
-        1 for none.
+    validation : Validation, optional
+        Folds, repeats, seed, and the methods to compare with on the same folds.
+    search : Search or int, optional
+        The fixed parameters of the recipe, and how many settings of the others compete
+        on the held-out rows; a number is that of the settings, 1 for no search. By
+        default it is the recipe's own.
     cv : int, splitter, or iterable of (train, test), optional
-        Number of folds, 5 by default: fewer where there are fewer groups, or fewer rows
-        of the rarer class. Or folds of your own, which hold every row out once.
-    repeats : int, optional
-        How often the folds are dealt; by default three times where fits are cheap, and
-        once if they are your own.
-    beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; by default the usual ones,
-        () for none.
-    independent : bool
-        Every row is a patient of its own, whatever the table looks like.
-    contamination : float, optional
-        For a one-class recipe without cases: share of unknown cases among the rows.
-    estimator : classifier, optional
-        One of scikit-learn's or yours, instead of a recipe: it is cloned and fitted on
-        every fold, and learns from rows as `recipe` would (imputed, one-hot encoded,
-        centred and scaled). Its model is judged like any other, and is not stored.
+        Number of folds, in place of `validation.folds`; or folds of your own, which
+        hold every row out once.
     weights : {"frequency", "importance"}
         What `sample_weight` says: the number of equal rows that a row stands for, in
         whole numbers, or how much a row counts while machines are fitted.
     chances : bool
         Offer `predict_proba`. It need not agree with `predict`, which flags by the
         rule's threshold and not from a chance of 0.5 on.
-    random_state : int
-        Deals the folds and the candidates.
-    n_jobs : int
-        Threads; -1 for all cores. The result does not depend on it.
+    resources : Resources, optional
+        Cores, memory and workers; the result does not depend on them.
 
     Attributes
     ----------
@@ -265,10 +250,12 @@ class Screen(ClassifierMixin, BaseEstimator):
     --------
     >>> import pandas as pd
     >>> from importlib.resources import files
-    >>> from screening import MinSensitivity, Screen
+    >>> from screening import MinSensitivity, Screen, Validation
     >>> samples = files("screening.sample_cohorts")
     >>> past = pd.read_csv(samples / "nosocomial_past.csv", dtype={"patient_id": str})
-    >>> screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
+    >>> rule = MinSensitivity(0.9)
+    >>> alone = Validation(beside=())
+    >>> screen = Screen("logistic", rule=rule, search=1, validation=alone)
     >>> screen = screen.fit(past, "infected", id="patient_id", drop="admission_date")
     >>> night = samples / "nosocomial_night.csv"
     >>> tonight = pd.read_csv(night, dtype={"patient_id": str})
@@ -278,36 +265,24 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        recipe: str | Recipe = "auto",
+        recipe: str | Recipe | ClassifierMixin = "auto",
         *,
         rule: Rule | None = None,
-        params: dict[str, object] | None = None,
-        search: int | None = None,
+        validation: Validation | None = None,
+        search: Search | int | None = None,
         cv: Any = None,
-        repeats: int | None = None,
-        beside: Sequence[str] | None = None,
-        independent: bool = False,
-        contamination: float | None = None,
-        estimator: Any = None,
         weights: Literal["frequency", "importance"] = "frequency",
         chances: bool = False,
-        random_state: int = 0,
-        n_jobs: int = -1,
+        resources: Resources | None = None,
     ) -> None:
         self.recipe = recipe
-        self.estimator = estimator
         self.rule = rule
-        self.params = params
+        self.validation = validation
         self.search = search
         self.cv = cv
-        self.repeats = repeats
-        self.beside = beside
-        self.independent = independent
-        self.contamination = contamination
         self.weights = weights
         self.chances = chances
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.resources = resources
 
     def fit(
         self,
@@ -317,8 +292,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         *,
         positive: str | Sequence[str] | None = None,
         id: str | None = None,
-        group: str | None = None,
-        groups: ArrayLike | None = None,
+        group: str | ArrayLike | None = None,
         drop: str | Sequence[str] = (),
         contract: Contract | str | Path | None = None,
     ) -> Self:
@@ -343,11 +317,11 @@ class Screen(ClassifierMixin, BaseEstimator):
         positive : str or sequence of str, optional
             Label of a case; otherwise the one that reads like "yes", or the rarer of
             two.
-        id, group : str, optional
-            Columns of X that name a row, and what must not be split over folds, such as
-            the patient.
-        groups : array-like, shape (n_rows,), optional
-            What `group` names, for each row of a table in memory.
+        id : str, optional
+            Column of X that names a row.
+        group : str or array-like, shape (n_rows,), optional
+            Column of X that names what must not be split over folds, such as the
+            patient; or its values for the rows of a table in memory.
         drop : str or sequence of str
             Columns to leave out.
         contract : Contract or path, optional
@@ -358,24 +332,24 @@ class Screen(ClassifierMixin, BaseEstimator):
         Screen
             Itself, fitted.
         """
-        recipe = self._recipe()
+        recipe = as_recipe(self.recipe)
+        validation = self._validation()
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)
-        if groups is not None and group is not None:
-            raise UsageError("give the groups by `group` or by `groups`, not both")
+        groups = None if isinstance(group, str) else group
         past = read_cohort(
             table,
             contract,
             label=column,
             positive=positive,
             id=id,
-            group=group,
+            group=group if groups is None else None,
             drop=drop,
             need_label=True,
             label_optional=is_one_class,
             keep=columns_of_points(recipe),
             propose=True,
-            independent=self.independent or groups is not None,
+            independent=validation.independent or groups is not None,
         )
         if groups is not None:
             past = _with_groups(past, table, groups)
@@ -389,7 +363,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         for doubt in past.doubts:
             if not is_array or doubt.column != column:
                 warnings.warn(doubt.words, UserWarning, stacklevel=2)
-        model = self._train(past, recipe)
+        model = self._train(past, recipe, validation)
         values = {}
         if labels is not None:
             values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
@@ -400,22 +374,22 @@ class Screen(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = len(self.feature_names_in_)
         return self
 
-    def _train(self, past: Cohort, recipe: Recipe) -> Model:
+    def _validation(self) -> Validation:
+        """Return how rows are held out, with the number of folds of `cv`."""
+        validation = self.validation or Validation()
+        if isinstance(self.cv, Integral):
+            return replace(validation, folds=int(self.cv))
+        return validation
+
+    def _train(self, past: Cohort, recipe: Recipe, validation: Validation) -> Model:
         """Return a model; warn if `train` refuses it."""
         train_on = partial(
             train,
             recipe=recipe,
             rule=self.rule or DEFAULT_RULE,
-            validation=Validation(
-                independent=self.independent,
-                folds=int(self.cv) if isinstance(self.cv, Integral) else _FOLDS,
-                repeats=self.repeats,
-                seed=self.random_state,
-                contamination=self.contamination,
-                beside=self.beside,
-            ),
-            search=Search(params=self.params, search=self.search),
-            resources=Resources(jobs=self.n_jobs),
+            validation=validation,
+            search=self.search,
+            resources=self.resources,
         )
         self.refused_ = None
         try:
@@ -475,12 +449,6 @@ class Screen(ClassifierMixin, BaseEstimator):
         if np.any(times_out != 1):
             raise ValueError("cv must hold every row out once, as KFold does")
         return replace(past, fold=fold[past.rows - 1])
-
-    def _recipe(self) -> Recipe:
-        """Return the recipe to train, which is the estimator's if there is one."""
-        if self.estimator is not None:
-            return EstimatorRecipe.of(self.estimator)
-        return as_recipe(self.recipe)
 
     def _past(
         self, X: Any, y: Any, is_one_class: bool
@@ -758,8 +726,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         screen = cls(
             model.recipe,
             rule=facts.operating_points[0].rule,
-            cv=facts.validation.folds,
-            random_state=facts.training.seed,
+            validation=Validation(
+                folds=facts.validation.folds, seed=facts.training.seed
+            ),
         )
         screen.refused_ = None
         screen._take(model, {})

@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from pandas.testing import assert_frame_equal
 from pyarrow import dataset, feather
 
-from screening import Screen, compare, read_cohort, score, train, validate
+from screening import Screen, Validation, compare, read_cohort, score, train, validate
 from screening.contract.contract import Contract
 from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
@@ -28,7 +28,11 @@ from screening.io.frames import open_table
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 QUICK = {"search": 1, "beside": (), "folds": 2}
-OF_SCREEN = {"search": 1, "beside": (), "cv": 2, "chances": True}
+OF_SCREEN = {
+    "search": 1,
+    "validation": Validation(beside=(), folds=2),
+    "chances": True,
+}
 
 
 class OtherLibrary:

@@ -57,6 +57,7 @@ ROOMS = (
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 # Features know these three rooms, and what these are made of.
 NEIGHBOURS = {"io", "contract", "schemas", "clock", "files", "errors", "spelling"}
+MOST_PARAMETERS = 8
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -104,6 +105,27 @@ def test_a_file_imports_only_its_own_room_and_those_below(path):
     assert here in HEIGHT, "a part of the package without a room"
     above = [name for name in own_imports(path) if HEIGHT[part_of(name)] > HEIGHT[here]]
     assert above == []
+
+
+def test_at_most_eight_parameters():
+    """A function takes at most eight, a command too.
+
+    Loops that numba compiles take each array by itself: it knows no dataclass.
+    """
+    longer = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            listed = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            names = [arg.arg for arg in listed if arg.arg not in ("self", "cls")]
+            is_compiled = any(
+                "njit" in ast.unparse(mark) for mark in node.decorator_list
+            )
+            if len(names) > MOST_PARAMETERS and not is_compiled:
+                longer.append(f"{path.name}: {node.name} {len(names)}")
+
+    assert longer == []
 
 
 def test_features_know_few_rooms():

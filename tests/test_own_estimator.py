@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from screening import MinSensitivity, Screen
+from screening import MinSensitivity, Screen, Validation
 from screening.errors import RecipeError
 from screening.store.model import save_model
 
@@ -32,11 +32,10 @@ def past(n_rows=300, seed=0):
 
 def fitted(estimator, **more):
     screen = Screen(
-        estimator=estimator,
+        estimator,
         rule=MinSensitivity(0.8),
-        beside=("logistic",),
+        validation=Validation(beside=("logistic",)),
         search=1,
-        n_jobs=1,
         **more,
     )
     return screen.fit(past(), "ill")
@@ -72,7 +71,7 @@ def test_estimator_of_the_caller_is_not_touched():
     screen = fitted(estimator)
 
     assert not hasattr(estimator, "classes_")
-    assert clone(screen).estimator is not estimator
+    assert clone(screen).recipe is not estimator
 
 
 def test_model_of_an_estimator_is_not_stored(tmp_path):
@@ -84,8 +83,8 @@ def test_model_of_an_estimator_is_not_stored(tmp_path):
 
 
 def test_what_is_no_classifier_is_refused():
-    with pytest.raises(RecipeError, match="must be a classifier of scikit-learn"):
-        fitted("GaussianNB")
+    with pytest.raises(RecipeError, match="or a classifier of scikit-learn, not"):
+        fitted(GaussianNB)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_estimator_need_not_be_serializable(estimator):
 def test_decisions_of_pairs_of_classes_are_refused():
     table = past()
     table["ill"] = np.resize(["a", "b", "c"], 300)
-    pairwise = Screen(estimator=SVC(decision_function_shape="ovo"), n_jobs=1)
+    pairwise = Screen(SVC(decision_function_shape="ovo"))
 
     with pytest.raises((RecipeError, ValueError), match="set it to 'ovr'"):
         pairwise.fit(table, "ill")
@@ -113,8 +112,6 @@ def test_decisions_of_pairs_of_classes_are_refused():
 
 def test_weights_are_refused_with_a_remedy():
     with pytest.raises(RecipeError, match="name a recipe that does"):
-        fitted_with_weights = Screen(
-            estimator=GaussianNB(), weights="importance", n_jobs=1
-        )
+        fitted_with_weights = Screen(GaussianNB(), weights="importance")
         ones = np.ones(300)
         fitted_with_weights.fit(past(), "ill", sample_weight=ones)

@@ -3,6 +3,7 @@ classifier is put into.
 """
 
 import pickle
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -27,12 +28,13 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from screening import GMean, MinSensitivity, Screen
+from screening import GMean, MinSensitivity, Resources, Screen, Validation
 from screening.errors import PromiseError, PromiseWarning, UsageError
 
-QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
+ONCE = Validation(repeats=1, beside=())
+QUICK = {"search": 1, "resources": Resources(jobs=1)}
 # All defaults take five minutes: `make faults` checks them.
-CHECKED = [Screen("logistic", **QUICK), *([Screen()] if LONG else [])]
+CHECKED = [Screen("logistic", validation=ONCE, **QUICK), *([Screen()] if LONG else [])]
 
 
 @pytest.mark.repeated
@@ -46,7 +48,8 @@ def test_scikit_learns_checks(estimator, check):
 @pytest.fixture(scope="module")
 def screen():
     """Return a quick Screen, not fitted."""
-    return Screen("logistic", rule=MinSensitivity(0.8), independent=True, **QUICK)
+    validation = replace(ONCE, independent=True)
+    return Screen("logistic", rule=MinSensitivity(0.8), validation=validation, **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +139,8 @@ def test_predict_proba_is_asked_for(screen, rows):
 def test_routed_groups(screen, visits):
     """Groups reach the splitter outside and the folds inside, in each fit."""
     x, y, patient = visits
-    routed = clone(screen).set_fit_request(groups=True)
-    routed.set_params(independent=False)
+    routed = clone(screen).set_fit_request(group="groups")
+    routed.set_params(validation=ONCE)
 
     outcome = cross_validate(
         routed,
@@ -242,7 +245,7 @@ def test_cv_of_the_caller(screen, visits):
     splitter = StratifiedGroupKFold(3)
     fitted = clone(screen).set_params(cv=splitter)
 
-    fitted.fit(x, y, groups=patient)
+    fitted.fit(x, y, group=patient)
 
     fold_of_row = np.zeros(len(x), int)
     for number, (_, test) in enumerate(splitter.split(x, y, patient)):
@@ -265,17 +268,17 @@ def test_cv_refused(screen, visits, cv, error, words):
     """Folds that miss a row, repeat one or split a group are refused."""
     x, y, patient = visits
     with pytest.raises(error, match=words):
-        clone(screen).set_params(cv=cv).fit(x, y, groups=patient)
+        clone(screen).set_params(cv=cv).fit(x, y, group=patient)
 
 
 def test_cv_and_groups_refused(screen, visits):
-    """Rows of a file have no array beside them; groups are named once."""
-    x, y, patient = visits
-    with pytest.raises(UsageError, match="by `group` or by `groups`, not both"):
-        clone(screen).fit(x, y, group="crp", groups=patient)
+    """Rows of a file have no array beside them."""
+    _, _, patient = visits
     past = files("screening.sample_cohorts") / "nosocomial_past.csv"
     with pytest.raises(UsageError, match="cv needs a table in memory"):
         clone(screen).set_params(cv=GroupKFold(2)).fit(past, "infected")
+    with pytest.raises(UsageError, match="group needs a table in memory"):
+        clone(screen).fit(past, "infected", group=patient)
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +287,7 @@ def weak():
     x = default_rng(0).normal(size=(60, 2))
     y = np.arange(60) < 6
     x[y] += 1.5
-    screen = Screen("logistic", rule=MinSensitivity(0.95), **QUICK)
+    screen = Screen("logistic", rule=MinSensitivity(0.95), validation=ONCE, **QUICK)
     with pytest.warns(PromiseWarning, match=r"6 case\(s\) of true are too few"):
         screen.fit(x, y)
     return screen, x, y
@@ -320,6 +323,6 @@ def test_night_without_ids(screen, visits):
     x, y, patient = visits
     night = night_of_patients(40, seed=3)[["fever", "crp"]]
 
-    fitted = clone(screen).fit(x, y, groups=patient)
+    fitted = clone(screen).fit(x, y, group=patient)
 
     assert len(fitted.predict(night)) == 40

@@ -7,6 +7,7 @@ import inspect
 import re
 import runpy
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,7 +29,9 @@ from screening import (
     GMean,
     MaxFlagRate,
     MinSensitivity,
+    Resources,
     Screen,
+    Validation,
     compare,
     open_ledger,
     read_cohort,
@@ -180,12 +183,8 @@ def test_one_class_model_gives_chances_where_cases_were_held_out(trained, cohort
     assert (np.diff(by_score) >= 0).all()
 
 
-QUICK = {
-    "search": 1,
-    "repeats": 1,
-    "beside": (),
-    "n_jobs": 1,
-}
+ONCE = Validation(repeats=1, beside=())
+QUICK = {"search": 1, "validation": ONCE, "resources": Resources(jobs=1)}
 PAST = patients()
 NIGHT = night_of_patients(60, seed=1)
 SAMPLES = files("screening.sample_cohorts")
@@ -222,13 +221,14 @@ def test_sample_weight_raises_scores(recipe):
     chance = np.where(x["urea"] > 0, 0.6, 0.2)
     is_case = rng.random(300) < chance
     is_high = x["crp"] > 0
-    settings = dict(rule=GMean(), independent=True, weights="importance", **QUICK)
+    independent = replace(ONCE, independent=True)
+    settings = QUICK | {"validation": independent, "rule": GMean()}
 
     raised = {}
     weighed = {"high": is_high, "low": ~is_high}
     for name, cases_weigh_more in weighed.items():
         weights = np.where(is_case == cases_weigh_more, 5.0, 1.0)
-        screen = Screen(recipe, **settings).fit(
+        screen = Screen(recipe, weights="importance", **settings).fit(
             x, np.where(is_case, "yes", "no"), weights
         )
         scores = screen.score_frame(x)["score"]

@@ -15,7 +15,14 @@ from numpy.random import default_rng
 from scipy import stats
 from written_files import page_in
 
-from screening import MaxFlagRate, MinSensitivity, Screen, load_model, train
+from screening import (
+    MaxFlagRate,
+    MinSensitivity,
+    Screen,
+    Validation,
+    load_model,
+    train,
+)
 from screening.data.labels import reads_like_case
 from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
@@ -28,6 +35,7 @@ from screening.schemas.figures import NO_CASE_SEEN, Threshold
 from screening.store.serialization import read_document
 
 NAMES = ("--id", "patient")
+ONCE = Validation(repeats=1)
 QUICK = ("--recipe", "one_class", "--repeats", "1", "--jobs", "1")
 RULE = ("--max-flag-rate", "0.1")
 
@@ -524,7 +532,7 @@ def test_screen_fits_without_cases(y, classes):
     """
     x = default_rng(0).normal(size=(120, 3))
     classifier = Screen(
-        "one_class", rule=MaxFlagRate(0.1), repeats=1, chances=True, n_jobs=1
+        "one_class", rule=MaxFlagRate(0.1), validation=ONCE, chances=True
     )
 
     classifier.fit(x, y)
@@ -543,7 +551,7 @@ def test_screen_with_weights_and_without_cases():
     rng = default_rng(0)
     x = rng.normal(size=(120, 3))
     weight = rng.integers(0, 2, 120)
-    classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
+    classifier = Screen("one_class", rule=MaxFlagRate(0.1), validation=ONCE)
 
     classifier.fit(x, sample_weight=weight)
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from screening import MinSensitivity, Screen
+from screening import MinSensitivity, Screen, Validation
 
 samples = files("screening.sample_cohorts")
 past, night = (
@@ -19,7 +19,8 @@ past, night = (
     for name in ("past", "night_labelled")
 )
 ill = night["infected"] == "yes"
-screen = Screen("logistic", search=1, repeats=1, beside=())
+once = Validation(repeats=1, beside=())
+screen = Screen("logistic", search=1, validation=once)
 
 figure, ax = plt.subplots(layout="constrained")
 for asked in (0.6, 0.75, 0.9):

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from screening import MaxFlagRate, Screen
+from screening import MaxFlagRate, Screen, Validation
 
 samples = files("screening.sample_cohorts")
 past, night = (
@@ -19,7 +19,8 @@ past, night = (
 )
 unlabelled = past.drop(columns="infected")
 
-screen = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1)
+once = Validation(repeats=1)
+screen = Screen("one_class", rule=MaxFlagRate(0.1), validation=once)
 screen.fit(unlabelled, id="patient_id", drop="admission_date")
 scores = screen.score_frame(night.drop(columns="infected"))["score"]
 

@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from screening import MaxFlagRate, Screen
+from screening import MaxFlagRate, Screen, Validation
 
 samples = files("screening.sample_cohorts")
 past = pd.read_parquet(samples / "prostate_past.parquet")
 new = pd.read_parquet(samples / "prostate_new.parquet")
 
-screen = Screen("logistic", rule=MaxFlagRate(0.2), search=1, repeats=1, beside=())
+once = Validation(repeats=1, beside=())
+screen = Screen("logistic", rule=MaxFlagRate(0.2), search=1, validation=once)
 screen.fit(
     past,
     "gleason",

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import numpy as np
 import pandas as pd
 
-from screening import MaxFlagRate, Screen, open_ledger, score
+from screening import MaxFlagRate, Screen, Validation, open_ledger, score
 
 samples = files("screening.sample_cohorts")
 columns = ["patient_id", "age", "temperature_max", "crp", "urinary_catheter_days"]
@@ -21,7 +21,8 @@ past, new = (
     pd.read_csv(samples / f"nosocomial_{name}.csv", dtype={"patient_id": str})
     for name in ("past", "night")
 )
-screen = Screen("logistic", rule=MaxFlagRate(0.1), search=1, repeats=1, beside=())
+once = Validation(repeats=1, beside=())
+screen = Screen("logistic", rule=MaxFlagRate(0.1), search=1, validation=once)
 screen.fit(past[[*columns, "infected"]], "infected", id="patient_id")
 
 # Six patients arrive each day, and stay ten nights.

@@ -59,10 +59,6 @@ class Distances:
         # Another process computes the distances itself: they are larger than the rows.
         return _received, (self._key, self.rows, self.memory)
 
-    def __sizeof__(self) -> int:
-        # Dask sends large arguments to a worker once.
-        return int(self.rows.nbytes)
-
     @cached_property
     def ties(self) -> np.ndarray | None:
         """A number for each distinct row, (n,), where one stands for many."""

@@ -110,6 +110,10 @@ class EncodedRows:
             encoder,
         )
 
+    def __sizeof__(self) -> int:
+        # Dask sends large arguments to a worker once.
+        return int(self.x.nbytes)
+
     @property
     def x(self) -> np.ndarray:
         """The encoded rows, shape (n_rows, n_encoded)."""
@@ -400,14 +404,8 @@ class FoldTask:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of ``_fit``; large ones are the same objects in many tasks."""
-        rows = self.rows
         return (
-            rows.recipe,
-            rows.n_outputs,
-            rows.distances,
-            rows.target,
-            rows.groups,
-            rows.weight,
+            self.rows,
             self.fold_of_row,
             self.fold,
             self.numbers,
@@ -549,12 +547,7 @@ def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
 
 
 def _fit(
-    recipe: Recipe,
-    n_outputs: int,
-    distances: kernel_cache.Distances,
-    target: np.ndarray,
-    groups: np.ndarray | None,
-    weight: np.ndarray | None,
+    rows: EncodedRows,
     fold_of_row: np.ndarray,
     fold: int,
     numbers: Sequence[int],
@@ -562,9 +555,8 @@ def _fit(
     keeps_machines: bool,
 ) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
-    encoded = EncodedRows(recipe, n_outputs, distances, target, groups, weight)
     try:
-        fit = fit_fold(encoded, fold_of_row, fold, numbers, settings)
+        fit = fit_fold(rows, fold_of_row, fold, numbers, settings)
     except (RecipeError, UsageError) as error:
         return error
     return fit if keeps_machines else replace(fit, machines=[])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
@@ -76,7 +77,7 @@ PROGRESS_SHARES = (0.1, 0.75, 0.15)
 
 def train(
     cohort: Cohort | Readable,
-    recipe: Recipe | str = "auto",
+    recipe: Recipe | str | ClassifierMixin = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
     validation: Validation | None = None,
@@ -95,8 +96,8 @@ def train(
     ----------
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
         With labels; a one-class recipe needs none.
-    recipe : Recipe or str
-        A recipe, its name, or the path of a recipe file.
+    recipe : Recipe, str or classifier
+        A recipe, its name, the path of a recipe file, or a classifier of scikit-learn.
     rule : Rule
         How the threshold is chosen from the held-out scores.
     validation : Validation, optional

@@ -12,6 +12,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import ClassifierMixin
+
 from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedClassifier
@@ -20,6 +22,7 @@ from screening.files import read_bounded
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.recipes.recipe import (
     COMPONENTS,
+    EstimatorRecipe,
     Recipe,
     baselines,
     check_blend,
@@ -352,9 +355,13 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     return recipe
 
 
-def as_recipe(recipe: Recipe | str) -> Recipe:
-    """Return a recipe, loaded if it is a name or a path."""
-    return load_recipe(recipe) if isinstance(recipe, str) else recipe
+def as_recipe(recipe: Recipe | str | ClassifierMixin) -> Recipe:
+    """Return a recipe: loaded if it is a name or a path, or that of a classifier."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if isinstance(recipe, str):
+        return load_recipe(recipe)
+    return EstimatorRecipe.of(recipe)
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:

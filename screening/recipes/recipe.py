@@ -499,7 +499,8 @@ class EstimatorRecipe(Recipe):
         """Return the recipe of a scikit-learn classifier; RecipeError for others."""
         if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
             raise RecipeError(
-                f"estimator must be a classifier of scikit-learn, not {type(estimator)}"
+                "recipe must be a name, a recipe or a classifier of scikit-learn, not "
+                f"{type(estimator)}"
             )
         name = type(estimator).__name__
         return cls(
