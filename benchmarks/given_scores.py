@@ -169,12 +169,12 @@ def wards(options) -> None:
         if point.threshold not in truth:
             truth[point.threshold] = figures_of(*whole, model, 500)
         true = truth[point.threshold]
-        promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv)
+        promised = SensitivityAndPpv(sensitivity=point["sensitivity"], ppv=point["ppv"])
         rows, events = ward(2 * seed + 1, options.beds)
         figures = figures_of(rows, events, model, 500)
         for name in names:
-            low, high = getattr(figures, name).value_and_interval[1:]
-            held[name] += low <= getattr(true, name).value <= high
+            low, high = figures[name].value_and_interval[1:]
+            held[name] += low <= true[name].value <= high
         off.append(figures.lead.median_hours - true.lead.median_hours)
         months = range(60, 400, 30)
         n_below += any(

@@ -121,8 +121,10 @@ def at_chosen_threshold(n: int, *setting) -> list[float]:
         group = np.concatenate([patient, patient.max() + 1 + np.arange(len(negatives))])
         point = choose(np.concatenate([scores, negatives]), y, rule, group, seed)
         truth = norm.sf(point.threshold)
-        inside = point.sensitivity.low <= truth <= point.sensitivity.high
-        found.append([inside, truth, point.sensitivity.high - point.sensitivity.low])
+        inside = point["sensitivity"].low <= truth <= point["sensitivity"].high
+        found.append(
+            [inside, truth, point["sensitivity"].high - point["sensitivity"].low]
+        )
     return np.mean(found, axis=0).tolist()
 
 

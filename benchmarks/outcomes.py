@@ -171,7 +171,7 @@ def check(figures, truth: dict[str, object]) -> None:
         ),
     }
     for name in FIGURES:
-        pairs[name] = (getattr(figures, name).value, truth[name])
+        pairs[name] = (figures[name].value, truth[name])
     wrong = [name for name, (ours, own) in pairs.items() if not np.allclose(ours, own)]
     if wrong:
         raise SystemExit(
@@ -216,7 +216,7 @@ def main() -> None:
             rows, events = ward(seed, beds)
             figures = figures_of(rows, events, UNTIL)
             for name in FIGURES:
-                low, high = getattr(figures, name).value_and_interval[1:]
+                low, high = figures[name].value_and_interval[1:]
                 held[name] += low <= truth[name] <= high
             months = range(60, 400, 30)
             n_below += any(

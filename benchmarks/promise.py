@@ -258,7 +258,7 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
         ("sensitivity", flagged[ill].mean()),
         ("specificity", 1 - flagged[~ill].mean()),
     ):
-        ends = getattr(point, figure).value_and_interval
+        ends = point[figure].value_and_interval
         found |= {
             f"{figure}{end}": value
             for end, value in zip(("", "_low", "_high"), ends, strict=True)

@@ -33,9 +33,9 @@ def judged(
     found = run.document["evaluation"]
     rows = []
     for point in model.facts.operating_points:
-        auroc = model.facts.validation.summary[point.label].auroc.value
-        sensitivity, low, high = point.sensitivity.value_and_interval
-        rates = [point.specificity.value]
+        auroc = model.facts.validation.summary[point.label]["auroc"].value
+        sensitivity, low, high = point["sensitivity"].value_and_interval
+        rates = [point["specificity"].value]
         rates += [
             found[point.label]["figures"][name]["value"]
             for name in ("sensitivity", "specificity")

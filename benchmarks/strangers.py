@@ -122,7 +122,7 @@ def judged(
     )
     for name, seen, rows, before in rates:
         promised, shown = (
-            point[name]["value"],
+            point["figures"][name]["value"],
             float(np.mean(flagged[rows] == (name == "sensitivity"))),
         )
         spread = max(promised * (1 - promised), 0.005) * (

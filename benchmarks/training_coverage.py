@@ -172,7 +172,7 @@ def printed(
         group_codes(new.group),
     )
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
-        yield of(figure, *getattr(point, figure).value_and_interval, true, se)
+        yield of(figure, *point[figure].value_and_interval, true, se)
     low, high = delong(
         held,
         y,

@@ -124,7 +124,7 @@ def patients_needed(past: int, fall: float) -> int | None:
     reach = ANYTIME_WIDENING * float(
         np.mean(
             [
-                point.ppv.value_and_interval[0] - point.ppv.value_and_interval[1]
+                point["ppv"].value_and_interval[0] - point["ppv"].value_and_interval[1]
                 for point in points
             ]
         )
@@ -146,7 +146,9 @@ def nights_of(
     apart: float,
 ) -> Iterator[HistoryDocument]:
     """Enter nights and their verdicts, and look at the history now and then."""
-    promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
+    promised = SensitivityAndPpv(
+        sensitivity=point["sensitivity"], ppv=point["ppv"]
+    ).to_dict()
     facts = {
         "run_id": "r",
         "model": "m" * 64,
@@ -242,7 +244,7 @@ def one_history(
         zip(KEYS, (stay, review, fall, nights, past, seed), strict=True)
     )
     for name, exact in right.items():
-        seen, stated = getattr(series.forward.seen, name), getattr(point, name).value
+        seen, stated = getattr(series.forward.seen, name), point[name].value
         line |= {
             name: exact,
             f"{name}_promised": stated,

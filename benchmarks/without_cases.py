@@ -80,7 +80,7 @@ def outcomes(
         if rate * (n_rows + 1) < 1:
             continue
         point = selector.point(MaxFlagRate(rate))
-        promised, low, high = point.flag_rate.value_and_interval
+        promised, low, high = point["flag_rate"].value_and_interval
         yield piece | {
             "rate": rate,
             "promised": promised,

@@ -60,7 +60,7 @@ def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
     """Sensitivity against non-cases flagged, and the threshold in use."""
     curve = _curve(model, label)
     point = _point(model, label)
-    auroc = model.validation.summary[label].auroc
+    auroc = model.validation.summary[label]["auroc"]
     false = 1 - _floats(curve.specificity.value)
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":")
     words = f"AUROC {auroc.value:.2f} (95 % CI {auroc.low:.2f} to {auroc.high:.2f})"
@@ -70,8 +70,8 @@ def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
         color=FIRST,
         label=words,
     )
-    sensitivity = point.sensitivity.value
-    specificity = point.specificity.value
+    sensitivity = point["sensitivity"].value
+    specificity = point["specificity"].value
     if sensitivity is not None and specificity is not None:
         ax.plot(
             1 - specificity, sensitivity, "o", color=SECOND, label="threshold in use"

@@ -14,8 +14,9 @@ from numpy.random import default_rng
 from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.operating_point import RULES, choose
-from screening.metrics.performance import curve, ranking_summary
+from screening.metrics.performance import curve, population_of
 from screening.report.night_attention import attention_of_night
 from screening.schemas.run import RunDocument
 
@@ -58,7 +59,9 @@ def validated(
     return {
         "point": chosen.to_dict(),
         "curve": curve(scores, y).to_dict(),
-        "summary": ranking_summary(scores, y).to_dict(),
+        "summary": population_of(
+            JudgedRows(scores, y, np.inf, n_settings=1), "ranking"
+        ).to_dict(),
         "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }
 
@@ -571,10 +574,12 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
     prevalences = [
         {
             "prevalence": p,
-            "ppv": estimate(2 * p, p, 3 * p),
-            "npv": estimate(0.98, 0.95, 0.99),
-            "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p),
-            "flag_rate": estimate(0.3, 0.2, 0.4),
+            "figures": {
+                "ppv": estimate(2 * p, p, 3 * p),
+                "npv": estimate(0.98, 0.95, 0.99),
+                "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p),
+                "flag_rate": estimate(0.3, 0.2, 0.4),
+            },
         }
         for p in (0.05, 0.1, 0.2)
     ]
@@ -604,9 +609,11 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
                     "threshold": 0.1,
                     "n_positive": 20,
                     "n_negative": 183,
-                    "sensitivity": estimate(0.84, 0.6, 0.95),
-                    "specificity": estimate(),
-                    "auroc": estimate(),
+                    "figures": {
+                        "sensitivity": estimate(0.84, 0.6, 0.95),
+                        "specificity": estimate(),
+                        "auroc": estimate(),
+                    },
                 }
             },
         },

@@ -43,8 +43,7 @@ from screening.metrics.subgroups import (
     levels_of,
     performance_by_subgroup,
 )
-from screening.schemas.base import Estimate
-from screening.schemas.figures import Rates
+from screening.schemas.base import Estimate, PopulationFigures
 from screening.schemas.validation import Calibration, Platt
 from screening.store.model import CHANCES, chances_of
 
@@ -61,9 +60,11 @@ def scored(
     return scores, positive, rng.integers(0, 5, n)
 
 
-def rates(sensitivity, specificity) -> Rates:
-    se = Estimate(*sensitivity)
-    return Rates(sensitivity=se, specificity=Estimate(*specificity))
+def rates(sensitivity, specificity) -> PopulationFigures:
+    figures = {"sensitivity": sensitivity, "specificity": specificity}
+    return PopulationFigures(
+        figures={name: Estimate(*rate) for name, rate in figures.items()}
+    )
 
 
 def table_of(**columns) -> pd.DataFrame:
@@ -289,14 +290,14 @@ def test_predictive_values_prevalence(given_prevalence, seed):
     point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
     prevalences = [row.prevalence for row in rows]
-    ppvs = [row.ppv.value for row in rows]
+    ppvs = [row["ppv"].value for row in rows]
 
     assert prevalences == sorted(prevalences)
     assert ppvs == sorted(ppvs)
-    assert ppvs[1] == pytest.approx(point.ppv.value)
+    assert ppvs[1] == pytest.approx(point["ppv"].value)
     for row in rows:
-        assert row.ppv.low <= row.ppv.value <= row.ppv.high
-    assert rows[1].nne.value == pytest.approx(1 / ppvs[1])
+        assert row["ppv"].low <= row["ppv"].value <= row["ppv"].high
+    assert rows[1]["nne"].value == pytest.approx(1 / ppvs[1])
 
 
 def test_estimate_row_headline():
@@ -308,11 +309,11 @@ def test_estimate_row_headline():
     ).rows
 
     for name in ("ppv", "npv", "nne", "flag_rate"):
-        assert getattr(estimate, name) == getattr(point, name)
-    assert low.ppv.value < estimate.ppv.value < high.ppv.value
+        assert estimate[name] == point[name]
+    assert low["ppv"].value < estimate["ppv"].value < high["ppv"].value
     for row in (low, high):
-        assert row.nne.low == pytest.approx(1 / row.ppv.high)
-        assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
+        assert row["nne"].low == pytest.approx(1 / row["ppv"].high)
+        assert row["flag_rate"].low < row["flag_rate"].value < row["flag_rate"].high
 
 
 def test_the_prevalence_of_a_night_is_recovered_from_its_flags():

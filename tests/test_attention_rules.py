@@ -42,15 +42,15 @@ def codes(document: dict, **known) -> set[str]:
 POINT = "model__operating_points__0__"
 SUMMARY = "model__validation__summary__yes__"
 COHORT = "model__contract__cohort__"
-SENSITIVITY = POINT + "sensitivity__"
+SENSITIVITY = POINT + "figures__sensitivity__"
 TONIGHT = "input__files__0__sha256"
 PAST = "model__training__source__files__0__sha256"
 GROUPS = {"groups": [], "groups_flagged": 20}
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
     "not_better_than_chance": (
-        {SUMMARY + "auroc__low": 0.5},
-        {SUMMARY + "auroc__low": 0.51},
+        {SUMMARY + "figures__auroc__low": 0.5},
+        {SUMMARY + "figures__auroc__low": 0.51},
     ),
     "intervals_too_wide": ({SENSITIVITY + "low": 0.6}, {SENSITIVITY + "low": 0.7}),
     "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
@@ -91,18 +91,21 @@ def test_each_rule_fires_beyond_its_bound_and_not_before(code):
 
 WINDOW = "model__training__window"
 OLD = {"model__training__window": ["2014-01-01", "2015-03-11"]}
-SPARES = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
+SPARES = {
+    POINT + "figures__specificity__low": 0.0,
+    POINT + "figures__specificity__value": 0.0,
+}
 FEW_ROWS = {
     "counts__scored": 2,
     "counts__read": 2,
     "counts__flagged": 0,
-    POINT + "flag_rate__value": 0.1,
+    POINT + "figures__flag_rate__value": 0.1,
 }
 MOST_FLAGGED = {
     "model__validation__n_rows": 15_000,
     "counts__scored": 15_000,
     "counts__read": 15_000,
-    POINT + "flag_rate__value": 0.95,
+    POINT + "figures__flag_rate__value": 0.95,
 }
 NO_STATES = dict.fromkeys(
     ("counts__new", "counts__pending", "counts__ruled_out", "counts__known"), 0
@@ -122,8 +125,18 @@ GIVEN = [
     ("not_recognisable", {}, {"recognisable": False}, True),
     ("not_recognisable", {}, {}, False),
     ("not_recognisable", NUMBERED, {"recognisable": False}, False),  # said once
-    ("flags_everything", SPARES | {POINT + "specificity__high": 0.04}, {}, True),
-    ("flags_everything", SPARES | {POINT + "specificity__high": 0.06}, {}, False),
+    (
+        "flags_everything",
+        SPARES | {POINT + "figures__specificity__high": 0.04},
+        {},
+        True,
+    ),
+    (
+        "flags_everything",
+        SPARES | {POINT + "figures__specificity__high": 0.06},
+        {},
+        False,
+    ),
     # Two years after its last patient a model is old, whenever it was trained, but for
     # a date of review.
     ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-12"]}, IN_2025, False),
@@ -198,7 +211,7 @@ def test_flag_count_expected_range(rate, scored, known):
     model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
     model = model.replace(
-        operating_points=[point.replace(flag_rate=Estimate(rate))],
+        operating_points=[point.replace(figures={"flag_rate": Estimate(rate)})],
         validation=model.validation.replace(n_rows=known),
     )
     low, high = flags_expected(model, scored)
@@ -210,7 +223,7 @@ def test_flag_count_expected_range(rate, scored, known):
 def test_flag_count_false_alarms(scored, rate):
     """The number of flags alarms on less than one night in a hundred."""
     rows = {"counts__scored": scored, "counts__read": scored, COHORT + "capacity": None}
-    rows[POINT + "flag_rate__value"] = rate
+    rows[POINT + "figures__flag_rate__value"] = rate
     night = RunDocument.from_dict(run(**rows))
     alarms = 0.0
     for flagged in range(scored + 1):

@@ -81,16 +81,17 @@ def model(desk):
     answer = trained(desk, desk / "model").stdout
     lines = [line for line in answer.splitlines() if line[0] != " "]
     names = [line.split("  ")[0] for line in lines]
-    assert names[-7:] == [
+    assert names[-8:] == [
         "threshold",
-        "AUROC",
         "sensitivity",
         "specificity",
         "PPV",
+        "NPV",
+        "AUROC",
         "fit for use?",
         "report",
     ]
-    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
+    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 5
     return desk / "model"
 
 

@@ -305,10 +305,10 @@ def test_the_figures_are_those_that_training_the_other_method_states(
     (point,) = other.operating_points
 
     assert beside["auroc"].value == pytest.approx(
-        other.validation.summary["yes"].auroc.value, abs=1e-12
+        other.validation.summary["yes"]["auroc"].value, abs=1e-12
     )
-    specificity = point.specificity.value
-    sensitivity = point.sensitivity.value
+    specificity = point["specificity"].value
+    sensitivity = point["sensitivity"].value
     assert beside["specificity"].value == pytest.approx(specificity, abs=1e-12)
     assert beside["sensitivity"].value == pytest.approx(sensitivity, abs=1e-12)
     assert alone.validation.comparison is None

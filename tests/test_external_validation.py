@@ -52,12 +52,12 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
     ppv = ill[flagged].mean()
     n_clear = (~flagged[~ill]).sum()
     interval = rate_interval(n_clear, (~ill).sum())
-    assert point.sensitivity.value == pytest.approx(sensitivity)
-    assert point.ppv.value == pytest.approx(ppv)
-    assert point.specificity.value_and_interval[1:] == pytest.approx(
+    assert point["sensitivity"].value == pytest.approx(sensitivity)
+    assert point["ppv"].value == pytest.approx(ppv)
+    assert point["specificity"].value_and_interval[1:] == pytest.approx(
         [float(end) for end in interval]
     )
-    ends = found.figures.summary["yes"].auroc.value_and_interval[1:]
+    ends = found.figures.summary["yes"]["auroc"].value_and_interval[1:]
     assert ends == pytest.approx(
         delong(scored["score"].to_numpy(), ill)
     )  # not widened for folds
@@ -69,18 +69,19 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     """
     promise = found.classes["yes"].promise
     ill = elsewhere["ill"] == "yes"
-    hit = ill.mean() * promise.sensitivity.value
-    clear = promise.specificity.value
+    hit = ill.mean() * promise["sensitivity"].value
+    clear = promise["specificity"].value
     false = (1 - ill.mean()) * (1 - clear)
     chances = model.score_frame(elsewhere)["chance"]
     calibration = found.figures.calibration["yes"]
 
     assert (
-        promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
+        promise["sensitivity"].value
+        == model.operating_points[0]["figures"]["sensitivity"]["value"]
     )
-    trained_ppv = model.operating_points[0]["ppv"]["value"]
-    assert promise.ppv.value == pytest.approx(hit / (hit + false))
-    assert promise.ppv.value > trained_ppv
+    trained_ppv = model.operating_points[0]["figures"]["ppv"]["value"]
+    assert promise["ppv"].value == pytest.approx(hit / (hit + false))
+    assert promise["ppv"].value > trained_ppv
     assert calibration.platt == model.facts.validation.calibration["yes"].platt
     assert calibration.observed_expected.value == pytest.approx(
         ill.sum() / chances.sum(), rel=1e-3
@@ -123,8 +124,8 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     mixed = elsewhere.assign(ill=shuffled.to_numpy())
 
     assert local.rule == model.facts.operating_points[0].rule
-    before = found.operating_points[0].flag_rate.value
-    assert local.flag_rate.value <= 0.3 < before
+    before = found.operating_points[0]["flag_rate"].value
+    assert local["flag_rate"].value <= 0.3 < before
     assert local.threshold > model.thresholds[0]
     codes = {reason.code for reason in validate(model, mixed).attention}
     assert {"promise_not_kept", "chance_misfit"} <= codes
@@ -151,8 +152,8 @@ def test_validate_stated_prevalence(model, elsewhere):
     there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
-        point = getattr(stated.operating_points[0], name).value
-        own = getattr(there.operating_points[0], name).value
+        point = stated.operating_points[0][name].value
+        own = there.operating_points[0][name].value
         assert point == pytest.approx(own), name
     weighted = stated.figures.calibration["yes"]
     counted = there.figures.calibration["yes"]
@@ -225,8 +226,8 @@ def test_classes_of_patients_are_judged_by_patient(judged):
     assert point.label == "lesion"
     assert point.n_groups == 6
     assert by_patient.figures.confusion.classes == list(model.facts.task.classes)
-    width = point.sensitivity.high - point.sensitivity.low
-    own = alone.sensitivity.high - alone.sensitivity.low
+    width = point["sensitivity"].high - point["sensitivity"].low
+    own = alone["sensitivity"].high - alone["sensitivity"].low
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -280,7 +281,7 @@ def test_model_and_validations_side_by_side(logistic_model, elsewhere, found, tm
     (here,) = found.operating_points
     assert page.count(model.recipe.title) == 2
     figure = FIGURES["sensitivity"]
-    assert cells == [written_as(each.sensitivity, figure) for each in (point, here)]
+    assert cells == [written_as(each["sensitivity"], figure) for each in (point, here)]
     assert "elsewhere.csv" in page
     assert f"{here.n_positive + here.n_negative}" in page
     assert "name it with --out FILE" in refused.stderr

@@ -105,11 +105,11 @@ def test_given_score_is_judged_as_it_stands(higher):
     sensitivity = pytest.approx(sensitivity, abs=0.02)
     clear = ~is_flagged[~ill]
     specificity = pytest.approx(clear.mean(), abs=0.02)
-    assert point["sensitivity"]["value"] == sensitivity
-    assert point["specificity"]["value"] == specificity
+    assert point["figures"]["sensitivity"]["value"] == sensitivity
+    assert point["figures"]["specificity"]["value"] == specificity
     assert is_flagged.mean() <= 0.2
     summary = model.document["validation"]["summary"]
-    area = summary["yes"]["auroc"]["value"]
+    area = summary["yes"]["figures"]["auroc"]["value"]
     assert area == pytest.approx(roc_auc_score(ill, suspicion))
 
 

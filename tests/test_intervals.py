@@ -26,11 +26,12 @@ from screening.metrics.intervals import (
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import (
     auroc,
+    auroc_with_interval,
     average_precision,
     delong,
     half_width,
     placements,
-    ranking,
+    precision_with_interval,
 )
 from screening.metrics.tally import ThresholdCounts, rate_bands
 
@@ -170,17 +171,17 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     rng = default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
-    plain = ranking(scores, positive, None, variance_inflation=1.0)
-    wide = ranking(scores, positive, None, variance_inflation=4.0)
-    middle = logit(plain["auroc"].value)
-    half = logit(plain["auroc"].high) - middle
-    precision = plain["average_precision"]
-    wide_precision = wide["average_precision"]
+    middle, _, high = logit(auroc_with_interval(scores, positive, None, 1.0))
+    _, _, wide_high = auroc_with_interval(scores, positive, None, 4.0)
+    precision = precision_with_interval(scores, positive, None)
+    wide_precision = precision_with_interval(
+        scores, positive, None, variance_inflation=4.0
+    )
     once = np.subtract([precision.low, precision.high], precision.value)
     moved = np.subtract([wide_precision.low, wide_precision.high], precision.value)
-    expected = expit(middle + 2 * half)
+    expected = expit(middle + 2 * (high - middle))
 
-    assert wide["auroc"].high == pytest.approx(expected)
+    assert wide_high == pytest.approx(expected)
     assert moved == pytest.approx(2 * once)
 
 
@@ -195,12 +196,11 @@ def test_precision_repeated_rows():
     positive = np.arange(24) % 4 == 0
     scores = rng.normal(size=24) + positive
     rows = np.repeat(np.arange(24), 10)
-    once = ranking(scores, positive, codes)["average_precision"]
-    repeated = ranking(scores[rows], positive[rows], codes[rows])
-    often = repeated["average_precision"]
+    once = precision_with_interval(scores, positive, codes)
+    often = precision_with_interval(scores[rows], positive[rows], codes[rows])
     few = np.arange(100) < 25
     groups = np.repeat(np.arange(4), 25)
-    perfect = ranking(few.astype(float), few, groups)["average_precision"]
+    perfect = precision_with_interval(few.astype(float), few, groups)
     assert once.value_and_interval == pytest.approx(often.value_and_interval)
     assert perfect.low == 1.0
 
@@ -287,7 +287,7 @@ def test_interval_coverage_voxels():
             "specificity": clear,
             "flag_rate": 0.25 * hit + 0.75 * (1 - clear),
         }
-        found = {name: getattr(point, name) for name in true}
+        found = {name: point[name] for name in true}
         inside.append(
             [found[name].low <= true[name] <= found[name].high for name in true]
         )

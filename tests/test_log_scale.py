@@ -185,7 +185,7 @@ def test_log_scale_ratio():
         text = BLEND.format(log_skewed=json.dumps(log_skewed))
         recipe = read_recipe(text.replace('"logistic", "random_forest"', '"svm"'))
         summary = train(past, recipe, **options).facts.validation.summary
-        areas[log_skewed] = summary["yes"].auroc.value
+        areas[log_skewed] = summary["yes"]["auroc"].value
 
     assert areas[True] > 0.95
     # Of pairs in the wrong order more than half are gone.

@@ -108,8 +108,8 @@ def test_card_has_the_figures_of_the_model(model, tmp_path):
     (point,) = facts.operating_points
     sensitivity = values["Sensitivity, yes"]
     assert sensitivity["kind"] == "estimate_ci"
-    assert sensitivity["estimate"] == pytest.approx(100 * point.sensitivity.value)
-    assert sensitivity["lower"] == pytest.approx(100 * point.sensitivity.low)
+    assert sensitivity["estimate"] == pytest.approx(100 * point["sensitivity"].value)
+    assert sensitivity["lower"] == pytest.approx(100 * point["sensitivity"].low)
     intercept = facts.validation.calibration["yes"].intercept
     assert values["Calibration intercept, yes"]["estimate"] == intercept.value
     assert "Sensitivity, ward icu, yes" in values

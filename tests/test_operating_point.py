@@ -30,6 +30,7 @@ from screening import (
 )
 from screening.errors import UsageError
 from screening.metrics.intervals import rate_interval
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -38,7 +39,7 @@ from screening.metrics.operating_point import (
     overall,
     pick,
 )
-from screening.metrics.performance import curve, performance, ranking_summary, rates
+from screening.metrics.performance import curve, performance, population_of, rates
 from screening.metrics.ties import as_new, number_ties
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
@@ -126,7 +127,7 @@ def test_rules_at_known_thresholds():
     # 0.825 a row at the second threshold, 0.925 at the third.
     assert pick(rule, hits, alarms, 1.0) == 1
     assert exact.threshold == 90.0
-    assert exact.flag_rate.value == pytest.approx(0.1)
+    assert exact["flag_rate"].value == pytest.approx(0.1)
 
 
 @given(cohorts)
@@ -150,22 +151,22 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     point = choose(scores, y, rule, fold=fold)
     hits = (scores[y] >= point.threshold).sum()
     share = y.mean()
-    found = share * point.sensitivity.value
-    false = (1 - share) * (1 - point.specificity.value)
+    found = share * point["sensitivity"].value
+    false = (1 - share) * (1 - point["specificity"].value)
 
     assert point.misses == y.sum() - hits
     sensitivity = hits / (y.sum() + 1)
-    assert point.sensitivity.value == pytest.approx(sensitivity)
+    assert point["sensitivity"].value == pytest.approx(sensitivity)
     specificity = np.mean(scores[~y] < point.threshold)
-    assert point.specificity.value == pytest.approx(specificity)
-    assert point.flag_rate.value == pytest.approx(found + false)
-    flag_rate = point.flag_rate.value
+    assert point["specificity"].value == pytest.approx(specificity)
+    assert point["flag_rate"].value == pytest.approx(found + false)
+    flag_rate = point["flag_rate"].value
     npv = (1 - share - false) / (1 - flag_rate)
-    assert point.ppv.value == pytest.approx(found / flag_rate)
-    assert point.npv.value == pytest.approx(npv)
-    assert point.nne.value == pytest.approx(1 / point.ppv.value)
+    assert point["ppv"].value == pytest.approx(found / flag_rate)
+    assert point["npv"].value == pytest.approx(npv)
+    assert point["nne"].value == pytest.approx(1 / point["ppv"].value)
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
-        value, low, high = getattr(point, name).value_and_interval
+        value, low, high = point[name].value_and_interval
         assert low < value < high
 
 
@@ -196,20 +197,20 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     point = choose(scores, y, MinSensitivity(0.95))
     rule = MinSensitivity(0.9, confidence=0.95)
     unsure = choose(*labelled(200, 0.1), rule)
-    sensitivity = point.sensitivity
-    flag_rate = point.flag_rate
+    sensitivity = point["sensitivity"]
+    flag_rate = point["flag_rate"]
 
     assert point.threshold == FLAG_EVERYTHING
     assert sensitivity.value == 1.0
-    assert point.specificity.value_and_interval == ((0, 0, 0))
+    assert point["specificity"].value_and_interval == ((0, 0, 0))
     assert "every row is flagged" in point.notes[0]
     assert sensitivity.low == 1
     assert flag_rate.low == 1
     assert flag_rate.high == 1
-    assert point.npv.value is None
-    assert point.ppv.value == pytest.approx(0.1)
-    assert point.ppv.low < 0.06
-    assert point.ppv.high > 0.15
+    assert point["npv"].value is None
+    assert point["ppv"].value == pytest.approx(0.1)
+    assert point["ppv"].low < 0.06
+    assert point["ppv"].high > 0.15
     assert unsure.threshold == FLAG_EVERYTHING
     assert (
         "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
@@ -241,21 +242,21 @@ def test_few_positives_are_said_aloud():
     few = np.arange(60) < 20
     last_ten = np.where(np.arange(60) >= 50, 1.0, 0.0)
     none = choose(last_ten, few, Threshold(0.5))
-    reach = (point.sensitivity.high - point.sensitivity.low) / 2
+    reach = (point["sensitivity"].high - point["sensitivity"].low) / 2
     assert (
         f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     )
     assert 0.1 < reach < 0.14
     assert (
-        none.sensitivity.value
-        == none.sensitivity.low
-        == none.ppv.value
-        == none.ppv.low
+        none["sensitivity"].value
+        == none["sensitivity"].low
+        == none["ppv"].value
+        == none["ppv"].low
         == 0
     )
-    assert none.sensitivity.high == pytest.approx(0.2, abs=0.001)
-    assert none.ppv.high > 0
-    assert none.nne.value is None
+    assert none["sensitivity"].high == pytest.approx(0.2, abs=0.001)
+    assert none["ppv"].high > 0
+    assert none["nne"].value is None
 
 
 @pytest.mark.parametrize(
@@ -327,8 +328,7 @@ def test_a_rule_out_of_range_is_refused(wrong):
 
 
 def width(figures: Observed | OperatingPoint, name: str) -> float:
-    by_name = {**vars(figures), **vars(figures).get("figures", {})}
-    figure = by_name[name]
+    figure = figures[name]
     return figure.high - figure.low
 
 
@@ -342,13 +342,11 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     prevalence = float(y.mean())
     stated = choose(scores, y, Threshold(1.0, prevalence=prevalence))
     for name in ("ppv", "npv", "nne"):
-        assert getattr(estimated, name).value == pytest.approx(
-            getattr(stated, name).value
-        )
+        assert estimated[name].value == pytest.approx(stated[name].value)
         assert width(estimated, name) > 1.1 * width(stated, name)
-    assert estimated.sensitivity.high == stated.sensitivity.high
-    false = 1 - rare.specificity.value
-    assert rare.flag_rate.value == pytest.approx(false, abs=0.001)
+    assert estimated["sensitivity"].high == stated["sensitivity"].high
+    false = 1 - rare["specificity"].value
+    assert rare["flag_rate"].value == pytest.approx(false, abs=0.001)
     assert width(rare, "flag_rate") == pytest.approx(
         width(rare, "specificity"), rel=0.05
     )
@@ -363,10 +361,10 @@ def test_folds_that_disagree_widen_specificity_alone():
     sorted_folds[~y] = rank * 5 // (~y).sum()
     apart = choose(scores, y, Threshold(1.0), fold=sorted_folds)
 
-    assert apart.specificity.low < alike.specificity.low - 0.1
+    assert apart["specificity"].low < alike["specificity"].low - 0.1
     assert (
-        apart.sensitivity.value_and_interval[:2]
-        == alike.sensitivity.value_and_interval[:2]
+        apart["sensitivity"].value_and_interval[:2]
+        == alike["sensitivity"].value_and_interval[:2]
     )
 
 
@@ -384,7 +382,8 @@ def test_repeats_that_differ_at_one_threshold_widen_specificity():
     growth = 1 + np.var(rates, ddof=1) / 3 / by_rows
     for end in ("low", "high"):
         reach = [
-            logit(getattr(point.specificity, end)) - logit(point.specificity.value)
+            logit(getattr(point["specificity"], end))
+            - logit(point["specificity"].value)
             for point in (alike, shifted)
         ]
         expected = reach[0] * np.sqrt(growth)
@@ -431,11 +430,11 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
         np.repeat(np.arange(200), 3),
     )
     assert thrice.threshold == once.threshold
-    expected = once.sensitivity.value
-    assert thrice.sensitivity.value == pytest.approx(expected, abs=0.002)
+    expected = once["sensitivity"].value
+    assert thrice["sensitivity"].value == pytest.approx(expected, abs=0.002)
     assert (
-        thrice.sensitivity.high - thrice.sensitivity.low
-        >= once.sensitivity.high - once.sensitivity.low
+        thrice["sensitivity"].high - thrice["sensitivity"].low
+        >= once["sensitivity"].high - once["sensitivity"].low
     )
 
 
@@ -452,8 +451,10 @@ def test_groups_widen_every_interval():
     alone = choose(scores, y, GMean(), each_alone)
     dealt = choose(scores, y, Threshold(0.5), group, fold=group % 5)
     whole = choose(scores, y, Threshold(0.5), group, fold=None)
-    one = ranking_summary(*labelled(), n_settings=1)
-    best = ranking_summary(*labelled(), n_settings=24)
+    one, best = (
+        population_of(JudgedRows(*labelled(), np.inf, n_settings=n), "ranking")
+        for n in (1, 24)
+    )
 
     assert patients["sensitivity"] != rows["sensitivity"]
     assert patients["sensitivity"].value == rows["sensitivity"].value
@@ -461,7 +462,7 @@ def test_groups_widen_every_interval():
         assert width(patients, name) > width(rows, name)
     assert alone.replace(n_groups=None) == choose(scores, y, GMean())
     assert alone.n_groups == len(y)
-    assert dealt.specificity == whole.specificity
+    assert dealt["specificity"] == whole["specificity"]
     assert width(best, "auroc") > 1.1 * width(one, "auroc")
 
 
@@ -470,7 +471,8 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
     fold = np.arange(len(y)) % 5
     made = [choose(scores, y, rule, group, fold=fold) for rule in RULES]
-    made += [curve(scores, y, group), ranking_summary(scores, y, group)]
+    ranking = population_of(JudgedRows(scores, y, np.inf, group), "ranking")
+    made += [curve(scores, y, group), ranking]
     for figures in made:
         content = figures.to_dict()
         text = json.dumps(content, allow_nan=False)
@@ -518,7 +520,7 @@ def test_promise_few_groups(n_groups, taken_back):
     assert (
         any("too few groups to promise" in note for note in point.notes) == taken_back
     )
-    assert (point.sensitivity.value < 0.9) == taken_back
+    assert (point["sensitivity"].value < 0.9) == taken_back
 
 
 def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
@@ -595,10 +597,10 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     flagged = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy()
     ill = new["ill"] == "yes"
 
-    sensitivity = point["sensitivity"]["value"]
+    sensitivity = point["figures"]["sensitivity"]["value"]
     assert flagged[ill].mean() == pytest.approx(sensitivity, abs=0.06)
     assert 1 - flagged[~ill].mean() == pytest.approx(
-        point["specificity"]["value"], abs=0.05
+        point["figures"]["specificity"]["value"], abs=0.05
     )
     together = (
         new.assign(flagged=flagged)
@@ -650,7 +652,7 @@ def test_threshold_by_chance_refused():
     scores = levels[numbers] + spread
     y = np.arange(1000) % 4 == 0
     point = choose(scores, y, MaxFlagRate(0.65), ties=numbers)
-    assert point.flag_rate.value == pytest.approx(0.4, abs=0.001)
+    assert point["flag_rate"].value == pytest.approx(0.4, abs=0.001)
 
 
 def test_tied_rows_threshold_halfway_to_the_next_lower_score():
@@ -663,7 +665,7 @@ def test_tied_rows_threshold_halfway_to_the_next_lower_score():
     point = choose(scores, y, MinSensitivity(0.9), fold=fold, ties=numbers)
 
     assert point.threshold == pytest.approx(0.5)
-    assert point.specificity.value == pytest.approx(297 / 337)
+    assert point["specificity"].value == pytest.approx(297 / 337)
     assert point.misses == 3
 
 
@@ -676,8 +678,8 @@ def test_threshold_flags_nearly_all():
     scores = numbers + noise
     cut = choose(scores, y, MinSensitivity(0.9), ties=None)
     point = choose(scores, y, MinSensitivity(0.9), ties=numbers)
-    assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
-    assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
+    assert cut["sensitivity"].value >= 0.9 > point["sensitivity"].value > 0.8
+    assert point["specificity"].value == pytest.approx(380 / 460, abs=0.03)
     assert "cannot be separated" in point.notes[0]
 
 

@@ -55,11 +55,11 @@ def test_estimator_is_judged_like_a_recipe(estimator):
 
     facts = screen.model_.facts
     (point,) = facts.operating_points
-    assert point.sensitivity.value == pytest.approx(0.8, abs=0.06)
+    assert point["sensitivity"].value == pytest.approx(0.8, abs=0.06)
     new = past(4000, seed=1)
     flagged = screen.predict(new) == "yes"
     ill = new.ill == "yes"
-    sensitivity = point.sensitivity.value
+    sensitivity = point["sensitivity"].value
     assert flagged[ill].mean() == pytest.approx(sensitivity, abs=0.1)
     assert facts.recipe.name == type(estimator).__name__
     assert "logistic" in str(facts.validation.comparison)

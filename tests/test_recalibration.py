@@ -116,7 +116,7 @@ def test_threshold_is_chosen_on_rows_of_the_place(model):
     after = recalibrate(model, learned)
 
     point = validate(after, new).operating_points[0]
-    assert point.sensitivity.value == pytest.approx(0.8, abs=0.04)
+    assert point["sensitivity"].value == pytest.approx(0.8, abs=0.04)
 
 
 def test_few_cases_move_the_intercept_alone():

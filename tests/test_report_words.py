@@ -94,7 +94,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
         [
             "24 cases, 216 others",
             "Sensitivity 88% 69–96% 91%",
-            "Cases among the flagged (PPV) 12% 8–19%",
+            "PPV 12% 8–19%",
             "PPV and NPV depend on the prevalence: 10% tonight",
         ],
         [],
@@ -133,7 +133,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
     ),
     "finding all past cases is no promise to miss none": (
         nosocomial_run,
-        {POINT + "sensitivity": estimate(1.0, 0.95, 1.0)},
+        {POINT + "figures__sensitivity": estimate(1.0, 0.95, 1.0)},
         [
             "Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed."
         ],
@@ -312,12 +312,13 @@ def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(
 def test_class_without_threshold():
     """A class that no threshold singles out is said aloud and draws no endless axis."""
     run = voxel_run()
-    run["model"]["operating_points"][0].update(
-        threshold=-1e12,
-        sensitivity=estimate(1.0),
-        specificity=estimate(0.0),
-        flag_rate=estimate(1.0),
-    )
+    (point, *_) = run["model"]["operating_points"]
+    point["threshold"] = -1e12
+    point["figures"] |= {
+        "sensitivity": estimate(1.0),
+        "specificity": estimate(0.0),
+        "flag_rate": estimate(1.0),
+    }
     run["cases"][0]["score"] = 1e12
     page = render_run(judged(run))
     script, *_ = Outline(page).raw["script"]
@@ -612,12 +613,12 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
 @pytest.mark.parametrize(
     ("change", "code", "answer"),
     [
-        ({"sensitivity": {"value": 0.0}}, "own_cases_not_flagged", "no"),
+        ({"figures__sensitivity": {"value": 0.0}}, "own_cases_not_flagged", "no"),
         ({"threshold": -1e300}, "flags_everything", "no"),
-        ({"ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
+        ({"figures__ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
         ({"n_positive": 12}, "too_few_cases", "not shown"),
         (
-            {"sensitivity": {"low": 0.5, "high": 0.95}},
+            {"figures__sensitivity": {"low": 0.5, "high": 0.95}},
             "intervals_too_wide",
             "not shown",
         ),
@@ -626,7 +627,7 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     model = compared()
     (point,) = model["operating_points"]
-    point |= change
+    changed(point, **change)
     validation = model["validation"]
     predictive = validation["predictive"]["yes"]
     for figures in (*validation["subgroups"]["yes"], predictive):

@@ -438,7 +438,7 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     *_, threshold_line = screen.plot().lines
     *_, point_on_curve = screen.plot("roc").lines
     assert threshold_line.get_xdata()[0] == point.threshold
-    assert point_on_curve.get_ydata()[0] == point.sensitivity.value
+    assert point_on_curve.get_ydata()[0] == point["sensitivity"].value
     changes = screen.explain(NIGHT, patient)["change"].tolist()
     widths = [bar.get_width() for bar in reasons.patches]
     assert widths == changes[::-1]

@@ -212,7 +212,7 @@ def test_temporal_validation_recorded(dated, rows):
     assert forward.reason is None
     assert own.n_positive + own.n_negative == 90
     assert others.threshold == own.threshold
-    assert others.sensitivity != own.sensitivity
+    assert others["sensitivity"] != own["sensitivity"]
     assert "has 0 cases, but 5 are needed" in few.reason
 
 

@@ -15,7 +15,7 @@ from screening.metrics.operating_point import choose
 from screening.metrics.performance import (
     per_class,
     performance,
-    ranking_summary,
+    population_of,
     rates,
 )
 from screening.metrics.ranking import auroc_of_levels, placements
@@ -165,11 +165,11 @@ def test_ranking_one_class():
     """AUROC and its rows' contributions are undefined without both classes."""
     for positive in ONE_CLASS.values():
         area, contributions = placements(SCORES, positive)
-        summary = ranking_summary(SCORES, positive)
+        summary = population_of(JudgedRows(SCORES, positive, 0.5), "ranking")
 
         assert np.isnan(area)
         assert np.isnan(contributions).all()
-        assert summary.auroc == summary.average_precision == UNDEFINED
+        assert summary["auroc"] == summary["average_precision"] == UNDEFINED
 
 
 def test_percentiles_no_draw():

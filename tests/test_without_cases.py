@@ -103,8 +103,8 @@ def test_threshold_is_rank(n, rate, seed):
 
     assert point.threshold == np.sort(scores)[rank - 1]
     expected = (n + 1 - rank) / (n + 1)
-    assert point.flag_rate.value == pytest.approx(expected)
-    assert point.flag_rate.value <= rate + 1e-9
+    assert point["flag_rate"].value == pytest.approx(expected)
+    assert point["flag_rate"].value <= rate + 1e-9
 
 
 @given(
@@ -152,7 +152,7 @@ def test_interval_of_share_covers():
         scores = rng.uniform(size=200)
         point = selector(scores).point(MaxFlagRate(0.1))
         share = 1 - point.threshold
-        n_covered += point.flag_rate.low <= share <= point.flag_rate.high
+        n_covered += point["flag_rate"].low <= share <= point["flag_rate"].high
 
     assert n_covered >= 0.95 * 400
 
@@ -168,8 +168,8 @@ def test_rows_of_few_patients_are_worth_less():
     alone = selector(scores).point(MaxFlagRate(0.1))
 
     assert grouped.threshold >= alone.threshold
-    assert grouped.flag_rate.value <= 0.1 + 1e-9
-    assert grouped.flag_rate.low < alone.flag_rate.low
+    assert grouped["flag_rate"].value <= 0.1 + 1e-9
+    assert grouped["flag_rate"].low < alone["flag_rate"].low
     assert grouped.n_groups == 40
 
 
@@ -209,9 +209,9 @@ def test_sensitivity_is_of_known_cases(found, n):
     point = selector(scores, n_cases=n).point(MaxFlagRate(0.05))
 
     exact = stats.binomtest(found, n).proportion_ci(method="exact")
-    assert point.sensitivity.value == found / n
-    assert point.sensitivity.low == pytest.approx(exact.low)
-    assert point.sensitivity.high == pytest.approx(exact.high)
+    assert point["sensitivity"].value == found / n
+    assert point["sensitivity"].low == pytest.approx(exact.low)
+    assert point["sensitivity"].high == pytest.approx(exact.high)
     assert f"{found} of {n} known cases" in point.notes[0]
     expected = (exact.low, exact.high)
     assert exact_interval(found, n) == pytest.approx(expected)
@@ -220,7 +220,7 @@ def test_sensitivity_is_of_known_cases(found, n):
 def test_threshold_above_all_rows_is_noted():
     point = selector(np.arange(100.0)).point(Threshold(100.0))
 
-    assert point.flag_rate.value == 0
+    assert point["flag_rate"].value == 0
     assert "none of these rows is flagged" in point.notes
 
 
@@ -281,8 +281,8 @@ def test_trained_without_cases(name, models):
     assert dict(facts.recipe.parameters) == load_recipe("one_class").parameters
     assert point.n_positive == n_cases
     assert point.n_negative == 240
-    assert 0.05 < point.flag_rate.value <= 0.1 + 0.02 * n_cases
-    assert (point.sensitivity.value is None) == (n_cases == 0)
+    assert 0.05 < point["flag_rate"].value <= 0.1 + 0.02 * n_cases
+    assert (point["sensitivity"].value is None) == (n_cases == 0)
     assert len(model.calibration) == 240
 
 
@@ -291,13 +291,13 @@ def test_figures_unknown_without_case(name, models):
     """Nothing that needs a case has a value, and the document says why."""
     facts = models[name].facts
     (point,) = facts.operating_points
-    for figure in (point.sensitivity, point.ppv, point.npv, point.nne):
+    for figure in (point["sensitivity"], point["ppv"], point["npv"], point["nne"]):
         assert figure.value is None
     calibration = facts.validation.calibration[point.label]
 
     assert point.prevalence is None
     assert facts.validation.own_boundary is None
-    assert facts.validation.summary[point.label].auroc.value is None
+    assert facts.validation.summary[point.label]["auroc"].value is None
     assert facts.validation.search.scores == [None]
     assert any(NO_CASE_SEEN in note for note in point.notes)
     assert not calibration.earned
@@ -335,7 +335,7 @@ def test_share_of_new_patients_is_within_interval():
             jobs=1,
             id="patient",
         )
-        promised = model.facts.operating_points[0].flag_rate
+        promised = model.facts.operating_points[0]["flag_rate"]
         share = float(model.score_frame(new)["flagged"].mean())
         n_covered += promised.low <= share <= promised.high
         shares.append(share)
@@ -504,9 +504,9 @@ def test_temporal_validation_compares_share_flagged():
     assert forward.n_past == 210
     assert forward.n_later == 90
     assert later.n_positive == 0
-    assert later.sensitivity.value is None
-    assert later.specificity.high < 0.5
-    assert model.facts.operating_points[0].specificity.value > 0.88
+    assert later["sensitivity"].value is None
+    assert later["specificity"].high < 0.5
+    assert model.facts.operating_points[0]["specificity"].value > 0.88
     assert "Rows not flagged" in render_model(model.document)
     revised = set_threshold(model, MaxFlagRate(0.2), "more capacity")
     (later,) = revised.facts.validation.forward.classes.values()
@@ -694,8 +694,8 @@ def test_threshold_by_cases_is_refused_and_by_flags_chosen(ward, tmp_path):
     point = read_document(tmp_path / "model", "model")["operating_points"][0]
 
     assert "--miss-cost needs at least 5 cases, and there are 0" in refused.stderr
-    assert 0.15 < point["flag_rate"]["value"] <= 0.2
-    assert point["sensitivity"]["value"] is None
+    assert 0.15 < point["figures"]["flag_rate"]["value"] <= 0.2
+    assert point["figures"]["sensitivity"]["value"] is None
 
 
 def test_threshold_by_hand(models):
@@ -705,7 +705,7 @@ def test_threshold_by_hand(models):
     threshold = float(np.quantile(scores, 0.7))
     point = selector(scores).point(Threshold(threshold))
 
-    assert point.flag_rate.value == pytest.approx(0.3, abs=0.01)
+    assert point["flag_rate"].value == pytest.approx(0.3, abs=0.01)
 
 
 def test_validate_without_cases(ward, tmp_path):
@@ -719,10 +719,11 @@ def test_validate_without_cases(ward, tmp_path):
         "validate", ward / "m", place, "--label", "ill", "--out", tmp_path / "v"
     )
 
-    promise = answer["classes"]["case"]["promise"]
+    promise = answer["classes"]["case"]["promise"]["figures"]
+    (point,) = answer["operating_points"]
     assert promise["sensitivity"]["value"] is None
     assert promise["specificity"]["value"] > 0.85
-    assert answer["operating_points"][0]["sensitivity"]["value"] is not None
+    assert point["figures"]["sensitivity"]["value"] is not None
 
 
 def test_compare_needs_cases(tmp_path):

@@ -46,5 +46,5 @@ def by_recipe(recipe: str, past: Past, new: pd.DataFrame) -> Answer:
     # A row that is refused has no score, and nobody is told to look at it.
     flagged = scored["flagged"].reindex(new.index, fill_value=False)
     return Answer(
-        flagged.to_numpy(dtype=bool), model.facts.operating_points[0].sensitivity
+        flagged.to_numpy(dtype=bool), model.facts.operating_points[0]["sensitivity"]
     )

@@ -26,7 +26,7 @@ figure, ax = plt.subplots(layout="constrained")
 for asked in (0.6, 0.75, 0.9):
     screen.set_params(rule=MinSensitivity(asked))
     screen.fit(past, "infected", id="patient_id", drop="admission_date")
-    promised = screen.model_.facts.operating_points[0].sensitivity
+    promised = screen.model_.facts.operating_points[0]["sensitivity"]
     flagged = screen.predict(night.drop(columns="infected")) == "yes"
     ax.vlines(asked, promised.low, promised.high, color="lightgrey", linewidth=8)
     ax.plot(asked, promised.value, "_", color="black", markersize=12)

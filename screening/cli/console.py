@@ -33,7 +33,7 @@ STEERING = re.compile(
 )
 ATTENTION = 5
 """Exit code of a command that did its work, and whose result needs attention."""
-POINT_KEYS = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
+POINT_KEYS = ("class", "threshold", "figures")
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -140,27 +140,24 @@ def _figures_of_point(
     model: ModelDocument, point: OperatingPointFacts
 ) -> dict[str, str]:
     """Return the figures of an operating point, each with its interval."""
-    from screening.report.format import area_ci, ci, percent
+    from screening.metrics.figures import figures_in
+    from screening.report.figures import in_sentence, with_interval
+    from screening.report.format import ci, percent
+    from screening.schemas.base import UNDEFINED
 
     figures = {"threshold": f"{point.threshold:.4g}"}
-    without_cases = model.validation.without_cases
-    if without_cases is not None:
-        rate = point.flag_rate
+    if model.validation.without_cases is not None:
+        rate = point["flag_rate"]
         interval = _in_brackets(ci(rate))
         figures["flagged"] = f"{percent(rate)}{interval} of rows like those of training"
-    if point.n_positive == 0:
-        return figures | dict.fromkeys(("AUROC", "sensitivity", "PPV"), NO_CASE_SEEN)
-    area = model.validation.summary[point.label].auroc
-    if area.value is not None:
-        figures["AUROC"] = f"{area.value:.2f}{_in_brackets(area_ci(area))}"
-    shares = {
-        "sensitivity": point.sensitivity,
-        "specificity": point.specificity,
-        "PPV": point.ppv,
-    }
-    for name, share in shares.items():
-        figures[name] = f"{percent(share)}{_in_brackets(ci(share))}"
-    figures["PPV"] += f" at {percent(point.prevalence)} prevalence"
+    known = {**model.validation.summary[point.label].figures, **point.figures}
+    for figure in figures_in("promise"):
+        title = in_sentence(figure)
+        figures[title] = with_interval(known.get(figure.name, UNDEFINED), figure)
+        if point.n_positive == 0 and "cases" in figure.needs:
+            figures[title] = NO_CASE_SEEN
+        elif figure.name == "ppv":
+            figures[title] += f" at {percent(point.prevalence)} prevalence"
     return figures
 
 

@@ -40,6 +40,8 @@ class JudgedRows:
     n_settings : int, optional
         Settings that were tried on held-out rows; None where no machine was chosen by
         these rows.
+    seed : int
+        Of the bootstrap.
     """
 
     scores: np.ndarray
@@ -51,6 +53,7 @@ class JudgedRows:
     fewest: int = 1
     fold: np.ndarray | None = None
     n_settings: int | None = None
+    seed: int = 0
 
     @cached_property
     def codes(self) -> np.ndarray | None:

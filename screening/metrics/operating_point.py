@@ -321,7 +321,7 @@ class ThresholdSelector:
             n_positive=m,
             n_negative=n,
             n_groups=self.n_groups,
-            **figures,
+            figures=figures,
         )
         return point.replace(notes=_notes(point, design, self.atom(threshold)))
 
@@ -554,14 +554,14 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     notes = []
     if everything:
         notes.append(_note_on_everything(point.rule, rows))
-    elif point.flag_rate.value == 0:
+    elif point["flag_rate"].value == 0:
         aim = ""
         if isinstance(point.rule, MaxFlagRate):
             aim = "no threshold that flags a row keeps the flag rate that low: "
         notes.append(f"{aim}none of these rows is flagged")
     if not everything:
         notes += _notes_on_promise(point, rows)
-    notes += _notes_on_precision(point.sensitivity, rows)
+    notes += _notes_on_precision(point["sensitivity"], rows)
     if not everything:
         notes += notes_on_ties(atom)
     if point.rule.prevalence is not None:
@@ -606,7 +606,7 @@ def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
     rule = point.rule
     if not isinstance(rule, MinSensitivity) or rule.confidence is not None:
         return []
-    sensitivity = point.sensitivity.value
+    sensitivity = point["sensitivity"].value
     max_rank = (1 - rule.value) * (point.n_positive + 1)
     if (point.misses or 0) + 1 > max_rank + _COUNT_TOLERANCE:
         return [

@@ -13,28 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
-from screening.metrics.figures import evaluate, figures_in
+from screening.metrics.figures import Table, evaluate, figures_in
 from screening.metrics.intervals import (
     predictive_interval,
     rate_interval,
     share_range,
 )
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.predictive_intervals import predictive, variance_inflation
-from screening.metrics.ranking import auroc_with_interval, ranking
+from screening.metrics.predictive_intervals import predictive
 from screening.metrics.tally import (
     ThresholdCounts,
     group_codes,
     rate_bands,
     spaced_thresholds,
 )
-from screening.schemas.base import UNDEFINED, Estimate
+from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
 from screening.schemas.figures import (
+    AtPrevalence,
     Observed,
     OperatingPoint,
-    PredictiveValues,
-    Ranking,
-    Rates,
+    Population,
 )
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
@@ -157,78 +155,32 @@ def performance(
     One class may be absent: a figure that needs it is undefined. Parameters as for
     ``check_rows``.
     """
-    scores, positive, _, n_groups = check_rows(scores, y, groups)
+    scores, positive, _, _ = check_rows(scores, y, groups)
     group_of_row = None if groups is None else np.asarray(groups)
     rows = JudgedRows(scores, positive, float(threshold), group_of_row)
-    n_positive = int(positive.sum())
-    n_negative = len(scores) - n_positive
     hits = int((rows.flagged & positive).sum())
     false = int((rows.flagged & ~positive).sum())
+    population = population_of(rows, "observed")
     return Observed(
+        **vars(population),
         threshold=float(threshold),
-        prevalence=n_positive / max(len(scores), 1),
-        n_positive=n_positive,
-        n_negative=n_negative,
-        n_groups=n_groups,
         true_positive=hits,
-        false_negative=n_positive - hits,
+        false_negative=population.n_positive - hits,
         false_positive=false,
-        true_negative=n_negative - false,
-        figures=evaluate(rows, figures_in("observed")),
+        true_negative=population.n_negative - false,
     )
 
 
-def ranking_summary(
-    scores: ArrayLike,
-    y: ArrayLike,
-    groups: ArrayLike | None = None,
-    seed: int = 0,
-    *,
-    n_settings: int = 1,
-) -> Ranking:
-    """Return AUROC and average precision of held-out scores, with 95 % intervals.
-
-    Both are widened for the fold machines and for the settings that were tried on the
-    same rows (``predictive_intervals.variance_inflation``). `prevalence` is the average
-    precision of a score that knows nothing. Other parameters as for ``check_rows``.
-
-    Parameters
-    ----------
-    seed : int
-        Of the bootstrap.
-    n_settings : int
-        Number of settings that were tried.
-    """
-    scores, positive, codes, n_groups = check_rows(scores, y, groups)
-    m = int(positive.sum())
-    n = int((~positive).sum())
-    figures = dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
-    if m and n:
-        inflation = variance_inflation(n_settings)
-        figures = ranking(scores, positive, codes, seed, inflation)
-    return Ranking(
-        n_positive=m,
-        n_negative=n,
-        n_groups=n_groups,
-        prevalence=m / max(m + n, 1),
-        **figures,
+def population_of(rows: JudgedRows, table: Table) -> Population:
+    """Return the figures of a table of some rows, and how many rows they are."""
+    n_positive = int(rows.positive.sum())
+    return Population(
+        figures=evaluate(rows, figures_in(table)),
+        n_positive=n_positive,
+        n_negative=len(rows.positive) - n_positive,
+        n_groups=None if rows.groups is None else len(np.unique(rows.groups)),
+        prevalence=n_positive / max(len(rows.positive), 1),
     )
-
-
-def auroc_of_settings(
-    scores: ArrayLike,
-    y: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    n_settings: int = 1,
-) -> tuple[float, float, float]:
-    """Return AUROC with its 95 % interval, as ``ranking_summary`` does.
-
-    It skips the resampling that average precision needs.
-    """
-    scores, positive, codes, _ = check_rows(scores, y, groups, both=True)
-    inflation = variance_inflation(n_settings)
-    return auroc_with_interval(scores, positive, codes, inflation)
 
 
 def curve(
@@ -314,11 +266,6 @@ def per_class(
     return confusion, rows
 
 
-_PREDICTIVE_FIGURES = tuple(
-    name for name in PredictiveValues.model_fields if name != "prevalence"
-)
-
-
 def prevalence_range(
     positive: np.ndarray, groups: np.ndarray | None = None
 ) -> Estimate:
@@ -350,12 +297,10 @@ def at_local_prevalence(
         prevalences = (stated / 2, stated, highest)
     rows = []
     for prevalence in prevalences:
-        if np.isclose(prevalence, point.prevalence):
-            figures = vars(point)
-        else:
-            figures = rates(point.sensitivity, point.specificity, prevalence)
-        values = {name: figures[name] for name in _PREDICTIVE_FIGURES}
-        rows.append(PredictiveValues(prevalence=prevalence, **values))
+        figures = point.figures
+        if not np.isclose(prevalence, point.prevalence):
+            figures = rates(point["sensitivity"], point["specificity"], prevalence)
+        rows.append(AtPrevalence(prevalence=prevalence, figures=figures))
     source: Literal["estimated", "given"] = "estimated" if stated is None else "given"
     return Predictive(
         rule=point.rule,
@@ -365,15 +310,17 @@ def at_local_prevalence(
     )
 
 
-def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | None:
+def prevalence_tonight(
+    flagged: int, scored: int, point: PopulationFigures
+) -> Estimate | None:
     """Estimate the prevalence among tonight's rows from the share that is flagged.
 
     Rogan and Gladen (1978). The interval joins those of the flag rate, of sensitivity
     and of specificity by their squares, each weighted by how much it changes the result
     (MOVER). None if the threshold hardly separates the classes.
     """
-    se, se_low, se_high = np.array(point.sensitivity.value_and_interval, float)
-    sp, sp_low, sp_high = np.array(point.specificity.value_and_interval, float)
+    se, se_low, se_high = np.array(point["sensitivity"].value_and_interval, float)
+    sp, sp_low, sp_high = np.array(point["specificity"].value_and_interval, float)
     youden = se + sp - 1
     if not scored or not se + sp >= 1 + _MIN_YOUDEN:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -103,7 +103,7 @@ class RankSelector(ThresholdSelector):
         prevalence = rule.prevalence
         if prevalence is None and n_cases:
             prevalence = n_cases / len(self.scores)
-        figures: dict[str, Any] = dict.fromkeys(("ppv", "npv", "nne"), UNDEFINED)
+        figures = dict.fromkeys(("ppv", "npv", "nne"), UNDEFINED)
         figures["flag_rate"] = Estimate(share, low, high)
         if sensitivity.value is not None and prevalence is not None:
             values = predictive(prevalence, sensitivity.value, share)
@@ -118,7 +118,7 @@ class RankSelector(ThresholdSelector):
             n_positive=n_cases,
             n_negative=n_rows,
             n_groups=self.n_groups,
-            **figures,
+            figures=figures,
         )
         return point.replace(notes=self._notes(point))
 
@@ -152,7 +152,7 @@ class RankSelector(ThresholdSelector):
             notes = [f"{n_found} of {n_cases} known cases are flagged"]
         else:
             notes = [f"sensitivity and predictive values are {NO_CASE_SEEN}"]
-        if point.flag_rate.value == 0:
+        if point["flag_rate"].value == 0:
             notes.append("none of these rows is flagged")
         atom = self.atom(point.threshold)
         return notes + notes_on_ties(atom)

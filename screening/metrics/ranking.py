@@ -229,21 +229,3 @@ def _gaining_thresholds(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     each_positive = np.ones(len(scores_of_positives), bool)
     gaining = spaced_thresholds(scores_of_positives, each_positive)
     return np.union1d(gaining, scores.min())
-
-
-def ranking(
-    scores: np.ndarray,
-    positive: np.ndarray,
-    codes: np.ndarray | None,
-    seed: int = 0,
-    variance_inflation: float = 1.0,
-) -> dict[str, Estimate]:
-    """Return AUROC and average precision with 95 % intervals.
-
-    Parameters as for ``precision_with_interval``.
-    """
-    area = auroc_with_interval(scores, positive, codes, variance_inflation)
-    precision = precision_with_interval(
-        scores, positive, codes, seed, variance_inflation
-    )
-    return {"auroc": Estimate(*area), "average_precision": precision}

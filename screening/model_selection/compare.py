@@ -465,7 +465,7 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
             n_settings=n_settings,
         )
         without = replace(rows, scores=contrast.without[:, column])
-        by_class.append(evaluate_differences(rows, without, figures_in("factors")))
+        by_class.append(evaluate_differences(rows, without, figures_in("parts")))
     gaps = means_over_classes(by_class)
     if task.kind == "multi":
         gaps["macro_recall"] = recall_difference(

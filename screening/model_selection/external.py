@@ -34,9 +34,9 @@ from screening.recipes.encoders import score_of_rows
 from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.validation_attention import attention_of_validation
-from screening.schemas.base import FORMAT_VERSION
+from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Promise
-from screening.schemas.figures import OperatingPoint, Ranking, Rule, Threshold
+from screening.schemas.figures import OperatingPoint, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
 from screening.schemas.validation import LesionFacts, OperatingPointFacts
@@ -120,12 +120,12 @@ def validate(
     judgement = judge(held, rules, facts.training.seed)
     points = []
     classes = {}
-    for promise, observed in zip(promises, judgement.points, strict=True):
-        point = promise.replace(**vars(observed), lesions=lesions)
+    for m, promise in enumerate(promises):
+        point = promise.replace(**vars(judgement.points[m]), lesions=lesions)
         points.append(point)
-        ranking = judgement.figures.summary[point.label]
+        observed = judgement.figures_of(m, "beside")
         classes[point.label] = _class_elsewhere(
-            facts, promise, point, ranking, held, local_threshold
+            facts, promise, point, observed, held, local_threshold
         )
     identified = model.sealed | {"id": model.id, "digest": model.digest}
     validation = ExternalValidation(
@@ -379,7 +379,7 @@ def _class_elsewhere(
     facts: ModelDocument,
     promise: OperatingPointFacts,
     point: OperatingPointFacts,
-    ranking: Ranking,
+    observed: Mapping[str, Estimate],
     held: HeldOutScores,
     local_threshold: float | None,
 ) -> ClassElsewhere:
@@ -392,13 +392,14 @@ def _class_elsewhere(
         Of the model.
     point : OperatingPointFacts
         The same threshold on these rows.
-    ranking : Ranking
-        Of these rows.
+    observed : mapping of str to Estimate
+        Figures of these rows that are compared with the promised ones.
     held : HeldOutScores
     local_threshold : float, optional
         Threshold by lesions that the rule chooses here.
     """
-    past = facts.validation.summary[promise.label]
+    summary = facts.validation.summary[promise.label]
+    promised = {**summary.figures, **promise.figures}
     prevalence = point.prevalence
     assert prevalence is not None
     local = None
@@ -408,9 +409,8 @@ def _class_elsewhere(
     except UsageError as error:
         local_reason = str(error)
     differences = {
-        "sensitivity": independent_difference(point.sensitivity, promise.sensitivity),
-        "specificity": independent_difference(point.specificity, promise.specificity),
-        "auroc": independent_difference(ranking.auroc, past.auroc),
+        name: independent_difference(figure, promised[name])
+        for name, figure in observed.items()
     }
     if point.lesions is not None and promise.lesions is not None:
         differences["lesions"] = independent_difference(
@@ -422,8 +422,10 @@ def _class_elsewhere(
             threshold=promise.threshold,
             prevalence=prevalence,
             lesions=promise.lesions,
-            auroc=past.auroc,
-            **rates(promise.sensitivity, promise.specificity, prevalence),
+            figures={
+                **promised,
+                **rates(promise["sensitivity"], promise["specificity"], prevalence),
+            },
         ),
         differences=differences,
         local=local,

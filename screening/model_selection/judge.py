@@ -24,7 +24,7 @@ from screening.metrics.calibration import (
     refit_calibration,
 )
 from screening.metrics.chances import chances_at
-from screening.metrics.figures import evaluate, evaluate_differences, figures_in
+from screening.metrics.figures import Table, evaluate, evaluate_differences, figures_in
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
@@ -32,8 +32,7 @@ from screening.metrics.performance import (
     at_local_prevalence,
     curve,
     per_class,
-    performance,
-    ranking_summary,
+    population_of,
     rates,
 )
 from screening.metrics.subgroups import (
@@ -49,11 +48,10 @@ from screening.model_selection.scores import (
 from screening.model_selection.search import unusable
 from screening.model_selection.without_cases import n_cases_needed, refuse_rule
 from screening.parallel import in_parallel
-from screening.schemas.base import Document, Estimate, PopulationFigures
+from screening.schemas.base import Estimate, PopulationFigures
 from screening.schemas.figures import (
     MinSensitivity,
     OperatingPoint,
-    Ranking,
     Rule,
     Threshold,
 )
@@ -111,20 +109,25 @@ class Judgement:
             held.groups,
             fold=held.fold,
             n_settings=None if held.frozen is not None else held.n_settings,
+            seed=self.seed,
         )
+
+    def figures_of(self, m: int, table: Table) -> dict[str, Estimate]:
+        """Return figures of a watched class, by its number, at its threshold.
+
+        Those that its operating point has are the expected ones of new rows.
+        """
+        figures = evaluate(self.rows(m), figures_in(table))
+        expected = self.points[m].figures
+        return figures | {name: expected[name] for name in figures if name in expected}
 
     @cached_property
     def means(self) -> Mapping[str, Estimate]:
         """Figures of the table of methods, means over the watched classes."""
-        by_class = []
-        for m, point in enumerate(self.points):
-            figures = evaluate(self.rows(m), figures_in("beside"))
-            # Rates of a chosen threshold are those expected of new rows.
-            expected = {
-                name: vars(point)[name] for name in figures if name in vars(point)
-            }
-            by_class.append(figures | expected)
-        return means_over_classes(by_class)
+        n_classes = len(self.points)
+        return means_over_classes(
+            [self.figures_of(m, "beside") for m in range(n_classes)]
+        )
 
     @cached_property
     def figures(self) -> Figures:
@@ -265,23 +268,7 @@ def _joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _ranking(judgement: Judgement, m: int) -> dict[str, Any]:
     """Return how a watched class, by its number, is ranked."""
-    held = judgement.held
-    scores = held.scores[:, m]
-    positive = held.watched[:, m]
-    if held.frozen is None:
-        summary = ranking_summary(
-            scores,
-            positive,
-            held.groups,
-            seed=judgement.seed,
-            n_settings=held.n_settings,
-        )
-    else:
-        # Intervals are not widened for folds and settings: none saw these rows.
-        threshold = judgement.points[m].threshold
-        observed = performance(scores, positive, threshold, held.groups)
-        summary = Ranking(**_shared_fields(Ranking, observed))
-    return {"summary": summary}
+    return {"summary": population_of(judgement.rows(m), "ranking")}
 
 
 def _other_points(judgement: Judgement, m: int) -> dict[str, Any]:
@@ -411,8 +398,8 @@ def _member_alone(judgement: Judgement, j: int) -> BlendMember:
         own_rows = replace(rows, scores=alone.scores[:, m], threshold=threshold)
         of_others = replace(rows, scores=without[:, m])
         classes[name] = MemberAlone(
-            figures=evaluate(own_rows, figures_in("members")),
-            gains=evaluate_differences(rows, of_others, figures_in("members")),
+            figures=evaluate(own_rows, figures_in("parts")),
+            gains=evaluate_differences(rows, of_others, figures_in("parts")),
             rule=rule,
             threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
             weight=float(weights[j, m]),
@@ -491,29 +478,21 @@ def _observed_point(
     if held.without_cases:
         as_given = Threshold(threshold, prevalence=rule.prevalence)
         return held.operating_point(m, as_given, seed).replace(rule=rule)
-    observed = performance(
-        held.scores[:, m], held.watched[:, m], threshold, held.groups
+    rows = JudgedRows(
+        held.scores[:, m], held.watched[:, m], float(threshold), held.groups
     )
-    figures = _shared_fields(OperatingPoint, observed)
+    observed = population_of(rows, "point")
     prevalence = held.population.prevalence
     if prevalence is not None:
-        figures |= rates(observed["sensitivity"], observed["specificity"], prevalence)
-        figures["prevalence"] = prevalence
+        figures = rates(observed["sensitivity"], observed["specificity"], prevalence)
+        observed = observed.replace(figures=figures, prevalence=prevalence)
     return OperatingPoint(
-        rule=rule, misses=observed.false_negative, notes=(), **figures
+        **vars(observed),
+        threshold=rows.threshold,
+        rule=rule,
+        misses=int((~rows.flagged & rows.positive).sum()),
+        notes=(),
     )
-
-
-def _shared_fields(declared: type[Document], *documents: Document) -> dict[str, Any]:
-    """Return the fields of a document type that other documents have."""
-    fields = {}
-    for document in documents:
-        for name in declared.model_fields:
-            if hasattr(document, name):
-                fields[name] = getattr(document, name)
-            elif isinstance(document, PopulationFigures) and name in document.figures:
-                fields[name] = document[name]
-    return fields
 
 
 def _validate_forward(judgement: Judgement) -> Forward | None:
@@ -541,14 +520,20 @@ def _validate_forward(judgement: Judgement) -> Forward | None:
     after_cut = replace(later.take(later.fold == AFTER), frozen=frozen)
     after = judge(after_cut, rules, seed)
     classes = {}
-    for name, point in zip(later.task.watched, after.points, strict=True):
-        fields = _shared_fields(
-            LaterClass,
-            point,
-            after.figures.summary[name],
-            after.figures.calibration[name],
+    for m, (name, point) in enumerate(
+        zip(later.task.watched, after.points, strict=True)
+    ):
+        calibration = after.figures.calibration[name]
+        classes[name] = LaterClass(
+            rule=point.rule,
+            threshold=point.threshold,
+            n_positive=point.n_positive,
+            n_negative=point.n_negative,
+            figures=after.figures_of(m, "beside"),
+            observed_expected=calibration.observed_expected,
+            slope=calibration.slope,
+            intercept=calibration.intercept,
         )
-        classes[name] = LaterClass(**fields)
     return facts.replace(classes=classes)
 
 
@@ -579,7 +564,8 @@ def _shared_rule(rule: Rule, point: OperatingPoint) -> Rule:
     """
     if not isinstance(rule, Threshold):
         return rule
-    sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
+    sensitivity = point["sensitivity"].value
+    sensitivity = 0.5 if sensitivity is None else sensitivity
     return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
@@ -740,7 +726,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     if held.without_cases:
         return
     flagged = float(np.mean(scores[positive] >= point.threshold))
-    promised = point.sensitivity.value or 0.0
+    promised = point["sensitivity"].value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     most_below = max(_MAX_STANDARD_ERRORS * error, _MAX_SHORTFALL)
     if flagged < promised - most_below:

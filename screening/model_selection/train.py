@@ -141,7 +141,7 @@ def train(
     >>> past = samples / "nosocomial_past.csv"
     >>> contract = samples / "nosocomial.toml"
     >>> model = train(past, "logistic", contract=contract, rule=MinSensitivity(0.9))
-    >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
+    >>> model.operating_points[0]["figures"]["sensitivity"]["value"] >= 0.9
     True
     """
     validation, tuning, resources, table = groups_from(

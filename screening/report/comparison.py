@@ -175,7 +175,7 @@ def _cohort_block(
     columns = [*_titles("compared"), "specificity_at"]
     ranked = [*_titles("ranked"), "specificity_at"]
     own = [f"own_{name}" for name in ranked]
-    factor_columns = _titles("factors")
+    factor_columns = _titles("parts")
     if "macro_recall" in present:
         factor_columns["macro_recall"] = titles["macro_recall"]
     tested = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from screening.report import format as fmt
 from screening.report.verdict import beaten_by_other, flags_like_chance, unfit_for_use
 from screening.schemas import reasons
-from screening.schemas.base import Estimate, Reason
+from screening.schemas.base import UNDEFINED, Reason
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import OperatingPointFacts
 
@@ -91,10 +91,10 @@ def reasons_of_figures(model: ModelDocument) -> list[Reason]:
 
 def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Reason]:
     """Yield reasons about one operating point, the most serious alone."""
-    highest_specificity = point.specificity.high
-    sensitivity = point.sensitivity.value
-    low = point.sensitivity.low
-    high = point.sensitivity.high
+    highest_specificity = point["specificity"].high
+    sensitivity = point["sensitivity"].value
+    low = point["sensitivity"].low
+    high = point["sensitivity"].high
     if point.flags_everything:
         yield reasons.FLAGS_EVERYTHING(
             description=f"No threshold meets the rule for {point.label}: every row is "
@@ -130,7 +130,7 @@ def _reasons_of_ranking(
 ) -> Iterator[Reason]:
     """Yield why a ranking is of no use: it is inverted, or may be chance."""
     summary = model.validation.summary.get(label)
-    area = summary.auroc if summary else Estimate()
+    area = summary["auroc"] if summary else UNDEFINED
     if area.low is None or area.low > AUROC_OF_CHANCE:
         return
     estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"

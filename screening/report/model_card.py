@@ -274,17 +274,17 @@ def _estimated(
 def _performance(model: ModelDocument) -> Iterator[Metric]:
     for point in model.operating_points:
         shares = {
-            "Sensitivity": point.sensitivity,
-            "Specificity": point.specificity,
-            "PPV": point.ppv,
-            "NPV": point.npv,
-            "Flag rate": point.flag_rate,
+            "Sensitivity": point["sensitivity"],
+            "Specificity": point["specificity"],
+            "PPV": point["ppv"],
+            "NPV": point["npv"],
+            "Flag rate": point["flag_rate"],
         }
         for name, share in shares.items():
             yield from _estimated(f"{name}, {point.label}", share, 100)
         ranking = model.validation.summary.get(point.label)
         if ranking is not None:
-            yield from _estimated(f"AUROC, {point.label}", ranking.auroc)
+            yield from _estimated(f"AUROC, {point.label}", ranking["auroc"])
 
 
 def _fairness(model: ModelDocument) -> Iterator[Metric]:
@@ -313,7 +313,7 @@ def _reliability(model: ModelDocument) -> Iterator[Metric]:
         return
     for label, later in forward.classes.items():
         yield from _estimated(
-            f"Sensitivity in the later period, {label}", later.sensitivity, 100
+            f"Sensitivity in the later period, {label}", later["sensitivity"], 100
         )
         yield from _estimated(
             f"Observed over expected cases in the later period, {label}",

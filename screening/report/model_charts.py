@@ -243,8 +243,8 @@ def _other_point(
 
 def _usefulness_chart(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     """Return sensitivity against flags, with threshold, other method and capacity."""
-    flag_rate = point.flag_rate.value
-    sensitivity = point.sensitivity.value
+    flag_rate = point["flag_rate"].value
+    sensitivity = point["sensitivity"].value
     if flag_rate is None or sensitivity is None:
         return None
     # Capacity counts reviews, which are of patients where rows come in groups.
@@ -368,7 +368,7 @@ def _chance_at_threshold(
     """Return the chance that belongs to the threshold in use, if it has one."""
     if calibration.platt is None or point.flags_everything:
         return None
-    if point.sensitivity.value is None:
+    if point["sensitivity"].value is None:
         return None
     (chance,), *_ = chances_at(np.array([point.threshold]), calibration.platt)
     return float(chance)
@@ -446,8 +446,8 @@ def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
 
     Cases found, less unnecessary reviews weighted by the odds of `chance`.
     """
-    sensitivity = point.sensitivity.value or 0.0
-    specificity = point.specificity.value or 0.0
+    sensitivity = point["sensitivity"].value or 0.0
+    specificity = point["specificity"].value or 0.0
     prevalence = point.prevalence or 0.0
     true_flags = prevalence * sensitivity
     false_flags = (1 - prevalence) * (1 - specificity)

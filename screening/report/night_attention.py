@@ -288,7 +288,7 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     points = model.operating_points
     if len(points) != 1 or model.validation.grouped or model.stated.group:
         return None
-    rate = points[0].flag_rate.value
+    rate = points[0]["flag_rate"].value
     if rate is None:
         return None
     # The rate is estimated from the rows of validation, and its error widens the range.
@@ -359,7 +359,7 @@ def _is_quiet_by_chance(model: ModelDocument, n_rows: int) -> bool:
     """
     if flags_expected(model, n_rows) is None:
         return False
-    rate = model.operating_points[0].flag_rate.value
+    rate = model.operating_points[0]["flag_rate"].value
     if not rate:
         return False
     return (1.0 - rate) ** n_rows >= MAX_CHANCE_OF_QUIET

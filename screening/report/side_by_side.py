@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from screening.metrics.figures import FIGURES
+from screening.metrics.figures import figures_in
 from screening.report.drawing import draw
 from screening.report.page import title_of
 from screening.schemas.base import UNDEFINED, Estimate, Reason
@@ -14,15 +14,6 @@ from screening.schemas.comparison import ExternalValidation
 from screening.schemas.history import KnownNights, SeriesFacts
 from screening.schemas.model import ModelDocument, SourceFacts
 
-SHOWN = (
-    "sensitivity",
-    "specificity",
-    "ppv",
-    "flag_rate",
-    "auroc",
-    "average_precision",
-)
-"""Figures of the table, in the order of its columns."""
 N_DIGITS = 12
 
 
@@ -44,7 +35,7 @@ class ComparedPopulation:
         Names of the tables, or of the series.
     rows, cases : int
     figures : mapping of str to Estimate
-        By name; those in `SHOWN` are shown.
+        By name.
     attention : sequence of Reason
     """
 
@@ -95,10 +86,8 @@ def _of_classes(
     """Yield a population for each watched class of a model."""
     question = title_of(model)
     for point in model.points:
-        ranking = model.validation.summary.get(point.label)
-        figures = {}
-        for name in SHOWN:
-            figures[name] = getattr(point, name, getattr(ranking, name, UNDEFINED))
+        summary = model.validation.summary.get(point.label)
+        ranking = {} if summary is None else summary.figures
         yield ComparedPopulation(
             question=f"{question}: {point.label}" if model.multi else question,
             method=model.recipe.title,
@@ -107,7 +96,7 @@ def _of_classes(
             place=", ".join(PurePath(file.name).name for file in source.files),
             rows=point.n_positive + point.n_negative,
             cases=point.n_positive,
-            figures=figures,
+            figures={**ranking, **point.figures},
             attention=attention,
         )
 
@@ -154,7 +143,7 @@ def render_side_by_side(
                 "date": "",
             },
             "populations": list(populations),
-            "columns": [FIGURES[name] for name in SHOWN],
+            "columns": figures_in("side_by_side"),
         },
         templates=templates,
         styles=("report.css", "stacked.css"),

@@ -137,10 +137,10 @@ def _sentences_of_point(model: ModelDocument, point: OperatingPointFacts) -> lis
     if model.validation.without_cases is not None and not point.n_positive:
         return ["No case has been seen: how many have the condition is unknown."]
     sentences = []
-    ppv = _per_hundred(point.ppv)
+    ppv = _per_hundred(point["ppv"])
     if ppv:
         sentences.append(f"About {ppv} of 100 flagged {rows} have the condition.")
-    found = _per_hundred(point.sensitivity)
+    found = _per_hundred(point["sensitivity"])
     if found is None:
         return sentences
     if found == 100:

@@ -210,8 +210,8 @@ def _roc(point: OperatingPointFacts, curve: HeldOutCurve, number: int) -> Axes:
     false_alarms = 1 - curve.rates["specificity"]
     hits = curve.rates["sensitivity"]
     axes.line([1, *false_alarms, 0], [1, *hits, 0], "first")
-    sensitivity = point.sensitivity.value
-    specificity = point.specificity.value
+    sensitivity = point["sensitivity"].value
+    specificity = point["specificity"].value
     if sensitivity is not None and specificity is not None:
         axes.mark(1 - specificity, sensitivity, "validated", "validated threshold")
     return axes
@@ -229,10 +229,10 @@ def _precision(
     )
     axes.line([0, 1], [point.prevalence, point.prevalence], "chance")
     axes.line(curve.rates["sensitivity"], ppv, "first")
-    if point.ppv.value is not None and point.sensitivity.value is not None:
+    if point["ppv"].value is not None and point["sensitivity"].value is not None:
         axes.mark(
-            point.sensitivity.value,
-            point.ppv.value,
+            point["sensitivity"].value,
+            point["ppv"].value,
             "validated",
             "validated threshold",
             side="end",
@@ -259,8 +259,8 @@ def _slider(
         flagged = run.counts.flagged_by_class.get(point.label)
     spoken = (
         f"threshold {fmt.fixed(validated, places)}, "
-        f"sensitivity {fmt.percent(point.sensitivity)}, "
-        f"specificity {fmt.percent(point.specificity)}"
+        f"sensitivity {fmt.percent(point['sensitivity'])}, "
+        f"specificity {fmt.percent(point['specificity'])}"
     )
     if flagged is not None:
         spoken += f", {fmt.count(flagged)} flagged"
@@ -292,7 +292,7 @@ def _rates_at(
     rates = []
     for step in steps:
         if step == point.threshold:
-            rate = getattr(point, name).value
+            rate = point[name].value
         else:
             rate = curve.at(name, step)
         rounded = None if rate is None else round(rate, 4)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from screening.metrics.figures import FIGURES
 from screening.report import format as fmt
 from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.validation import Calibration, OperatingPointFacts
-
-MEASURES = {
-    "sensitivity": "Sensitivity",
-    "specificity": "Specificity",
-    "auroc": "AUROC",
-    "lesions": "Share of lesions found",
-}
 
 
 def attention_of_validation(validation: ExternalValidation) -> list[Reason]:
@@ -45,32 +39,28 @@ def _promises_not_kept(
 ) -> Iterator[Reason]:
     """Yield the measures of an operating point that are significantly lower here."""
     here = validation.classes[point.label]
-    pairs = {
-        "sensitivity": (point.sensitivity, here.promise.sensitivity),
-        "specificity": (point.specificity, here.promise.specificity),
-        "auroc": (
-            validation.figures.summary[point.label].auroc,
-            here.promise.auroc,
-        ),
-        "lesions": (
-            point.lesions.sensitivity if point.lesions else Estimate(),
-            here.promise.lesions.sensitivity if here.promise.lesions else Estimate(),
-        ),
-    }
-    for measure, (observed, promised) in pairs.items():
-        difference = here.differences.get(measure)
-        if difference is None or difference.high is None or difference.high >= 0:
+    summary = validation.figures.summary[point.label]
+    observed = {**summary.figures, **point.figures}
+    promised = dict(here.promise.figures)
+    if point.lesions is not None and here.promise.lesions is not None:
+        observed["lesions"] = point.lesions.sensitivity
+        promised["lesions"] = here.promise.lesions.sensitivity
+    for name, difference in here.differences.items():
+        seen = observed[name].value
+        expected = promised[name].value
+        if difference.high is None or difference.high >= 0:
             continue
-        if observed.value is None or promised.value is None:
+        if seen is None or expected is None:
             continue
-        form = ".2f" if measure == "auroc" else ".0%"
+        figure = FIGURES.get(name)
+        form = ".2f" if figure is not None and figure.form == "area" else ".0%"
         yield reasons.PROMISE_NOT_KEPT(
-            figure=observed.value,
-            threshold=promised.value,
-            measure=MEASURES[measure],
+            figure=seen,
+            threshold=expected,
+            measure="Share of lesions found" if figure is None else figure.title,
             of_class=fmt.of_class(validation.model, point.label),
-            here=format(observed.value, form),
-            promised=format(promised.value, form),
+            here=format(seen, form),
+            promised=format(expected, form),
         )
 
 

@@ -246,7 +246,7 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
         return []
     attention = []
     for point in model.points:
-        low = point.ppv.low
+        low = point["ppv"].low
         prevalence = point.prevalence
         if low is None or prevalence is None or point.flags_everything:
             continue

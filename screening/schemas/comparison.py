@@ -20,13 +20,11 @@ from screening.schemas.base import (
     Setting,
 )
 from screening.schemas.figures import (
-    Area,
+    AtPrevalence,
     GridName,
     LabelledCounts,
     OfRule,
     OperatingPoint,
-    PredictiveValues,
-    Rates,
     StoredRule,
 )
 from screening.schemas.model import ModelDocument, SourceFacts
@@ -159,7 +157,7 @@ class ComparisonDocument(Document):
     sha256: str = ""
 
 
-class Promise(OfRule, Area, Rates, PredictiveValues):
+class Promise(AtPrevalence, OfRule):
     """Validation estimates of a model.
 
     Those that depend on prevalence are at that of the new place.
@@ -242,8 +240,8 @@ class ExternalValidation(Document):
             facts = self.classes[point.label]
             figures = []
             for name, title in SHARES.items():
-                seen = getattr(point, name).in_percent
-                expected = getattr(facts.promise, name).in_percent
+                seen = point[name].in_percent
+                expected = facts.promise[name].in_percent
                 figures.append(f"{title} {seen} (validation estimate {expected})")
             if point.lesions is not None:
                 found = point.lesions.sensitivity.in_percent

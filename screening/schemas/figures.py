@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, PlainSerializer
 
-from screening.schemas.base import Document, Estimate, PopulationFigures
+from screening.schemas.base import Document, PopulationFigures
 
 RuleName = Literal[
     "min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"
@@ -282,33 +282,13 @@ NO_CASE_SEEN = "unknown: no case has been seen"
 """Words of documents and pages for figures that need a case, where there is none."""
 
 
-class Rates(Document):
-    """Shares of each class that a threshold flags, with 95 % intervals.
+class AtPrevalence(PopulationFigures):
+    """Figures of a population, those that depend on the prevalence at a stated one.
 
-    None is undefined.
-    """
-
-    sensitivity: Estimate
-    specificity: Estimate
-
-
-class PredictiveValues(Document):
-    """Predictive values and workload at a prevalence, with 95 % intervals.
-
-    None is undefined, and so is the prevalence where no case has been seen.
+    It is None where no case has been seen.
     """
 
     prevalence: float | None
-    ppv: Estimate
-    npv: Estimate
-    nne: Estimate
-    flag_rate: Estimate
-
-
-class Area(Document):
-    """The area under the ROC curve with its 95 % interval; None is undefined."""
-
-    auroc: Estimate
 
 
 class OfRule(Document):
@@ -318,15 +298,18 @@ class OfRule(Document):
     threshold: float
 
 
-class Sizes(Document):
-    """Number of rows of each class, and of groups if rows are grouped."""
+class Population(AtPrevalence):
+    """Figures of rows of both classes, and how many rows they are.
+
+    `n_groups` is the number of groups if rows are grouped.
+    """
 
     n_positive: int
     n_negative: int
     n_groups: int | None
 
 
-class OperatingPoint(Rates, PredictiveValues, Sizes):
+class OperatingPoint(Population):
     """A threshold, and its performance on new rows.
 
     New rows are scored by the mean of the machines that scored the held-out rows.
@@ -339,7 +322,7 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     Of a model trained without cases (`WithoutCases`) the promise is the specificity,
     the expected share of rows like those of training that is not flagged. Known cases
     only judge: `sensitivity` is the observed share of them. Without any, sensitivity
-    and predictive values are None, and `flag_rate` is that of rows like these.
+    and predictive values are undefined, and `flag_rate` is that of rows like these.
     """
 
     threshold: float
@@ -353,13 +336,6 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
         return self.threshold <= -BEYOND_SCORES
 
 
-class Ranking(Area, Sizes):
-    """Ranking of held-out scores; `prevalence` is the proportion of positives."""
-
-    prevalence: float
-    average_precision: Estimate
-
-
 class LabelledCounts(Document):
     """Rows by label and flag: a 2 x 2 table."""
 
@@ -369,11 +345,10 @@ class LabelledCounts(Document):
     true_negative: int
 
 
-class Observed(PopulationFigures, Sizes, LabelledCounts):
+class Observed(Population, LabelledCounts):
     """Performance of a threshold chosen elsewhere on rows with labels.
 
     `prevalence` is the share of positives among them.
     """
 
     threshold: float
-    prevalence: float | None

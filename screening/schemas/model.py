@@ -701,8 +701,8 @@ class ModelDocument(Document):
             (
                 one.label,
                 f"{one.threshold:.3g}",
-                one.sensitivity.in_percent,
-                one.specificity.in_percent,
+                one["sensitivity"].in_percent,
+                one["specificity"].in_percent,
             )
             for one in self.operating_points
         ]

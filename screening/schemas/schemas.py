@@ -8,14 +8,19 @@ from typing import Annotated, Any
 from pydantic import Field, create_model
 
 from screening.errors import UsageError
-from screening.schemas.base import Document, Estimate, Reason, Setting
+from screening.schemas.base import (
+    Document,
+    PopulationFigures,
+    Reason,
+    Setting,
+)
 from screening.schemas.comparison import (
     ClassElsewhere,
     ComparisonDocument,
     ExternalValidation,
     Ranks,
 )
-from screening.schemas.figures import Observed, Rates
+from screening.schemas.figures import Observed
 from screening.schemas.history import (
     AsOf,
     HistoryDocument,
@@ -44,13 +49,11 @@ Lines = Sequence[str]
 Reasons = Sequence[Reason]
 
 
-class Point(Rates):
+class Point(PopulationFigures):
     """An operating point in short."""
 
     label: Annotated[str, Field(alias="class")]
     threshold: float
-    ppv: Estimate
-    flag_rate: Estimate
 
 
 class RecipeAnswer(Document):

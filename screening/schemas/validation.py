@@ -16,13 +16,11 @@ from screening.schemas.base import (
     check_equal_lengths,
 )
 from screening.schemas.figures import (
-    Area,
+    AtPrevalence,
     GridName,
     OfRule,
     OperatingPoint,
-    PredictiveValues,
-    Ranking,
-    Rates,
+    Population,
     StoredRule,
 )
 
@@ -158,7 +156,7 @@ class Predictive(OfRule):
     """Predictive values at several prevalences, one of them given or estimated."""
 
     source: Literal["given", "estimated"]
-    rows: Sequence[PredictiveValues]
+    rows: Sequence[AtPrevalence]
 
 
 LARGEST = 1e75
@@ -237,7 +235,7 @@ class Calibration(Document):
     decision_curve: DecisionCurve | None = None
 
 
-class LaterClass(OfRule, Area, Rates):
+class LaterClass(PopulationFigures, OfRule):
     """Performance of threshold and chances of the past on the later period."""
 
     n_positive: int
@@ -307,8 +305,9 @@ class PerClass(Document):
 class Figures(Document):
     """Figures of held-out scores under one rule, by watched class.
 
-    `own_boundary` has those of the machine's own boundary, a decision of 0 or the
-    largest of several, which no rule chose.
+    `summary` has how scores rank, whatever the threshold. `own_boundary` has those of
+    the machine's own boundary, a decision of 0 or the largest of several, which no rule
+    chose.
     """
 
     grouped: bool
@@ -316,7 +315,7 @@ class Figures(Document):
     n_positive: int | None
     n_groups: int | None
     prevalence: Mapping[str, Estimate]
-    summary: Mapping[str, Ranking]
+    summary: Mapping[str, Population]
     curves: Mapping[str, Curve]
     points: Mapping[str, Sequence[OperatingPoint]]
     confusion: Confusion | None = None

@@ -241,7 +241,7 @@ def night_of(
     is_by_patient = run.model.stated.group is None or points[0].n_positive == 0
     if len(points) == 1 and is_by_patient:
         promised = SensitivityAndPpv(
-            sensitivity=points[0].sensitivity, ppv=points[0].ppv
+            sensitivity=points[0]["sensitivity"], ppv=points[0]["ppv"]
         )
     review_by = due.isoformat() if due else None
     return Night(

@@ -46,9 +46,11 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
         "subgroups",
         "nights",
         "observed",
+        "ranking",
+        "promise",
+        "side_by_side",
         "beside",
-        "members",
-        "factors",
+        "parts",
         "compared",
         "ranked",
     ),
@@ -69,7 +71,7 @@ def auroc(rows: JudgedRows) -> Estimate:
     title="Average precision",
     help="Mean PPV over all thresholds; guessing gives the prevalence.",
     form="area",
-    tables=("observed", "compared", "ranked"),
+    tables=("observed", "ranking", "side_by_side", "compared", "ranked"),
     place=65,
     between_methods=BetweenMethods(resampled=_precision_of_samples),
 )
@@ -77,4 +79,6 @@ def average_precision(rows: JudgedRows) -> Estimate:
     """Return the mean precision over the cases, with its bootstrap interval."""
     if rows.positive.all() or not rows.positive.any():
         return UNDEFINED
-    return precision_with_interval(rows.scores, rows.positive, rows.codes)
+    return precision_with_interval(
+        rows.scores, rows.positive, rows.codes, rows.seed, rows.variance_inflation
+    )

@@ -37,6 +37,9 @@ def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
         "outcomes",
         "observed",
         "own_boundary",
+        "point",
+        "promise",
+        "side_by_side",
         "beside",
         "compared",
     ),
@@ -61,6 +64,9 @@ def sensitivity(rows: JudgedRows) -> Estimate:
         "outcomes",
         "observed",
         "own_boundary",
+        "point",
+        "promise",
+        "side_by_side",
         "beside",
         "compared",
     ),
@@ -78,7 +84,14 @@ def specificity(rows: JudgedRows) -> Estimate:
     title="PPV",
     help="Share of the flagged rows that are cases.",
     form="share",
-    tables=("subgroups", "outcomes", "observed"),
+    tables=(
+        "subgroups",
+        "outcomes",
+        "observed",
+        "point",
+        "promise",
+        "side_by_side",
+    ),
     place=30,
 )
 def ppv(rows: JudgedRows) -> Estimate:
@@ -90,7 +103,7 @@ def ppv(rows: JudgedRows) -> Estimate:
     title="NPV",
     help="Share of the unflagged rows that are not cases.",
     form="share",
-    tables=("subgroups", "observed"),
+    tables=("subgroups", "observed", "point", "promise"),
     place=40,
 )
 def npv(rows: JudgedRows) -> Estimate:
@@ -104,7 +117,7 @@ def npv(rows: JudgedRows) -> Estimate:
     form="share",
     better=None,
     needs=("rows",),
-    tables=("subgroups", "night", "observed"),
+    tables=("subgroups", "night", "observed", "point", "side_by_side"),
     place=90,
 )
 def flag_rate(rows: JudgedRows) -> Estimate:
@@ -117,7 +130,7 @@ def flag_rate(rows: JudgedRows) -> Estimate:
     help="Number of flagged rows for each case among them.",
     form="ratio",
     better="lower",
-    tables=("observed",),
+    tables=("observed", "point"),
     place=35,
 )
 def nne(rows: JudgedRows) -> Estimate:
