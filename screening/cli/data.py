@@ -278,7 +278,6 @@ def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
     gates = None if past is None else Gates(past, contract)
     checks = RowChecks(
         observers=[] if gates is None else [gates],
-        categories={} if gates is None else gates.categories,
         bounds=bounds_of_columns(contract, past),
         to_score=True,
     )

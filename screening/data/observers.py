@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,11 @@ class Observer(ABC):
     @abstractmethod
     def counter(self) -> Callable[[JudgedBlock], Any]:
         """Counts a block, in any process; counts of consecutive rows add up."""
+
+    @property
+    def categories(self) -> Mapping[str, Set[str | None]]:
+        """The categories that are known, by feature; `on_unseen` decides on others."""
+        return {}
 
     @abstractmethod
     def add(self, counts: Any) -> None:

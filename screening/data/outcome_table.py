@@ -92,14 +92,11 @@ class OutcomeTable:
         Up to when the table states that it is complete.
     n_twice : int
         Number of times in an hour that exists twice.
-    n_zoned : int
-        Number of times that state their zone.
     """
 
     lines: pd.DataFrame
     complete: np.datetime64 | None = None
     n_twice: int = 0
-    n_zoned: int = 0
 
 
 def read_outcomes(
@@ -146,7 +143,6 @@ def read_outcomes(
         lines.assign(row=1 + np.arange(len(lines))),
         _complete(table, columns, blocks),
         n_twice=sum(int(block.times.is_twice.sum()) for block in blocks),
-        n_zoned=sum(int(block.times.is_zoned.sum()) for block in blocks),
     )
 
 

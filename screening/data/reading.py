@@ -111,20 +111,18 @@ def read_cohort(
     else:
         inferred = completed(files, stated, table.keep)
     complete = inferred.contract
-    if not complete.label:
-        if label_optional:
-            need_label = False
-        elif propose and need_label:
-            raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
+    if not complete.label and label_optional:
+        need_label = False
+    if not complete.label and need_label and propose:
+        raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
     )
     cohort = replace(
         concatenate(list(stream)), guesses=inferred.guesses, doubts=inferred.doubts
     )
-    if cohort.label is not None and complete.unlabelled == "no":
-        cohort = _with_labels_of_blanks(cohort)
-    if need_label and complete.leave_out:
+    cohort = _with_labels_of_blanks(cohort)
+    if need_label:
         cohort = _without_classes(cohort)
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
@@ -167,8 +165,11 @@ def contract_beside(source: Readable) -> Path | None:
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
     """Return rows in which a blank label is that of the other rows without the case.
 
-    A class of their own would be one to find, or to tell from the others.
+    A class of their own would be one to find, or to tell from the others. Only if
+    `unlabelled` says so.
     """
+    if cohort.label is None or cohort.contract.unlabelled != "no":
+        return cohort
     label = label_of_blank(cohort.classes, cohort.contract)
     is_blank = labels_of(cohort) == BLANK_IS
     n_blank = int(np.count_nonzero(is_blank))
@@ -187,6 +188,8 @@ def _without_classes(cohort: Cohort) -> Cohort:
 
     UsageError if no row has such a label.
     """
+    if not cohort.contract.leave_out:
+        return cohort
     labels = labels_of(cohort)
     classes = cohort.classes
     left_out = set()

@@ -133,15 +133,19 @@ def _infer_keys(
             roles.setdefault("id", contract.id or name)
         elif not independent and _names_patients(name, summary, contract):
             roles.setdefault("group", contract.group or name)
-    if not contract.id and "id" not in roles:
-        counters = [
-            name
-            for name, summary in table.columns.items()
-            if name not in taken and _numbers_rows_with_gaps(name, summary)
-        ]
-        if len(counters) == 1:
-            (roles["id"],) = counters
+    counters = _row_counters(table, taken)
+    if not contract.id and len(counters) == 1:
+        roles.setdefault("id", counters[0])
     return roles
+
+
+def _row_counters(table: RoleColumns, taken: set[str | None]) -> list[str]:
+    """Return the columns that number the rows of a larger table."""
+    return [
+        name
+        for name, summary in table.columns.items()
+        if name not in taken and _numbers_rows_with_gaps(name, summary)
+    ]
 
 
 def _numbers_rows_with_gaps(name: str, summary: ColumnSummary) -> bool:

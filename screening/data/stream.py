@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -51,8 +51,6 @@ class RowChecks:
     ----------
     observers : sequence of Observer
         Count the rows; what they find may stop the run.
-    categories : mapping of str to set of str
-        Categories of training by feature; `on_unseen` decides on others.
     bounds : mapping of str to Bounds, optional
         Of columns of numbers in a table to score: a cell beyond is missing, and noted.
     score_of : ScoreOfRows, optional
@@ -69,7 +67,6 @@ class RowChecks:
     """
 
     observers: Sequence[Observer] = ()
-    categories: Mapping[str, Set[str | None]] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] | None = None
     score_of: ScoreOfRows | None = None
     ids: IdReader | None = None
@@ -146,11 +143,14 @@ class CohortStream:
             checks.to_score,
             clock_of(contract.time_zone),
         )
+        categories: dict[str, Set[str | None]] = {}
+        for observer in self.observers:
+            categories |= observer.categories
         self._reader = BlockReader(
             typer,
             checks.hash_key,
             checks.bounds or {},
-            checks.categories,
+            categories,
             [observer.counter for observer in self.observers],
         )
         self._is_prepared = False

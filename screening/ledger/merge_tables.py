@@ -127,30 +127,37 @@ def _refuse_chains(before: Mapping[str, Merge], lines: Sequence[Merge]) -> None:
     for line in lines:
         after[line.old] = line.new
     merged = {old: new for old, new in after.items() if new}
+    faults = list(_chains(merged, lines))
+    if faults:
+        raise CohortError(faults)
+
+
+def _chains(merged: Mapping[str, str], lines: Sequence[Merge]) -> Iterator[str]:
+    """Yield a fault for each line that merges into a merged number, or out of one.
+
+    `merged`: the new number of each merged one, those of the lines included.
+    """
     row_of = {line.old: line.row for line in lines}
     into = {new: old for old, new in merged.items()}
-    faults = []
     for line in lines:
         if line.old not in merged:
             continue
         if _is_circle(merged, line.old):
-            faults.append(f"row {line.row}: the merges go in a circle; correct them")
+            yield f"row {line.row}: the merges go in a circle; correct them"
         elif line.new in merged:
             where = "the ledger has merged"
             if line.new in row_of:
                 where = f"row {row_of[line.new]} merges"
-            faults.append(
+            yield (
                 f"row {line.row}: a chain, because {where} the new number into a third "
                 "one; merge the old number into the third"
             )
         elif line.old in into and into[line.old] not in row_of:
-            faults.append(
+            yield (
                 f"row {line.row}: a chain, because the ledger has merged another "
                 "number into the old one; add a row that merges that number into the "
                 "new one"
             )
-    if faults:
-        raise CohortError(faults)
 
 
 def _is_circle(merged: Mapping[str, str], name: str) -> bool:

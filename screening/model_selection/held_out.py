@@ -75,8 +75,6 @@ class FactorContrast:
     setting : dict
         With the factor: the chosen setting, or if it has no factor the best one that
         has.
-    declined : bool
-        The chosen setting has no factor.
     decisions, without : ndarray of shape (n_rows, n_outputs)
         At the setting, and at the same setting without the factor.
     target : int ndarray of shape (n_rows,)
@@ -84,7 +82,6 @@ class FactorContrast:
     """
 
     setting: Parameters
-    declined: bool
     decisions: np.ndarray
     without: np.ndarray
     target: np.ndarray
@@ -328,8 +325,7 @@ class _Competition:
     ) -> FactorContrast | None:
         """Return decisions with and without the factor, None if either is missing."""
         number = self.settings.index(dict(facts.chosen))
-        declined = facts.chosen.get("passes") == 0
-        if declined:
+        if facts.chosen.get("passes") == 0:
             worths = []
             for setting, score in zip(self.settings, facts.scores, strict=True):
                 worth = -np.inf
@@ -343,7 +339,6 @@ class _Competition:
             return None
         return FactorContrast(
             setting=setting,
-            declined=declined,
             decisions=self.decisions[number],
             without=self.decisions[self.settings.index(plain)],
             target=self.rows.target,

@@ -489,7 +489,7 @@ class Gates(Observer):
 
     @property
     def categories(self) -> dict[str, Set[str | None]]:
-        """The categories of training by feature, where all are known."""
+        """The categories of training, where all were kept."""
         return {
             name: frozenset(column.known)
             for name, column in self.columns.items()

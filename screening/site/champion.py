@@ -88,6 +88,18 @@ def with_promotions(
     """
     if not any(line.status == "failed" for line in lines):
         return list(lines)
+    commands = _promotions(ledger, network)
+    told = []
+    for line in lines:
+        command = commands.get(line.series)
+        if line.status == "failed" and not line.shadow and command is not None:
+            line = line.replace(remedies=[command, *line.remedies])
+        told.append(line)
+    return told
+
+
+def _promotions(ledger: Ledger, network: Network) -> dict[str, str]:
+    """Return by series the command that makes its model, or another, the champion."""
     commands: dict[str, str] = {}
     with ledger.reading() as connection:
         by_series = champions(connection)
@@ -106,13 +118,7 @@ def with_promotions(
                     break
     for folder, names in revised.items():
         commands |= dict.fromkeys(names, _command(network, folder, names))
-    told = []
-    for line in lines:
-        command = commands.get(line.series)
-        if line.status == "failed" and not line.shadow and command is not None:
-            line = line.replace(remedies=[command, *line.remedies])
-        told.append(line)
-    return told
+    return commands
 
 
 def model_command(network: Network, series: str, words: Sequence[str]) -> str:

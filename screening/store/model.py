@@ -230,7 +230,6 @@ class Model(InBrief):
         bounds = self.bounds if judges_cells else None
         checks = RowChecks(
             observers=[*observers] if gates is None else [gates, *observers],
-            categories={} if gates is None else gates.categories,
             bounds=bounds,
             score_of=score_of_rows(self.recipe, self.contract),
             ids=ids or self.id_reader(),
