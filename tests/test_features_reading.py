@@ -305,6 +305,18 @@ def test_local_time_that_exists_twice(tmp_path, zone, local, first):
     assert faults == [(FaultKind.TWICE_TIME, "events.csv", [2])]
 
 
+@pytest.mark.parametrize("written", ["infinity", "-infinity"])
+def test_infinity_is_no_time(tmp_path, written):
+    """What the engine casts to a time after or before all others is none."""
+    path = tmp_path / "events.csv"
+    path.write_text(f"subject,time,code\np1,{written},crea\n")
+
+    events, faults = events_of(Source(format="long", path=str(path)))
+
+    assert events == []
+    assert faults == [(FaultKind.NO_TIME, "events.csv", [2])]
+
+
 def test_files_of_a_folder(tmp_path):
     """Endings may be in capitals and compressed; hidden files are left out."""
     header = ",".join(COLUMNS)
@@ -325,16 +337,14 @@ def test_files_of_a_folder(tmp_path):
     assert made.faults == []
 
 
-@pytest.mark.skipif(
-    duckdb.__version__ < "2", reason="DuckDB 1 says INTEGER of a column without type"
-)
-def test_parquet_of_any_columns(tmp_path):
-    """A column without a value may have no type, and another one any name."""
+@pytest.mark.parametrize("missing", [pa.nulls(2), pa.nulls(2, pa.float64())])
+def test_parquet_of_any_columns(tmp_path, missing):
+    """A column without a value may have any type, and another one any name."""
     lines = {
         "subject": ["p1", "p1"],
         "time": [datetime.datetime(2024, 3, 2, hour) for hour in (1, 2)],
         "code": ["ADMISSION", "crea"],
-        "known_since": pa.nulls(2),
+        "known_since": missing,
         "filename": ["x", "y"],
         "line": [7, 7],
     }

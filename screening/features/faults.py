@@ -29,7 +29,7 @@ class FaultKind(Enum):
     NO_TIME = ("the time is missing or is not a time", "the line is left out")
     LOST_TIME = (
         "the local time does not exist (summer time begins)",
-        "read as one hour later",
+        "read as later by as much as clocks are put forward",
     )
     TWICE_TIME = (
         "the local time exists twice (summer time ends)",

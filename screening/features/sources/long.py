@@ -83,10 +83,13 @@ def select_events(
     columns = {**COLUMNS[source.format], **source.columns}
     files = source.files((*CSV_ENDINGS, *PARQUET_ENDINGS), span)
     types = open_files(files, f"{name}_files", session)
+    known = columns["known_since"]
+    if not _is_time(types.get(known, "VARCHAR")) and _is_empty(known, name, session):
+        types = {**types, known: "VARCHAR"}
     _refuse_columns(source, columns, types)
     kinds = {column: types.get(named) for column, named in columns.items()}
     times = {
-        column: f"trim({column})" if kinds[column] == "VARCHAR" else column
+        column: f"trim({column}::VARCHAR)" if kinds[column] == "VARCHAR" else column
         for column in TIMES
     }
     zone = sql_text(source.zone)
@@ -101,6 +104,17 @@ FROM (SELECT *, number_of(value) AS number
   FROM (SELECT file, line, {renamed(columns, types)} FROM {name}_files))
 WHERE span_start IS NULL OR time IS NULL OR {_is_near(types[columns["time"]])}"""
     return timed(select, zone)
+
+
+def _is_time(kind: str) -> bool:
+    """Return True for a type of which times can be read."""
+    return kind in ("VARCHAR", "DATE") or kind.startswith("TIMESTAMP")
+
+
+def _is_empty(column: str, name: str, session: Session) -> bool:
+    """Return True for a column that is all missing, which pandas writes as numbers."""
+    counted = session.run(f"SELECT count({duckdb_quoted(column)}) FROM {name}_files")
+    return counted.fetchall() == [(0,)]
 
 
 def _refuse_columns(
@@ -120,8 +134,7 @@ def _refuse_columns(
                 f"exist{did_you_mean(named, types)}; name it under `columns`"
             )
         kind = types.get(named, "VARCHAR")
-        is_time = kind in ("VARCHAR", "DATE") or kind.startswith("TIMESTAMP")
-        if column in TIMES and not is_time:
+        if column in TIMES and not _is_time(kind):
             raise UsageError(
                 f"source {source.path}: column '{named}' has {kind}, not times; write "
                 "times such as 2026-03-10T06:00:00+01:00"

@@ -6,6 +6,9 @@ from __future__ import annotations
 # in the offset of three hours before. `typeof` is known before a query runs, so that
 # nothing of another type is computed.
 MACROS = """
+-- A number, or a time: "infinity" is neither.
+CREATE OR REPLACE TEMP MACRO finite(value) AS
+  CASE WHEN isfinite(value) THEN value END;
 CREATE OR REPLACE TEMP MACRO in_earlier_offset(t, zone) AS
   timezone(zone, t - INTERVAL 3 HOUR) + INTERVAL 3 HOUR;
 CREATE OR REPLACE TEMP MACRO utc_of_local(t, zone) AS
@@ -20,8 +23,8 @@ CREATE OR REPLACE TEMP MACRO has_zone(written) AS
          '\\d[T ]\\d.*([A-Za-z].*|[+-]\\d\\d(:?\\d\\d)?)$') END;
 CREATE OR REPLACE TEMP MACRO utc_of(written, zone) AS
   CASE WHEN has_zone(written)
-       THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ))
-       ELSE utc_of_local(try_cast(written AS TIMESTAMP), zone) END;
+       THEN timezone('UTC', finite(try_cast(written AS TIMESTAMPTZ)))
+       ELSE utc_of_local(finite(try_cast(written AS TIMESTAMP)), zone) END;
 CREATE OR REPLACE TEMP MACRO day_of(written) AS
   CASE WHEN starts_with(typeof(written), 'TIMESTAMP') THEN NULL::DATE
        WHEN length(CAST(written AS VARCHAR)) > 10 THEN NULL
@@ -48,8 +51,6 @@ CREATE OR REPLACE TEMP MACRO text_of(cell) AS
   CASE WHEN typeof(cell) IN ('DOUBLE', 'FLOAT')
        THEN nullif(regexp_replace(CAST(cell AS VARCHAR), '\\.0$', ''), 'nan')
        ELSE nullif(trim(CAST(cell AS VARCHAR)), '') END;
-CREATE OR REPLACE TEMP MACRO finite(number) AS
-  CASE WHEN isfinite(number) THEN number END;
 -- Of a FLOAT the decimal that was written, and not the binary number next to it.
 CREATE OR REPLACE TEMP MACRO number_of(cell) AS
   CASE WHEN typeof(cell) = 'FLOAT'
@@ -110,12 +111,12 @@ def timed(select: str, zone: str) -> str:
   greatest(utc_of_local(day + INTERVAL 24 HOUR, {zone}), entered) AS known_since, code,
   value, unit, text, CASE WHEN day IS NULL THEN local END AS local_time,
   CASE WHEN typeof(written) = 'VARCHAR' THEN time IS NOT NULL
-       ELSE written IS NOT NULL END AS has_time,
+       ELSE coalesce(isfinite(try_cast(written AS TIMESTAMP)), false) END AS has_time,
   coalesce(is_compared, false) AS is_compared, wrong
 FROM (SELECT *, coalesce(instant, zoned, utc_of_local(local, {zone})) AS time
 FROM (SELECT *, CASE WHEN is_zoned
-    THEN timezone('UTC', try_cast(written AS TIMESTAMPTZ)) END AS zoned,
+    THEN timezone('UTC', finite(try_cast(written AS TIMESTAMPTZ))) END AS zoned,
   CASE WHEN day IS NOT NULL THEN day + INTERVAL 12 HOUR
-       WHEN NOT is_zoned THEN try_cast(written AS TIMESTAMP) END AS local
+       WHEN NOT is_zoned THEN finite(try_cast(written AS TIMESTAMP)) END AS local
 FROM (SELECT *, day_of(written) AS day, has_zone(written) AS is_zoned
 FROM ({select}))))"""
