@@ -31,7 +31,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from screening.data.cohort import labels_of
 from screening.metrics.calibration import likeliest
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 
 SETS = ("glass", "ecoli", "new_thyroid", "car", "segment_full2310", "yeast")
 PLAIN = ("one_vs_rest", "one_vs_rest_laplacian", "one_vs_one")
@@ -64,7 +64,7 @@ def figures(
     """
     areas = []
     for code in np.unique(target):
-        areas.append(auroc(decisions[:, code], target == code))
+        areas.append(area_under_roc(decisions[:, code], target == code))
     recall, g_mean = recall_and_g(named, target)
     own_recall, own_g_mean = recall_and_g(decisions.argmax(axis=1), target)
     return {

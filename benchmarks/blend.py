@@ -33,7 +33,7 @@ from sets import random_splits, skip_unless_there, table
 from screening.data.cohort import labels_of
 from screening.estimators.ensembles import Pooling
 from screening.metrics.paired import false_alarms_at
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)
@@ -61,7 +61,7 @@ def figures(scores: np.ndarray, ill: np.ndarray, threshold: float) -> dict[str, 
     """
     flagged = scores >= threshold
     return {
-        "auroc": 100 * auroc(scores, ill),
+        "auroc": 100 * area_under_roc(scores, ill),
         "average_precision": 100 * average_precision(scores, ill),
         "g_mean": 100
         * float(np.sqrt(flagged[ill].mean() * (1 - flagged[~ill].mean()))),
@@ -119,7 +119,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
         )
         for part in blend.parts
     }
-    best = max(methods, key=lambda member: auroc(methods[member][0], past))
+    best = max(methods, key=lambda member: area_under_roc(methods[member][0], past))
     methods |= dict(rules(methods, past)) | {CHOSEN: methods[best]}
     for method, how in FORESTS.items():
         forest = RandomForestClassifier(500, oob_score=True, random_state=seed, **how)

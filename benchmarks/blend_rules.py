@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from screening.estimators.ensembles import Pooling
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 
 FEWEST_NEW_CASES = 8
 N_RESAMPLES = 100
@@ -42,7 +42,7 @@ def weighted(
     n_cases = ill.sum()
     steepness = n_cases / (n_cases + 30)
     points = [
-        precision * average_precision(scores, ill) + area * auroc(scores, ill)
+        precision * average_precision(scores, ill) + area * area_under_roc(scores, ill)
         for scores in held.T
     ]
     return np.exp(steepness * np.array(points))
@@ -88,8 +88,8 @@ def behind_the_best(held: np.ndarray, ill: np.ndarray) -> np.ndarray:
         rows = np.concatenate(
             [rng.choice(np.flatnonzero(side), side.sum()) for side in (ill, ~ill)]
         )
-        resample[:] = [auroc(scores, ill[rows]) for scores in held[rows].T]
-    best = np.argmax([auroc(scores, ill) for scores in held.T])
+        resample[:] = [area_under_roc(scores, ill[rows]) for scores in held[rows].T]
+    best = np.argmax([area_under_roc(scores, ill) for scores in held.T])
     behind = np.quantile(areas[:, [best]] - areas, 0.05, axis=0)
     of_auto = weighted(held, ill, precision=15)
     return of_auto * np.exp(-100 * np.maximum(behind, 0))
@@ -159,7 +159,7 @@ def judged(file: Path) -> list[dict[str, object]]:
         {
             "table": file.stem.rpartition("-")[0],
             "method": method,
-            "auroc": 100 * auroc(scores, ill),
+            "auroc": 100 * area_under_roc(scores, ill),
             "average_precision": 100 * average_precision(scores, ill),
         }
         for method, scores in methods.items()

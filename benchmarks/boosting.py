@@ -33,7 +33,7 @@ from sets import random_splits, skip_unless_there
 from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.estimators.boosting import HistogramBoosting
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 
 CLINICAL = (
     "nwtco mgus cabg PD biopsy actg badhealth lymph pima birthwt lungs pbc infert rossi titanic"
@@ -113,7 +113,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
             "set": name,
             "seed": seed,
             "method": method,
-            "auroc": 100 * auroc(values, is_case[new]),
+            "auroc": 100 * area_under_roc(values, is_case[new]),
             "average_precision": 100 * average_precision(values, is_case[new]),
         }
 

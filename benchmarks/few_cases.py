@@ -30,7 +30,7 @@ from sets import random_splits, skip_unless_there
 from screening.data.cohort import labels_of
 from screening.errors import ScreenError
 from screening.estimators.ensembles import Pooling
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.plans import run_plan
@@ -90,7 +90,7 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
             "cases": n_cases,
             "seed": seed,
             "method": method,
-            "auroc": 100 * auroc(scores, is_case[new]),
+            "auroc": 100 * area_under_roc(scores, is_case[new]),
             "average_precision": 100 * average_precision(scores, is_case[new]),
         }
 

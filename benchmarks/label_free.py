@@ -41,7 +41,7 @@ from screening import OneClassSVM
 from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import ONE_CLASS_MIN_BINARY_SCALE, Encoder
 from screening.kernels import KERNELS, input_distances
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 
 MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 NUS = (0.1, 0.5, 0.8)
@@ -116,7 +116,7 @@ class Setting:
             "likelihood": float(held_out.mean() + exponent * np.log(self.gamma)),
             "stability": self._stability(fold),
             "volume": float(np.mean(of_uniform > threshold)),
-            "permuted": auroc(scores, is_permuted),
+            "permuted": area_under_roc(scores, is_permuted),
         }
 
     def _stability(self, fold: np.ndarray) -> float:

@@ -24,7 +24,7 @@ from blend_rules import FEWEST_NEW_CASES
 
 from screening import build
 from screening.estimators.ensembles import Pooling
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 from screening.model_selection.held_out import FOREST, FOREST_BASELINES
 
 BOOSTING = "histogram_boosting"
@@ -100,7 +100,9 @@ def judged(file: Path) -> list[dict[str, object]]:
             new[:, members.index(name)] = fit.new
         pooling = Pooling.of(held_out[:, :, None], kept["target"][:, None])
         scores = pooling.pooled(new[:, :, None])[:, 0]
-        return [100 * figure(scores, ill) for figure in (auroc, average_precision)]
+        return [
+            100 * figure(scores, ill) for figure in (area_under_roc, average_precision)
+        ]
 
     today = {name: fit_member(kept, name, setting) for name, setting in TODAY.items()}
     base = figures(today)

@@ -43,7 +43,7 @@ from sets import UCI, random_splits, skip_unless_there, table
 
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 
 FLAGGED = 0.1
 TASKS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
@@ -128,7 +128,7 @@ def figures(scores: np.ndarray, is_case: np.ndarray) -> dict[str, float]:
     n_wanted = FLAGGED * len(usual)
     at_rule = usual[len(usual) - max(1, round(n_wanted))]
     return {
-        "auroc": 100 * auroc(scores, is_case),
+        "auroc": 100 * area_under_roc(scores, is_case),
         "found": 100 * float(np.interp(FLAGGED, false, hit)),
         "ties": 100 * (np.sum(usual == at_rule) - 1) / n_wanted,
     }

@@ -25,7 +25,7 @@ from sets import table
 
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
-from screening.metrics.ranking import auroc, delong
+from screening.metrics.ranking import delong
 from screening.recipes.building import list_recipes
 
 ROWS = 250
@@ -51,15 +51,15 @@ def permuted(recipe: str, seed: int, search: int | None) -> Iterator[dict[str, o
         yield {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
         return
     scores, target = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(
+    area = delong(
         scores, target, variance_inflation=variance_inflation(validation.n_settings)
     )
     yield {
         "recipe": recipe,
         "seed": seed,
-        "auroc": auroc(scores, target),
-        "low": low,
-        "high": high,
+        "auroc": area.value,
+        "low": area.low,
+        "high": area.high,
     }
 
 

@@ -45,7 +45,7 @@ from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
-from screening.metrics.ranking import auroc, delong
+from screening.metrics.ranking import area_under_roc, delong
 from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import HeldOutDecisions, blended, plan_method
 from screening.model_selection.judge import judge
@@ -245,9 +245,7 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
     validation, point = model.checked()
     scores, ill = model.scores(new), labels_of(new) == "yes"
     held, y = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(
-        held, y, variance_inflation=variance_inflation(validation.n_settings)
-    )
+    area = delong(held, y, variance_inflation=variance_inflation(validation.n_settings))
     flagged = scores >= point.threshold
     found: dict[str, Any] = {
         "status": "ok",
@@ -265,10 +263,10 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
         }
         found[f"{figure}_new"] = float(true)
     found |= {
-        "auroc": auroc(held, y),
-        "auroc_low": low,
-        "auroc_high": high,
-        "auroc_new": auroc(scores, ill),
+        "auroc": area.value,
+        "auroc_low": area.low,
+        "auroc_high": area.high,
+        "auroc_new": area_under_roc(scores, ill),
     }
     m, n = point.n_positive, int(ill.sum())
     return found | {

@@ -36,7 +36,7 @@ from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.metrics.calibration import fit_platt, likeliest
 from screening.metrics.chances import log_odds_at
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 from screening.model_selection.held_out import HeldOutDecisions, blended
 from screening.recipes.building import load_recipe
 
@@ -98,7 +98,8 @@ def figures(
         if (target == m).any()
     ]
     return {
-        "auroc": 100 * float(np.mean([auroc(column, mine) for column, mine in own])),
+        "auroc": 100
+        * float(np.mean([area_under_roc(column, mine) for column, mine in own])),
         "average_precision": 100
         * float(np.mean([average_precision(column, mine) for column, mine in own])),
         "accuracy": 100 * float(np.mean(predicted == target)),

@@ -41,7 +41,7 @@ from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
 from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, variance_inflation
-from screening.metrics.ranking import auroc, delong, half_width, placements
+from screening.metrics.ranking import delong, half_width, placements
 from screening.metrics.tally import group_codes
 from screening.model_selection.scores import HeldOutScores
 
@@ -173,16 +173,15 @@ def printed(
     )
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
         yield of(figure, *point[figure].value_and_interval, true, se)
-    low, high = delong(
+    area = delong(
         held,
         y,
         codes=group_codes(groups),
         variance_inflation=variance_inflation(validation.n_settings),
     )
     true, pull = placements(scores, ill)
-    yield of(
-        "auroc", auroc(held, y), low, high, true, half_width(pull, ill, codes) / 1.96
-    )
+    se = half_width(pull, ill, codes) / 1.96
+    yield of("auroc", *area.value_and_interval, true, se)
     thresholds = np.array([point.threshold])
     clear, new_scores = ~ill, overall(scores[:, None], thresholds)
     tested = (

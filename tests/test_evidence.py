@@ -325,7 +325,8 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     scores = validation.scores[:, 0]
     y = validation.watched[:, 0]
     wider = variance_inflation(validation.n_settings)
-    return delong(scores, y, variance_inflation=wider)
+    area = delong(scores, y, variance_inflation=wider)
+    return area.low, area.high
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])

@@ -30,7 +30,7 @@ from screening.errors import RecipeError, UsageError
 from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 from screening.model_selection.folds import plan_study
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
@@ -429,7 +429,7 @@ def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
         rows = decisions[settings]
         return choose_setting("auroc", "svm", candidates, rows, TARGET, FOLD, rule)
 
-    assert auroc(tied, TARGET == 1) > auroc(scores, TARGET == 1)
+    assert area_under_roc(tied, TARGET == 1) > area_under_roc(scores, TARGET == 1)
     assert choose_among([0, 1]).chosen == {"C": 1.0}
     assert choose_among([0, 1]).dropped == [TIED, None]
     assert choose_among([0]).chosen == {"C": 0.0}
@@ -440,8 +440,8 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     noise = default_rng(1).normal(size=N)
     settings = [0.8 * TARGET + noise, 0.9 * TARGET + noise]
     decisions = np.array(settings)[..., None]
-    worse = auroc(decisions[0, :, 0], TARGET == 1)
-    better = auroc(decisions[1, :, 0], TARGET == 1)
+    worse = area_under_roc(decisions[0, :, 0], TARGET == 1)
+    better = area_under_roc(decisions[1, :, 0], TARGET == 1)
     settings = [{}, {"C": 2.0}]
     alike = decisions[[0, 0]]
     best = choose_setting("auroc", "svm", settings, decisions, TARGET, FOLD)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from screening import MinSensitivity, train
 from screening.metrics.paired import area_difference
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 
 QUICK = {
     "search": 1,
@@ -72,7 +72,7 @@ def own_loss(model, column, new):
     areas = []
     for columns in (values, shuffled):
         scores = model.scores(model.encoder.transform_values(columns))
-        areas.append(auroc(scores[:, 0], ill))
+        areas.append(area_under_roc(scores[:, 0], ill))
     return areas[0] - areas[1]
 
 

@@ -25,8 +25,7 @@ from screening.metrics.intervals import (
 )
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import (
-    auroc,
-    auroc_with_interval,
+    area_under_roc,
     average_precision,
     delong,
     half_width,
@@ -66,7 +65,7 @@ def test_intervals_at_their_edges():
     many = rate_interval(8, 10, freedom=10**9)
     plain = rate_interval(8, 10)
     y = np.arange(50) < 10
-    low, high = delong(y.astype(float), y)
+    _, low, high = delong(y.astype(float), y).value_and_interval
     alone = grouped_rate_interval([[30]], [40], [20])
     no_trials = rate_interval([0], [0])
     scores = np.arange(8.0)
@@ -88,7 +87,7 @@ def test_intervals_at_their_edges():
     assert high == 1.0
     assert alone[0] < 0.05
     assert alone[1] > 0.95
-    for figure in (auroc, average_precision, delong):
+    for figure in (area_under_roc, average_precision, delong):
         with pytest.raises(ValueError, match="labels must be boolean, not int64"):
             figure(np.arange(4.0), np.array([0, 1, 0, 1]))
 
@@ -99,7 +98,7 @@ def test_areas_agree_with_scikit_learn_under_ties(rows):
     y = positive > 0
     expected_precision = average_precision_score(y, scores)
     expected_area = roc_auc_score(y, scores)
-    assert auroc(scores, y) == pytest.approx(expected_area)
+    assert area_under_roc(scores, y) == pytest.approx(expected_area)
     assert average_precision(scores, y) == pytest.approx(expected_precision)
 
 
@@ -115,7 +114,7 @@ def test_delong_has_the_variance_of_its_definition():
     standard_error = spread / (area * (1 - area))
     expected = norm.ppf(0.975) * standard_error
 
-    low, high = logit(delong(scores, y))
+    _, low, high = logit(delong(scores, y).value_and_interval)
 
     assert (high - low) / 2 == pytest.approx(expected)
 
@@ -171,8 +170,8 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     rng = default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
-    middle, _, high = logit(auroc_with_interval(scores, positive, None, 1.0))
-    _, _, wide_high = auroc_with_interval(scores, positive, None, 4.0)
+    middle, _, high = logit(delong(scores, positive).value_and_interval)
+    wide = delong(scores, positive, variance_inflation=4.0)
     precision = precision_with_interval(scores, positive, None)
     wide_precision = precision_with_interval(
         scores, positive, None, variance_inflation=4.0
@@ -181,7 +180,7 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     moved = np.subtract([wide_precision.low, wide_precision.high], precision.value)
     expected = expit(middle + 2 * (high - middle))
 
-    assert wide_high == pytest.approx(expected)
+    assert wide.high == pytest.approx(expected)
     assert moved == pytest.approx(2 * once)
 
 
@@ -309,8 +308,8 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
         scores, patient = of_patients(seed, patients, 20, 0.5)
         rng = default_rng(seed)
         y = rng.random(len(scores)) < 0.2
-        low, high = delong(scores + y, y, codes=patient)
-        inside.append(low <= area <= high)
+        found = delong(scores + y, y, codes=patient)
+        inside.append(found.low <= area <= found.high)
     assert 0.92 <= np.mean(inside) <= 0.985
 
 

@@ -500,7 +500,7 @@ def test_reliance_without_blocks(rng, tmp_path):
 
     reliance = model.facts.training.reliance
     assert set(reliance.blocks[0].columns) == {"marker_min", "marker_max"}
-    assert reliance.auroc > 0.95 > reliance.without[0]
+    assert reliance.whole > 0.95 > reliance.without[0]
     assert reliance.without[-1] == 0.5
     page = render_model(model.sealed)
     assert f"{reliance.without[0]:.2f} without marker_min, marker_max" in page
@@ -511,8 +511,8 @@ def test_carrying_half_of_what_is_above_chance():
     areas = [0.85, 0.69, 0.6, 0.6, 0.6]
     facts = {"recipe": "logistic", "label": "yes", "blocks": blocks, "without": areas}
 
-    assert len(Reliance(auroc=0.9, **facts).carrying) == 2
-    assert len(Reliance(auroc=0.68, **facts).carrying) == 5
+    assert len(Reliance(whole=0.9, **facts).carrying) == 2
+    assert len(Reliance(whole=0.68, **facts).carrying) == 5
 
 
 def blocks(**columns):

@@ -339,4 +339,4 @@ def test_training_by_processes_states_the_same_figures(tmp_path):
     together = model_of_jobs(tmp_path / "past.csv", tmp_path / "together", jobs=2)
 
     assert together == alone
-    assert alone[0]["training"]["reliance"]["auroc"] is not None
+    assert alone[0]["training"]["reliance"]["whole"] is not None

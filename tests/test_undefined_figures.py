@@ -18,7 +18,7 @@ from screening.metrics.performance import (
     population_of,
     rates,
 )
-from screening.metrics.ranking import auroc_of_levels, placements
+from screening.metrics.ranking import area_of_levels, placements
 from screening.metrics.subgroups import band_edges, levels_of
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import MinSensitivity
@@ -48,7 +48,7 @@ def test_categories_one_class():
     levels = np.array([0, 1, 2])
 
     for positive in ONE_CLASS.values():
-        assert auroc_of_levels(levels, positive) == 0.5
+        assert area_of_levels(levels, positive) == 0.5
 
 
 def test_weights_without_cases():

@@ -12,7 +12,7 @@ from screening.schemas.base import Estimate
 
 # Not scikit-learn's: DeLong needs the placements, and the bootstrap counts all its
 # draws at once.
-def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
+def area_under_roc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Return the area under the ROC curve, ties counting half.
 
     Parameters
@@ -31,7 +31,7 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     return float(share.mean()) if both_classes else np.nan
 
 
-def auroc_either_way(values: np.ndarray, positive: np.ndarray) -> float:
+def area_either_way(values: np.ndarray, positive: np.ndarray) -> float:
     """Return the larger AUROC of values and of their negatives.
 
     0.5 if a class is missing or all values are equal.
@@ -39,11 +39,11 @@ def auroc_either_way(values: np.ndarray, positive: np.ndarray) -> float:
     one_class = positive.all() or not positive.any()
     if one_class or np.ptp(values) == 0:
         return 0.5
-    area = auroc(values, positive)
+    area = area_under_roc(values, positive)
     return max(area, 1 - area)
 
 
-def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
+def area_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
     """Return the AUROC of a categorical variable, cross-fitted.
 
     Each half of the rows is ranked by the shares of cases in the other half: its own
@@ -66,7 +66,7 @@ def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
         rows = np.bincount(level[other], None, n_levels)
         share = (cases + positive.mean()) / (rows + 1)
         scores[~other] = share[level[~other]]
-    return auroc(scores, positive)
+    return area_under_roc(scores, positive)
 
 
 def _share_beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
@@ -82,8 +82,8 @@ def delong(
     positive: np.ndarray,
     codes: np.ndarray | None = None,
     variance_inflation: float = 1.0,
-) -> tuple[float, float]:
-    """Return the 95 % interval of the AUROC, DeLong et al. (1988) on the logit scale.
+) -> Estimate:
+    """Return the AUROC with its 95 % interval, DeLong et al. (1988) on the logit scale.
 
     Separated classes have no placement variance: then it is Wilson's interval for the
     rarer class.
@@ -103,11 +103,12 @@ def delong(
     if area in (0.0, 1.0) or rarer < 2:
         size = rarer / variance_inflation
         low, high = rate_interval(area * rarer / variance_inflation, size)
-        return float(low), float(high)
+        return Estimate(area, float(low), float(high))
     reach = half_width(pull, positive, codes)
     reach = reach * np.sqrt(variance_inflation) / (area * (1 - area))
     log_odds = logit(area)
-    return float(expit(log_odds - reach)), float(expit(log_odds + reach))
+    low, high = expit([log_odds - reach, log_odds + reach])
+    return Estimate(area, float(low), float(high))
 
 
 def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndarray]:
@@ -183,19 +184,6 @@ def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
     gained = hits - next_hits
     precision = gained * hits / np.maximum(hits + alarms, 1)
     return precision.sum(axis=-1) / np.maximum(hits[..., 0], 1)
-
-
-def auroc_with_interval(
-    scores: np.ndarray,
-    positive: np.ndarray,
-    codes: np.ndarray | None,
-    variance_inflation: float,
-) -> tuple[float, float, float]:
-    """Return the AUROC with its 95 % interval; parameters as for ``delong``."""
-    low, high = delong(
-        scores, positive, codes=codes, variance_inflation=variance_inflation
-    )
-    return auroc(scores, positive), low, high
 
 
 def precision_with_interval(

@@ -6,7 +6,7 @@ import numpy as np
 
 from screening.data.cohort import Cohort
 from screening.estimators.ensembles import FoldEnsemble
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.recipes.encoders import RowEncoder
@@ -96,7 +96,7 @@ def _strongest_columns(study: Study) -> list[str]:
             low, high = np.quantile(values[is_known], [_TAIL, 1 - _TAIL])
             spread = high - low
         if spread > 0 and cases.any() and not cases.all():
-            areas[name] = abs(auroc(values[is_known], cases) - 0.5)
+            areas[name] = abs(area_under_roc(values[is_known], cases) - 0.5)
     return sorted(areas, key=lambda name: -areas[name])[:2]
 
 

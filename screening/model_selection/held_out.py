@@ -19,7 +19,7 @@ from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.estimators.landmarks import RARE_SHARE
 from screening.metrics.calibration import fit_platt
-from screening.metrics.ranking import auroc
+from screening.metrics.ranking import area_under_roc
 from screening.model_selection.fold_fits import (
     EncodedRows,
     FoldFit,
@@ -712,7 +712,7 @@ def _is_by_chance(decisions: np.ndarray, positive: np.ndarray) -> bool:
     error = np.sqrt((len(positive) + 1) / (12 * n_cases * (len(positive) - n_cases)))
     areas = []
     for output, cases in enumerate(positive.T):
-        areas.append(auroc(decisions[:, output], cases))
+        areas.append(area_under_roc(decisions[:, output], cases))
     return bool((np.array(areas) <= 0.5 + 2 * error).all())
 
 

@@ -18,7 +18,7 @@ from screening.data.later_names import is_finding, may_be_later
 from screening.errors import ScreenError
 from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
-from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
+from screening.metrics.ranking import area_either_way, area_of_levels, area_under_roc
 from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
@@ -283,13 +283,13 @@ def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     values = cohort.values[name]
     if cohort.contract.features[name].type == "category":
         levels, _ = pd.factorize(values, use_na_sentinel=False)
-        return auroc_of_levels(levels, positive)
+        return area_of_levels(levels, positive)
     missing = absent(values)
     median = 0.0 if missing.all() else np.nanmedian(values)
     filled = np.where(missing, median, values)
     return max(
-        auroc_either_way(filled, positive),
-        auroc_either_way(missing.astype(float), positive),
+        area_either_way(filled, positive),
+        area_either_way(missing.astype(float), positive),
     )
 
 
@@ -337,7 +337,7 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
     return Reliance(
         recipe=QUICK_MEMBER,
         label=label,
-        auroc=whole,
+        whole=whole,
         blocks=blocks,
         # What cannot be fitted ranks nobody.
         without=[0.5 if area is None else area for area in areas],
@@ -401,4 +401,4 @@ def _area(
     if not isinstance(outcome, HeldOutDecisions):
         return None
     decisions = outcome.decisions.mean(axis=0, dtype=float)
-    return float(auroc(decisions[:, 0], positive))
+    return float(area_under_roc(decisions[:, 0], positive))

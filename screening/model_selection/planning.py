@@ -372,8 +372,8 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     ]
     fit = fit_fold(encoded, fold, 0, [0, 1], tried)
     target = encoded.target[fit.rows]
-    auroc_exact = criterion("auroc", fit.decisions[0], target)
-    auroc_landmarks = criterion("auroc", fit.decisions[1], target)
+    exact = criterion("auroc", fit.decisions[0], target)
+    landmarks = criterion("auroc", fit.decisions[1], target)
     n_test = len(fit.rows)
     n_train = len(rows) - n_test
     n_landmarks = int(settings.get("n_landmarks", _default_landmarks(recipe, settings)))
@@ -384,13 +384,13 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
         method="landmarks",
         n_landmarks=n_landmarks,
         n_rows=study.sample.n_rows,
-        auroc_exact=float(auroc_exact),
-        auroc_landmarks=float(auroc_landmarks),
+        exact=float(exact),
+        landmarks=float(landmarks),
         note=(
             f"approximate: trained on {n_landmarks} landmarks that represent "
             f"{study.sample.n_rows} rows{weighting}; on {n_test} held-out rows of a "
-            f"sub-sample AUROC was {auroc_landmarks:.3f} with {n_few} landmarks and "
-            f"{auroc_exact:.3f} with exact training on {n_train} rows"
+            f"sub-sample AUROC was {landmarks:.3f} with {n_few} landmarks and "
+            f"{exact:.3f} with exact training on {n_train} rows"
         ),
     )
 

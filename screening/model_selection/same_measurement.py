@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from screening.data.cohort import Cohort
-from screening.metrics.ranking import auroc_either_way
+from screening.metrics.ranking import area_either_way
 
 # Correlation of ranks, over rows with both values, above which two numbers may be one
 # measurement, and the rows that it is computed on at least, and at most.
@@ -91,8 +91,8 @@ def _adds_nothing(values: np.ndarray, given: np.ndarray, watched: np.ndarray) ->
         is_case = positive[has_both]
         if is_case.all() or not is_case.any():
             return False
-        areas = [auroc_either_way(position, is_case) for position in compared]
-        areas.append(auroc_either_way(only_one, positive))
+        areas = [area_either_way(position, is_case) for position in compared]
+        areas.append(area_either_way(only_one, positive))
         if max(areas) > MAX_AUROC_ADDED:
             return False
     return True

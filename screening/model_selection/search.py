@@ -12,7 +12,7 @@ from sklearn.metrics import recall_score, roc_curve
 
 from screening.errors import PromiseError
 from screening.estimators.multi_class import MultiClassSVM
-from screening.metrics.ranking import auroc, average_precision
+from screening.metrics.ranking import area_under_roc, average_precision
 from screening.model_selection.folds import Study
 from screening.recipes.building import build
 from screening.recipes.drawing import SettingSpace
@@ -217,7 +217,7 @@ def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> 
     if positive.all() or not positive.any():
         return 0.5
     if name == "auroc":
-        return auroc(decision, positive)
+        return area_under_roc(decision, positive)
     if name == "average_precision":
         return average_precision(decision, positive)
     if name == "best_g_mean":

@@ -31,7 +31,7 @@ def reliance_words(model: ModelDocument) -> list[str]:
     reliance = model.training.reliance
     if reliance is not None:
         of_class = fmt.of_class(model, reliance.label)
-        parts = [f"AUROC {reliance.auroc:.2f}"]
+        parts = [f"AUROC {reliance.whole:.2f}"]
         for n_blocks in TOLD:
             if n_blocks > len(reliance.without):
                 continue

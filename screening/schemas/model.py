@@ -263,21 +263,21 @@ class Importance(Document):
 class Reliance(Document):
     """Blocks of columns that the ranking of the class `label` rests on.
 
-    `auroc` is that of `recipe`, a quick method, on the same folds. `blocks` are those
-    that rank best alone, at most five, and `without` has the AUROC without the first,
-    the first two, and so on.
+    `whole` is the AUROC of `recipe`, a quick method, on the same folds. `blocks` are
+    those that rank best alone, at most five, and `without` has the AUROC without the
+    first, the first two, and so on.
     """
 
     recipe: str
     label: str
-    auroc: float
+    whole: float
     blocks: Sequence[ColumnBlock]
     without: Sequence[float]
 
     @property
     def carrying(self) -> Sequence[ColumnBlock]:
         """Return the blocks that carry half of what lies above .5, or else all."""
-        half = 0.5 + (self.auroc - 0.5) / 2
+        half = 0.5 + (self.whole - 0.5) / 2
         for number, area in enumerate(self.without, 1):
             if area <= half:
                 return self.blocks[:number]
@@ -335,13 +335,16 @@ class KnownBefore(Document):
 
 
 class Approximation(Document):
-    """Cost of an approximation, on held-out rows of a sub-sample."""
+    """Cost of an approximation: AUROC on held-out rows of a sub-sample.
+
+    `exact` is that of exact training, `landmarks` that of the approximation.
+    """
 
     method: str
     n_landmarks: int
     n_rows: int
-    auroc_exact: float
-    auroc_landmarks: float
+    exact: float
+    landmarks: float
     note: str
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from screening.metrics.figures.base import BetweenMethods, figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, area_difference
-from screening.metrics.ranking import auroc_with_interval, precision_with_interval
+from screening.metrics.ranking import delong, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -61,10 +61,7 @@ def auroc(rows: JudgedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
     if rows.positive.all() or not rows.positive.any():
         return UNDEFINED
-    area = auroc_with_interval(
-        rows.scores, rows.positive, rows.codes, rows.variance_inflation
-    )
-    return Estimate(*area)
+    return delong(rows.scores, rows.positive, rows.codes, rows.variance_inflation)
 
 
 @figure(
