@@ -18,8 +18,9 @@ from pandas.testing import assert_frame_equal
 
 from screening.contract.contract import Contract
 from screening.data.cohort import concatenate
+from screening.data.observers import Observer
 from screening.data.reading import read_cohort
-from screening.data.stream import open_cohort
+from screening.data.stream import RowChecks, open_cohort
 from screening.errors import CohortError
 
 FEATURES = {
@@ -86,6 +87,48 @@ def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(
     assert stream.refused == whole.refused
     n_refused = sum(whole.refused.values())
     assert whole.n_rows + n_refused == stream.n_rows == 101
+
+
+class EveryRow(Observer):
+    """Count all rows."""
+
+    def __init__(self, fault=None):
+        self.n_rows = 0
+        self.fault = fault
+
+    counter = staticmethod(lambda block: block.rows.n_rows)
+
+    def add(self, counts):
+        self.n_rows += counts
+
+    def faults(self):
+        return [self.fault] if self.fault else []
+
+    def notes(self):
+        return [f"{self.n_rows} rows were seen"]
+
+
+def test_observer(tmp_path):
+    """It counts every row once, also those left out, and says what it found."""
+    table(101).to_csv(tmp_path / "a.csv", index=False)
+    every_row = EveryRow()
+    checks = RowChecks(observers=[every_row])
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10, checks=checks)
+
+    n_valid = sum(batch.n_rows for batch in stream)
+    stream.check()
+
+    assert n_valid < every_row.n_rows == stream.n_rows == 101
+    assert stream.notes.count("101 rows were seen") == 1
+
+
+def test_observer_refuses_a_table(tmp_path):
+    """What it finds wrong with the whole table stops the run."""
+    table(30).to_csv(tmp_path / "a.csv", index=False)
+    checks = RowChecks(observers=[EveryRow("of another ward")])
+
+    with pytest.raises(CohortError, match="of another ward"):
+        open_cohort(tmp_path / "a.csv", CONTRACT, checks=checks).check()
 
 
 def test_stream_violations_at_end(tmp_path):

@@ -50,7 +50,7 @@ NOTHING = "none"
 
 
 def init_command(
-    cohort: options.OptionalSource = None,
+    cohort: options.OptionalPlace = None,
     out: Annotated[
         Path | None,
         options.in_output(
@@ -185,7 +185,7 @@ def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
 
 
 def check_command(
-    cohort: options.Source,
+    cohort: options.CohortPlace,
     *,
     database: DatabaseOptions,
     contract: ContractFile = None,

@@ -85,8 +85,8 @@ _source = typer.Argument(
         "database URL."
     ),
 )
-Source = Annotated[str, _source]
-OptionalSource = Annotated[str | None, _source]
+CohortPlace = Annotated[str, _source]
+OptionalPlace = Annotated[str | None, _source]
 
 
 def source_of(cohort: str, database: DatabaseOptions) -> str | Database:
@@ -107,7 +107,7 @@ def source_of(cohort: str, database: DatabaseOptions) -> str | Database:
 class CohortOptions(DatabaseOptions):
     """COHORT, or a table or query of the database that it names."""
 
-    cohort: Source
+    cohort: CohortPlace
 
     @property
     def readable(self) -> str | Database:

@@ -19,10 +19,10 @@ from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort, concatenate
 from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
+from screening.data.observed_ids import ObservedIds, id_reader, rows_by_file
 from screening.data.observers import Observer
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.out_of_bounds import Bounds, bounds_of_columns
-from screening.data.table_ids import TableIds, id_reader, rows_by_file
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
 from screening.identity.hashes import HASH_KEY
@@ -104,7 +104,7 @@ class CohortStream:
         Rows of the table, 0 before it was read once.
     refused : dict
         Rows left out, by reason; complete once the table was read.
-    ids : TableIds
+    ids : ObservedIds
         Complete once the table was read.
     observers : list of Observer
         The ids, and what was registered when the table was opened.
@@ -130,7 +130,7 @@ class CohortStream:
         self.by_group = checks.by_group
         self._score_of = checks.score_of
         self.refused: dict[str, int] = {}
-        self.ids = TableIds(checks.ids or id_reader(contract), source)
+        self.ids = ObservedIds(checks.ids or id_reader(contract), source)
         self.observers = [self.ids, *checks.observers]
         self.n_rows = 0
         typer = RowTyper(

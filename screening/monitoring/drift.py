@@ -31,7 +31,7 @@ from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
 from screening.monitoring.bins import TENTHS, equal_shares
 from screening.monitoring.distances import ks, psi, total_variation
-from screening.monitoring.score_scale import ScoreScale
+from screening.monitoring.score_scale import FractionCounts
 from screening.monitoring.tests import effective_units
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
@@ -406,13 +406,13 @@ class GateCounts:
         By feature.
     groups : tuple of pyarrow.Table
         Tables of `group` and `rows`: how many rows each group has.
-    score_scale : ScoreScale
+    score_scale : FractionCounts
         Of the values of a score made elsewhere.
     """
 
     columns: Mapping[str, ColumnCounts]
     groups: tuple[pa.Table, ...]
-    score_scale: ScoreScale
+    score_scale: FractionCounts
 
     def __add__(self, other: GateCounts) -> GateCounts:
         columns = {
@@ -432,7 +432,7 @@ class Gates(Observer):
         self.contract = contract
         self.past = past
         self.groups: tuple[pa.Table, ...] = ()
-        self.score_scale = ScoreScale()
+        self.score_scale = FractionCounts()
         names = [name for name in contract.features if name in past.features]
         self.columns = {
             name: ColumnGate(past.features[name], past.n_rows) for name in names
@@ -521,10 +521,10 @@ class Gates(Observer):
             if unlisted and name in unlisted and ordinal:
                 n_unlisted = int(np.count_nonzero(unlisted[name]))
             columns[name] = column.count(features[name], rows, n_unlisted)
-        score_scale = ScoreScale()
+        score_scale = FractionCounts()
         score = self.contract.score
         if score is not None and score in features:
-            score_scale = ScoreScale.of(features[score])
+            score_scale = FractionCounts.of(features[score])
         if groups is None:
             return GateCounts(columns, (), score_scale)
         by_group = pa.table({"group": pa.array(groups)}).group_by("group")

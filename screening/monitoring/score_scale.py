@@ -14,7 +14,7 @@ MAX_CHANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class ScoreScale:
+class FractionCounts:
     """Counts of a score's values; those of consecutive rows add up.
 
     Parameters
@@ -29,14 +29,14 @@ class ScoreScale:
     n_above_one: int = 0
 
     @classmethod
-    def of(cls, scores: np.ndarray) -> ScoreScale:
+    def of(cls, scores: np.ndarray) -> FractionCounts:
         """Count scores of shape (n_rows,); NaN where a row has none."""
         n_values = int(np.count_nonzero(~np.isnan(scores)))
         return cls(n_values, int(np.count_nonzero(scores > 1)))
 
-    def __add__(self, other: ScoreScale) -> ScoreScale:
+    def __add__(self, other: FractionCounts) -> FractionCounts:
         n_above_one = self.n_above_one + other.n_above_one
-        return ScoreScale(self.n_values + other.n_values, n_above_one)
+        return FractionCounts(self.n_values + other.n_values, n_above_one)
 
     def fault(self, contract: Contract, past: Profile | None) -> str | None:
         """Return what is wrong with a table whose score is on the other scale.

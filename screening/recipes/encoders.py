@@ -155,9 +155,10 @@ def contract_of(recipe: Recipe, contract: Contract) -> Contract:
     features = dict(narrowed.features)
     for name in columns_needed(recipe, contract):
         features[name] = features[name].model_copy(update={"missing": "leave_out"})
+    changes: dict[str, object] = {"features": features}
     if not is_summed(recipe):
-        narrowed = narrowed.model_copy(update={"show": []})
-    return narrowed.model_copy(update={"features": features})
+        changes["show"] = []
+    return narrowed.model_copy(update=changes)
 
 
 def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.data.observed_ids import rows_in_words
 from screening.data.stream import CohortStream
-from screening.data.table_ids import rows_in_words
 from screening.identity.shapes import has_lost_zeros, id_shape, other_shape
 from screening.report import format as fmt
 from screening.schemas.base import Reason

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
+from screening.data.observed_ids import id_reader
 from screening.data.observers import Observer
 from screening.data.out_of_bounds import Bounds, bounds_of_columns
 from screening.data.stream import (
@@ -29,7 +30,6 @@ from screening.data.stream import (
     RowChecks,
     open_cohort,
 )
-from screening.data.table_ids import id_reader
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.identity.hashes import HASH_KEY

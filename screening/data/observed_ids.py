@@ -18,7 +18,7 @@ from screening.io.readers import Source
 from screening.spelling import first_of
 
 
-class TableIds(Observer):
+class ObservedIds(Observer):
     """Finds ids of a table that are the same but for their writing.
 
     Parameters
