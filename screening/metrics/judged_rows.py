@@ -13,6 +13,7 @@ from screening.metrics.intervals import share_range, weighted_share
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
 from screening.schemas.base import UNDEFINED, Estimate
+from screening.schemas.figures import LabelledCounts
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class JudgedRows:
     def flagged(self) -> np.ndarray:
         """Mask of the rows at or above the threshold, (n_rows,)."""
         return self.scores >= self.threshold
+
+    @property
+    def two_by_two(self) -> LabelledCounts:
+        """Number of rows by label and flag."""
+        return LabelledCounts(
+            true_positive=int((self.flagged & self.positive).sum()),
+            false_negative=int((~self.flagged & self.positive).sum()),
+            false_positive=int((self.flagged & ~self.positive).sum()),
+            true_negative=int((~self.flagged & ~self.positive).sum()),
+        )
 
     @property
     def variance_inflation(self) -> float:

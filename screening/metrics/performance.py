@@ -158,16 +158,10 @@ def performance(
     scores, positive, _, _ = check_rows(scores, y, groups)
     group_of_row = None if groups is None else np.asarray(groups)
     rows = JudgedRows(scores, positive, float(threshold), group_of_row)
-    hits = int((rows.flagged & positive).sum())
-    false = int((rows.flagged & ~positive).sum())
-    population = population_of(rows, "observed")
     return Observed(
-        **vars(population),
-        threshold=float(threshold),
-        true_positive=hits,
-        false_negative=population.n_positive - hits,
-        false_positive=false,
-        true_negative=population.n_negative - false,
+        **vars(population_of(rows, "observed")),
+        **vars(rows.two_by_two),
+        threshold=rows.threshold,
     )
 
 

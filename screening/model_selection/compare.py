@@ -73,7 +73,6 @@ from screening.schemas.comparison import (
 )
 from screening.schemas.figures import (
     DEFAULT_RULE,
-    LabelledCounts,
     MinSensitivity,
     Rule,
 )
@@ -538,9 +537,13 @@ def _cohort_facts(
         differences = None
         if not facts.control:
             differences = gaps | method_differences(judgement, control)
+        counts = {
+            name: judgement.rows(m).two_by_two
+            for m, name in enumerate(judgement.held.task.watched)
+        }
         entry = facts.replace(
             figures=with_intervals | dict(judgement.means),
-            counts=_counts_by_class(judgement),
+            counts=counts,
             differences=differences,
             curve=_mean_roc_curve(judgement.held),
         )
@@ -555,21 +558,6 @@ def _cohort_facts(
         notes=[*study.notes, *signs],
         methods=entries,
     )
-
-
-def _counts_by_class(method: Judgement) -> dict[str, LabelledCounts]:
-    """Count the held-out rows of each watched class by label and flag."""
-    counts = {}
-    for m, name in enumerate(method.held.task.watched):
-        positive = method.held.watched[:, m]
-        flagged = method.flagged[:, m]
-        counts[name] = LabelledCounts(
-            true_positive=int((flagged & positive).sum()),
-            false_negative=int((~flagged & positive).sum()),
-            false_positive=int((flagged & ~positive).sum()),
-            true_negative=int((~flagged & ~positive).sum()),
-        )
-    return counts
 
 
 def figures_of_method(

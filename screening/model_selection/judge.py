@@ -490,7 +490,7 @@ def _observed_point(
         **vars(observed),
         threshold=rows.threshold,
         rule=rule,
-        misses=int((~rows.flagged & rows.positive).sum()),
+        misses=rows.two_by_two.false_negative,
         notes=(),
     )
 
