@@ -411,6 +411,7 @@ def _class_elsewhere(
     differences = {
         name: independent_difference(figure, promised[name])
         for name, figure in observed.items()
+        if name in promised
     }
     if point.lesions is not None and promise.lesions is not None:
         differences["lesions"] = independent_difference(

@@ -283,7 +283,7 @@ NO_CASE_SEEN = "unknown: no case has been seen"
 
 
 class AtPrevalence(PopulationFigures):
-    """Figures of a population, those that depend on the prevalence at a stated one.
+    """Figures of a population, and the prevalence at which it has predictive values.
 
     It is None where no case has been seen.
     """

@@ -191,7 +191,9 @@ def evaluate_differences(
     for figure in figures:
         paired = figure.between_methods.paired
         if paired is not None:
-            found[figure.name] = paired(rows, others)
+            found[figure.name] = FIGURES.call(
+                figure.name, paired, rows, others, default=UNDEFINED
+            )
     return found
 
 
@@ -203,10 +205,13 @@ def evaluate_samples(
     A figure that is not computed of samples is left out.
     """
     found = {}
+    undefined = np.full(len(rows.weights), np.nan)
     for figure in figures:
         resampled = figure.between_methods.resampled
         if resampled is not None:
-            found[figure.name] = resampled(rows)
+            found[figure.name] = FIGURES.call(
+                figure.name, resampled, rows, default=undefined
+            )
     return found
 
 
