@@ -179,26 +179,25 @@ def weighted_recalls(
     }
 
 
-def resampled_difference(
-    estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
-) -> Estimate:
-    """Return a method's figure minus the control's, with its 95 % interval.
+def with_resampled_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
+    """Return a figure, or a difference of two, with its 95 % interval.
 
     Parameters
     ----------
-    estimates : (float, float)
-        Figures of the method and of the control.
-    draws : (ndarray, ndarray) of shape (n_draws,)
-        The same in bootstrap samples; without a finite difference the interval is None.
+    value : float
+        Undefined unless finite.
+    draws : ndarray of shape (n_draws,)
+        The same in bootstrap samples; without a finite one the interval is None.
     n_units : int
         Number of independent units.
     """
-    if not np.isfinite(estimates).all():
+    if not np.isfinite(value):
         return UNDEFINED
-    gap = draws[0] - draws[1]
-    finite = gap[np.isfinite(gap)]
-    ends = percentiles(finite, n_units) if len(finite) else ()
-    return Estimate(estimates[0] - estimates[1], *ends)
+    finite = draws[np.isfinite(draws)]
+    if not len(finite):
+        return Estimate(value)
+    low, high = map(float, percentiles(finite, n_units))
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def area_difference(

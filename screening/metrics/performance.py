@@ -30,9 +30,9 @@ from screening.metrics.tally import (
 from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
 from screening.schemas.figures import (
     AtPrevalence,
+    JudgedPopulation,
     Observed,
     OperatingPoint,
-    Population,
 )
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
@@ -165,10 +165,10 @@ def performance(
     )
 
 
-def population_of(rows: JudgedRows, table: Table) -> Population:
+def population_of(rows: JudgedRows, table: Table) -> JudgedPopulation:
     """Return the figures of a table of some rows, and how many rows they are."""
     n_positive = int(rows.positive.sum())
-    return Population(
+    return JudgedPopulation(
         figures=evaluate(rows, figures_in(table)),
         n_positive=n_positive,
         n_negative=len(rows.positive) - n_positive,

@@ -22,7 +22,6 @@ from screening.files import digest_of_json
 from screening.io.opening import Readable
 from screening.io.queries import Database
 from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
-from screening.metrics.intervals import percentiles
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import (
     DRAWS,
@@ -30,8 +29,8 @@ from screening.metrics.paired import (
     drawn_weights,
     false_alarms_at,
     recall_difference,
-    resampled_difference,
     weighted_recalls,
+    with_resampled_interval,
 )
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
@@ -63,7 +62,7 @@ from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import columns_of_points, with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison, titles_of
-from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
+from screening.schemas.base import FORMAT_VERSION, Brief, InBrief
 from screening.schemas.comparison import (
     CohortFacts,
     ComparisonDocument,
@@ -526,13 +525,11 @@ def _cohort_facts(
         gaps = {}
         for figure, (value,) in values.items():
             drawn = method_draws[figure]
-            with_intervals[figure] = _with_interval(float(value), drawn, n_units)
+            with_intervals[figure] = with_resampled_interval(value, drawn, n_units)
             if figure in control_values:
                 (control_value,) = control_values[figure]
-                gaps[figure] = resampled_difference(
-                    (float(value), float(control_value)),
-                    (drawn, draws[0][figure]),
-                    n_units,
+                gaps[figure] = with_resampled_interval(
+                    value - control_value, drawn - draws[0][figure], n_units
                 )
         differences = None
         if not facts.control:
@@ -634,17 +631,6 @@ def _mean_roc_curve(held: HeldOutScores) -> list[float]:
         for scores, positive in zip(held.scores.T, held.watched.T, strict=True)
     ]
     return [round(float(share), 5) for share in np.mean(curves, axis=0)]
-
-
-def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
-    """Return a figure with the 95 % interval of its draws; None if it is undefined."""
-    if not np.isfinite(value):
-        return Estimate(None)
-    finite = draws[np.isfinite(draws)]
-    if not len(finite):
-        return Estimate(value)
-    low, high = map(float, percentiles(finite, n_units))
-    return Estimate(value, min(low, value), max(high, value))
 
 
 def expand_all(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from screening.metrics.figures import figures_in
 from screening.report.drawing import draw
 from screening.report.page import title_of
-from screening.schemas.base import UNDEFINED, Estimate, Reason
+from screening.schemas.base import PopulationFigures, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.history import KnownNights, SeriesFacts
 from screening.schemas.model import ModelDocument, SourceFacts
@@ -17,8 +16,7 @@ from screening.schemas.model import ModelDocument, SourceFacts
 N_DIGITS = 12
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparedPopulation:
+class ComparedPopulation(PopulationFigures):
     """Rows with labels on which a model was judged.
 
     Parameters
@@ -34,8 +32,6 @@ class ComparedPopulation:
     place : str
         Names of the tables, or of the series.
     rows, cases : int
-    figures : mapping of str to Estimate
-        By name.
     attention : sequence of Reason
     """
 
@@ -46,12 +42,7 @@ class ComparedPopulation:
     place: str
     rows: int
     cases: int
-    figures: Mapping[str, Estimate]
     attention: Sequence[Reason] = ()
-
-    def figure(self, name: str) -> Estimate:
-        """Return a figure, undefined if the population has none."""
-        return self.figures.get(name, UNDEFINED)
 
 
 def populations_of(

@@ -298,7 +298,7 @@ class OfRule(Document):
     threshold: float
 
 
-class Population(AtPrevalence):
+class JudgedPopulation(AtPrevalence):
     """Figures of rows of both classes, and how many rows they are.
 
     `n_groups` is the number of groups if rows are grouped.
@@ -309,7 +309,7 @@ class Population(AtPrevalence):
     n_groups: int | None
 
 
-class OperatingPoint(Population):
+class OperatingPoint(JudgedPopulation):
     """A threshold, and its performance on new rows.
 
     New rows are scored by the mean of the machines that scored the held-out rows.
@@ -345,7 +345,7 @@ class LabelledCounts(Document):
     true_negative: int
 
 
-class Observed(Population, LabelledCounts):
+class Observed(JudgedPopulation, LabelledCounts):
     """Performance of a threshold chosen elsewhere on rows with labels.
 
     `prevalence` is the share of positives among them.

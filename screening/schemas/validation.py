@@ -18,9 +18,9 @@ from screening.schemas.base import (
 from screening.schemas.figures import (
     AtPrevalence,
     GridName,
+    JudgedPopulation,
     OfRule,
     OperatingPoint,
-    Population,
     StoredRule,
 )
 
@@ -315,7 +315,7 @@ class Figures(Document):
     n_positive: int | None
     n_groups: int | None
     prevalence: Mapping[str, Estimate]
-    summary: Mapping[str, Population]
+    summary: Mapping[str, JudgedPopulation]
     curves: Mapping[str, Curve]
     points: Mapping[str, Sequence[OperatingPoint]]
     confusion: Confusion | None = None
