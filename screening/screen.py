@@ -336,6 +336,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         validation = self._validation()
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)
+        group_column = group if isinstance(group, str) else None
         groups = None if isinstance(group, str) else group
         past = read_cohort(
             table,
@@ -343,7 +344,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             label=column,
             positive=positive,
             id=id,
-            group=group if groups is None else None,
+            group=group_column,
             drop=drop,
             need_label=True,
             label_optional=is_one_class,

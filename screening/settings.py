@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NewType, TypeAlias
 
-from pydantic import AfterValidator, Field
-
-from screening.clock.names import check_hour, check_zone
+from screening.clock.names import HourOrColumn, ZoneName
 from screening.contract.choices import Unlabelled
 from screening.errors import UsageError
 from screening.option_groups import Option, OptionGroup, documented
@@ -152,7 +150,7 @@ ClusterAddress: TypeAlias = Annotated[
     ),
 ]
 Hour: TypeAlias = Annotated[
-    Annotated[str, Field(min_length=1), AfterValidator(check_hour)] | None,
+    HourOrColumn | None,
     Option(
         "Hour at which the table was taken, such as 06:00, or a column with this time; "
         "by default the contract's, else the time of its file.",
@@ -160,7 +158,7 @@ Hour: TypeAlias = Annotated[
     ),
 ]
 TimeZone: TypeAlias = Annotated[
-    Annotated[str, AfterValidator(check_zone)] | None,
+    ZoneName | None,
     Option(
         "Time zone of times without one, such as Europe/Berlin; by default the "
         "contract's, else the host's.",

@@ -370,8 +370,7 @@ def test_slow_rise_of_a_share_that_doubles_in_half_a_year():
     rate = np.interp(np.arange(n_nights), [60, 240], [0.06, 0.2])
     sizes = np.full(n_nights, 120)
     flagged = rng.binomial(sizes, rate)
-    nights = [f"{night:03d}" for night in range(n_nights)]
-    at_first, of_late = slow_rise(nights, flagged, sizes, 1)
+    at_first, of_late = slow_rise(flagged, sizes, 1)
     assert of_late > 2 * at_first
     steady = rng.binomial(sizes, 0.06)
-    assert slow_rise(nights, steady, sizes, 1) is None
+    assert slow_rise(steady, sizes, 1) is None

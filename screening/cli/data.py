@@ -275,12 +275,11 @@ def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
     contract = Contract.from_dict(document["contract"])
     facts = ModelDocument.from_dict(document)
     past = facts.training.profile
-    gates = None if past is None else Gates(past, contract)
-    checks = RowChecks(
-        observers=[] if gates is None else [gates],
-        bounds=bounds_of_columns(contract, past),
-        to_score=True,
-    )
+    gates = None
+    checks = RowChecks(bounds=bounds_of_columns(contract, past), to_score=True)
+    if past is not None:
+        gates = Gates(past, contract)
+        checks = replace(checks, observers=[gates])
     # Without them, no estimator is imported: that takes longer than the check.
     if facts.plugins:
         from screening.recipes.plugins import refuse_missing_plugins

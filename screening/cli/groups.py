@@ -18,14 +18,11 @@ from screening.option_groups import Option, option_of
 IN_OTHER_BYTES = frozenset({"case", "patient", "cohort", "cohorts"})
 
 
-@dataclass(frozen=True)
 class Without:
     """Fields of a group that are no options of a command."""
 
-    names: tuple[str, ...]
-
     def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
+        self.names = names
 
 
 @dataclass(frozen=True)

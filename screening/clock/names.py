@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, Field
 
 HOUR_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -32,6 +35,12 @@ def check_hour(text: str) -> str:
             "name of a column"
         )
     return text
+
+
+ZoneName: TypeAlias = Annotated[str, AfterValidator(check_zone)]
+HourOrColumn: TypeAlias = Annotated[
+    str, Field(min_length=1), AfterValidator(check_hour)
+]
 
 
 def hours_from(text: object) -> object:

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from screening.clock.names import check_hour, check_zone, hours_from, is_hour
+from screening.clock.names import HourOrColumn, ZoneName, hours_from, is_hour
 from screening.contract.choices import OnUnitChange, OnUnseen, Unlabelled
 from screening.errors import MAX_FAULTS_SHOWN, CohortError, UsageError
 from screening.files import read_bounded, read_toml
@@ -92,7 +92,8 @@ def _none_if_empty(value: object) -> object:
 
 
 Texts = Annotated[list[str], BeforeValidator(_list_of_texts)]
-Name = Annotated[str | None, BeforeValidator(_none_if_empty)]
+EMPTY_IS_NONE = BeforeValidator(_none_if_empty)
+Name = Annotated[str | None, EMPTY_IS_NONE]
 Range = Annotated[tuple[float, float], AfterValidator(_check_range)]
 # Keys that only features of some types may have.
 TYPES_OF_KEY = {
@@ -228,21 +229,7 @@ def _parse_day(value: Any) -> datetime.date | None:
         raise ValueError("write a day as YYYY-MM-DD") from None
 
 
-def _check_series(name: str | None) -> str | None:
-    """Return the name of a series, or None where it is empty."""
-    return series_name(name) if name else None
-
-
-def _check_zone(name: str | None) -> str | None:
-    """Return a time zone; raise ValueError for one that is not known."""
-    return check_zone(name) if name else None
-
-
-def _check_hour(hour: str | None) -> str | None:
-    """Return an hour or a column; raise ValueError for a wrong hour."""
-    return check_hour(hour) if hour else None
-
-
+SeriesName = Annotated[str, AfterValidator(series_name)]
 Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=False)]
 
 
@@ -341,7 +328,7 @@ class Contract(BaseModel):
     """Title of every page."""
     intended_use: str | None = None
     """Purpose and population, shown on the pages of the model and its nights."""
-    series: Annotated[str | None, AfterValidator(_check_series)] = None
+    series: Annotated[SeriesName | None, EMPTY_IS_NONE] = None
     """Name under which the ledger links the nights, such as ward-7.sepsis."""
     id: Name = None
     """Column that identifies a row; by default the row number."""
@@ -373,10 +360,10 @@ class Contract(BaseModel):
     date_numbers: DateNumbers | None = None
     """Unit and origin of dates that are numbers; not needed for dates such as
     20240131."""
-    time_zone: Annotated[Name, AfterValidator(_check_zone)] = None
+    time_zone: Annotated[ZoneName | None, EMPTY_IS_NONE] = None
     """Time zone of times without one, such as Europe/Berlin; by default that of the
     host. All other times are converted to it."""
-    hour: Annotated[Name, AfterValidator(_check_hour)] = None
+    hour: Annotated[HourOrColumn | None, EMPTY_IS_NONE] = None
     """Hour at which a night's table is taken, such as 06:00, or a column with this
     time. By default the time of the table's file if it has the night's date, otherwise
     midnight. Outcome windows start at this hour."""

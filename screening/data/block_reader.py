@@ -184,6 +184,11 @@ class BlockReader:
         file = piece.part.name
         violations = Violations(self.contract)
         is_sound = violations.add_block(file, block, faults, is_taken)
+        read_hashes: tuple[np.ndarray, ...] = ()
+        sound_hashes = None
+        if id_hashes is not None:
+            read_hashes = (id_hashes,)
+            sound_hashes = id_hashes[is_sound]
         noted = [*judged.read_all_the_same(is_sound), *judged.of_other_rows(is_taken)]
         for column, kind, mask in noted:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
@@ -192,7 +197,7 @@ class BlockReader:
         )
         counts = ReadCounts(
             violations,
-            () if id_hashes is None else (id_hashes,),
+            read_hashes,
             tuple([count(observed) for count in self.counters]),
         )
         if not is_sound.any():
@@ -202,7 +207,7 @@ class BlockReader:
         return TypedBlock(
             counts,
             self._normalised(rows.take(is_sound)),
-            None if id_hashes is None else id_hashes[is_sound],
+            sound_hashes,
         )
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:

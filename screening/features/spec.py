@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from screening.clock.names import check_zone, is_hour
+from screening.clock.names import ZoneName, is_hour
 from screening.contract.contract import Hours
 from screening.errors import UsageError, list_faults
 from screening.features.events import Span
@@ -89,7 +89,6 @@ def _window(value: object) -> object:
 
 
 Place = Annotated[str, Field(min_length=1), AfterValidator(_from_folder)]
-Zone = Annotated[str, AfterValidator(check_zone)]
 Texts = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_list_of_texts)
 ]
@@ -127,7 +126,7 @@ class Source(_Table):
     path: Place
     columns: dict[str, str] = {}
     codes: dict[str, Texts] = {}
-    zone: Zone = "UTC"
+    zone: ZoneName = "UTC"
     queries: dict[str, Place] = {}
     by_day: bool = False
 
@@ -304,7 +303,7 @@ class Spec(_Table):
     """
 
     hour: Annotated[str, AfterValidator(_check_hour)]
-    zone: Zone
+    zone: ZoneName
     source: Annotated[tuple[Source, ...], Field(min_length=1)]
     stays: Stays = Stays()
     features: dict[Annotated[str, Field(min_length=1)], AnyFeature] = {}

@@ -153,6 +153,7 @@ class IdReader:
                 exponents[self.group] = find_exponents(patients, first)
         else:
             return IdCounts(exponents)
+        of_every_row = () if reduced is None else (reduced,)
         names: tuple[Names, ...] = ()
         if hashes is not reduced:
             names = (Names(hashes, self._hashes(patients), first),)
@@ -161,7 +162,7 @@ class IdReader:
             names=names,
             sample=self._sample(patients, hashes),
             rewritten=self._rewritten(patients, hashes, first),
-            reduced=() if reduced is None else (reduced,),
+            reduced=of_every_row,
         )
 
     def with_collisions(self, column: str, names: np.ndarray) -> IdReader:

@@ -746,7 +746,7 @@ def factor_of(
 
 
 def slow_rise(
-    nights: Sequence[str], flagged: np.ndarray, sizes: np.ndarray, n_series: int
+    flagged: np.ndarray, sizes: np.ndarray, n_series: int
 ) -> tuple[float, float] | None:
     """Return the shares flagged at first and of late, if they have come to differ.
 
@@ -755,9 +755,8 @@ def slow_rise(
 
     Parameters
     ----------
-    nights : sequence of str
     flagged, sizes : ndarray of shape (n_nights,)
-        Flagged patients, and all.
+        Flagged patients, and all, by night.
     n_series : int
         Series that are looked at every night.
 

@@ -245,7 +245,7 @@ def _reasons_of_flags(
     """Return reasons for how many patients of a series are flagged over nights."""
     reasons = []
     options = _options(network, name)
-    rise = slow_rise(nights.nights, nights.flagged, nights.sizes, n_series)
+    rise = slow_rise(nights.flagged, nights.sizes, n_series)
     if rise is not None:
         at_first, of_late = rise
         reason = FLAGS_DRIFT(

@@ -228,8 +228,10 @@ class Model(InBrief):
         if batch_rows is None:
             batch_rows = BATCH_ROWS
         bounds = self.bounds if judges_cells else None
+        if gates is not None:
+            observers = [gates, *observers]
         checks = RowChecks(
-            observers=[*observers] if gates is None else [gates, *observers],
+            observers=observers,
             bounds=bounds,
             score_of=score_of_rows(self.recipe, self.contract),
             ids=ids or self.id_reader(),
