@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -239,6 +240,9 @@ WAIT_SECONDS = 30
 # "scrn" in ASCII: identifies a ledger among SQLite files; on a server tables are made
 # under a lock of this number.
 APPLICATION = 0x7363726E
+# One command opens its ledger several times; an engine that is kept has compiled its
+# statements.
+ENGINES_KEPT = 8
 SERVER = "postgresql+psycopg"
 
 # Statements that begin a transaction. Entries are chained, so a second writer waits.
@@ -465,11 +469,17 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
     # Not as one text: its escapes would be undone, and "#" or "?" end the path.
     place = f"file:{quote(str(path.absolute()))}"
     words = {"mode": mode, "uri": "true"}
-    url = sa.URL.create("sqlite", database=place, query=words)
+    return _file_engine(sa.URL.create("sqlite", database=place, query=words))
+
+
+@lru_cache(ENGINES_KEPT)
+def _file_engine(url: sa.URL) -> sa.Engine:
+    """Return the engine of a SQLite file, the same while it is in use."""
     # By default the driver begins a transaction late, and a second writer then fails at
     # once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
-    engine = sa.create_engine(url, connect_args=by_hand)
+    # A file may be replaced by a backup of it: no connection stays open to the old one.
+    engine = sa.create_engine(url, connect_args=by_hand, poolclass=sa.NullPool)
     if sys.platform == "darwin":  # pragma: no cover - macOS
         sa.event.listen(engine, "connect", _flush_fully)
     return engine
