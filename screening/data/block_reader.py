@@ -193,7 +193,14 @@ class BlockReader:
         for column, kind, mask in noted:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
         observed = JudgedBlock(
-            file, block, rows, judged, faults, self.bounds, is_taken, is_repeated
+            file,
+            block.first_row,
+            rows,
+            judged,
+            faults,
+            self.bounds,
+            is_taken,
+            is_repeated,
         )
         counts = ReadCounts(
             violations,

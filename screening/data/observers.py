@@ -13,7 +13,6 @@ from screening.contract.violations import Fault
 from screening.data.cohort import Cohort
 from screening.data.out_of_bounds import Bounds
 from screening.data.row_faults import JudgedFaults
-from screening.io.readers import Block
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,8 @@ class JudgedBlock:
     Parameters
     ----------
     file : str
-    block : Block
+    first_row : int
+        Number in the file of the first row.
     rows : Cohort
         Typed, before any normalisation within groups.
     judged : JudgedFaults
@@ -38,7 +38,7 @@ class JudgedBlock:
     """
 
     file: str
-    block: Block
+    first_row: int
     rows: Cohort
     judged: JudgedFaults
     left_out: Sequence[Fault]

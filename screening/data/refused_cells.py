@@ -46,7 +46,7 @@ def refused_cells(block: JudgedBlock) -> tuple[pa.Table, ...]:
                 reason += f" or over {high:.6g}"
         if kind == NEEDED_OUT_OF_BOUNDS:
             reason += "; no score without the value"
-        numbers = block.block.first_row + rows
+        numbers = block.first_row + rows
         ids = block.rows.id[rows]
         parts.append(_lines(block.file, numbers, ids, column, reason))
     if not parts:

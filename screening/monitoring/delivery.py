@@ -252,12 +252,7 @@ def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
 def _line_end_missing(
     night: str, tonight: Delivery, past: Mapping[str, Delivery]
 ) -> list[Finding]:
-    """Find a last line without a line end where one is expected.
-
-    One is expected on the first night, and later unless no night had one or the
-    exporter has changed. No night is left out as doubtful: an exporter that has changed
-    for good is usual after three nights.
-    """
+    """Find a last line without a line end where one is expected."""
     if tonight.ends_in_newline is not False:
         return []
     texts = [
@@ -268,11 +263,7 @@ def _line_end_missing(
     nights = texts[-MAX_NIGHTS:]
     without = [delivery for delivery in nights if not delivery.ends_in_newline]
     n_with = len(nights) - len(without)
-    is_accepted = any(delivery.accepted for delivery in without)
-    has_changed = len(without) >= MIN_WITHOUT_LINE_END and n_with < USUALLY_ENDS * len(
-        nights
-    )
-    if is_accepted or has_changed or (nights and not n_with):
+    if not _is_line_end_expected(without, n_with):
         return []
     earlier = ", and no earlier night shows whether it should"
     if len(nights) == 1:
@@ -283,6 +274,27 @@ def _line_end_missing(
     # By the rule of succession, which does not make the night's rows doubtful.
     chance = (len(without) + 1) / (len(nights) + 2)
     return [Finding(reason, chance)]
+
+
+def _is_line_end_expected(without: Sequence[Delivery], n_with: int) -> bool:
+    """Return True on a first night, and if the nights before had line ends.
+
+    No night is left out as doubtful: an exporter that has changed for good is usual
+    after three nights.
+
+    Parameters
+    ----------
+    without : sequence of Delivery
+        Nights without a line end.
+    n_with : int
+        Number of nights with one.
+    """
+    if any(delivery.accepted for delivery in without):
+        return False
+    least_with = USUALLY_ENDS * (n_with + len(without))
+    if len(without) >= MIN_WITHOUT_LINE_END and n_with < least_with:
+        return False
+    return n_with > 0 or not without
 
 
 def _usual_rows(expected: stats.rv_continuous) -> tuple[int, int]:
