@@ -164,15 +164,13 @@ class BlockReader:
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
         """Type the rows of a block, and count what is wrong with them."""
-        first_row = piece.n_above + block.first_row
-        numbers = first_row + np.arange(block.n_rows)
-        rows, found = self.typer.type_rows(piece.part, block, numbers)
+        rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
         odd_cells = beyond_bounds(rows.values, self.bounds)
         unseen = _unseen_categories(rows, self.categories)
         judged = self.judge.judge(found, odd_cells, unseen)
         is_taken = None
         if self.taken_rows is not None:
-            is_taken = np.isin(numbers, self.taken_rows)
+            is_taken = np.isin(rows.rows, self.taken_rows)
         faults = judged.of_taken_rows(is_taken)
         id_hashes = None
         is_repeated = None
@@ -224,9 +222,7 @@ class BlockReader:
         be taken.
         """
         for block in piece.blocks:
-            first_row = piece.n_above + block.first_row
-            numbers = first_row + np.arange(block.n_rows)
-            rows, found = self.typer.type_rows(piece.part, block, numbers)
+            rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
             odd_cells = beyond_bounds(rows.values, self.bounds)
             is_broken = self.judge.breaks_contract(found)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))

@@ -65,7 +65,7 @@ class RowTyper:
         return replace(self, source=Source([]), notes=[], refused={})
 
     def type_rows(
-        self, part: PartFormat, block: Block, numbers: np.ndarray
+        self, part: PartFormat, block: Block, n_above: int
     ) -> tuple[Cohort, list[Fault]]:
         """Return all rows of a block, sound or not, and the faults of their cells.
 
@@ -74,11 +74,12 @@ class RowTyper:
         part : PartFormat
             How numbers are written in the file.
         block : Block
-        numbers : ndarray of int, shape (n_rows,)
-            Of the rows in the table, counted from 1.
+        n_above : int
+            Rows of the table above the file.
         """
         contract = self.contract
         parser = _BlockParser(part, block)
+        numbers = n_above + block.first_row + np.arange(block.n_rows)
         # In the order in which a row's faults are told: it is left out for the first.
         ids = parser.texts(contract.id, "no_id", strip=False, distinct=True)
         group = parser.texts(contract.group, "no_group", strip=False)
