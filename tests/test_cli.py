@@ -81,17 +81,19 @@ def model(desk):
     answer = trained(desk, desk / "model").stdout
     lines = [line for line in answer.splitlines() if line[0] != " "]
     names = [line.split("  ")[0] for line in lines]
-    assert names[-8:] == [
+    assert names[-10:] == [
         "threshold",
         "sensitivity",
         "specificity",
         "PPV",
         "NPV",
+        "LR+",
+        "LR−",
         "AUROC",
         "fit for use?",
         "report",
     ]
-    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 5
+    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 7
     return desk / "model"
 
 

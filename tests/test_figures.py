@@ -11,9 +11,11 @@ from scipy.stats import norm
 
 from screening.metrics.figures import FIGURES, evaluate, figures_in
 from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
+from screening.schemas.figures import MinSensitivity
 
 LIKELIHOOD_RATIOS = ("positive_likelihood_ratio", "negative_likelihood_ratio")
 
@@ -65,6 +67,18 @@ def test_likelihood_ratio_without_false_flags_is_undefined():
     assert negative.value == pytest.approx(0.2)
     assert never.value == never.low == 0
     assert 0 < never.high < 1
+
+
+def test_operating_point_has_the_ratios_of_its_rates():
+    """They are of the rates expected of new rows, not of those of the held-out ones."""
+    rng = default_rng(0)
+    positive = rng.random(400) < 0.3
+    point = choose(rng.normal(size=400) + positive, positive, MinSensitivity(0.9))
+
+    ratio = point["positive_likelihood_ratio"]
+    sensitivity = point["sensitivity"].value
+    assert ratio.value == sensitivity / (1 - point["specificity"].value)
+    assert ratio.low < ratio.value < ratio.high
 
 
 def test_a_figure_is_undefined_without_what_it_needs():

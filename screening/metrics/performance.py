@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
-from screening.metrics.figures import Table, evaluate, figures_in
+from screening.metrics.figures import Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.intervals import (
     predictive_interval,
     rate_interval,
@@ -111,11 +111,12 @@ def check_rows(
 def rates(
     sensitivity: Estimate, specificity: Estimate, prevalence: float
 ) -> dict[str, Estimate]:
-    """Return rates, predictive values, nne and flag rate at a prevalence.
+    """Return the figures of an operating point with these rates, at a prevalence.
 
     A rate is undefined if its class is absent, and so is what depends on it.
     """
     figures = dict.fromkeys(_RATES, UNDEFINED)
+    figures |= evaluate_rates(sensitivity, specificity, figures_in("point"))
     figures["sensitivity"] = sensitivity
     figures["specificity"] = specificity
     hit = np.array(sensitivity.value_and_interval, float)

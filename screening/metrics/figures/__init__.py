@@ -7,8 +7,10 @@ from screening.metrics.figures.base import (
     Table,
     evaluate,
     evaluate_differences,
+    evaluate_rates,
     evaluate_samples,
     figure,
+    figure_of_rates,
     figures_in,
     lacking,
 )
@@ -20,8 +22,10 @@ __all__ = [
     "Table",
     "evaluate",
     "evaluate_differences",
+    "evaluate_rates",
     "evaluate_samples",
     "figure",
+    "figure_of_rates",
     "figures_in",
     "lacking",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal
@@ -36,6 +36,7 @@ Table = Literal[
 ]
 
 Compute = Callable[[JudgedRows], Estimate]
+OfRates = Callable[[Estimate, Estimate], Estimate]
 Paired = Callable[[JudgedRows, JudgedRows], Estimate]
 Resampled = Callable[[ResampledRows], np.ndarray]
 
@@ -82,6 +83,8 @@ class Figure:
         Returns the figure, with its 95 % interval, from `JudgedRows`.
     between_methods : BetweenMethods
         Formulas for the comparison of methods.
+    of_rates : callable, optional
+        Returns the figure from sensitivity and specificity, if it needs only these.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Figure:
     place: int
     compute: Compute
     between_methods: BetweenMethods = BetweenMethods()
+    of_rates: OfRates | None = None
 
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
@@ -162,6 +166,23 @@ def figure(
     return entry
 
 
+def figure_of_rates(**declared: Any) -> Callable[[OfRates], Figure]:
+    """Make a function of sensitivity and specificity the figure of its name.
+
+    Parameters as for ``figure``. An operating point, whose rates are those expected of
+    new rows, has such a figure too.
+    """
+
+    def entry(of_rates: OfRates) -> Figure:
+        @wraps(of_rates)
+        def compute(rows: JudgedRows) -> Estimate:
+            return of_rates(rows.sensitivity, rows.specificity)
+
+        return replace(figure(**declared)(compute), of_rates=of_rates)
+
+    return entry
+
+
 def figures_in(table: Table) -> list[Figure]:
     """Return the figures of a table in the order of its columns."""
     shown = [figure for figure in FIGURES.values() if table in figure.tables]
@@ -177,6 +198,23 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
     for figure in figures:
         enough = not lacking(rows, figure)
         found[figure.name] = figure.compute(rows) if enough else UNDEFINED
+    return found
+
+
+def evaluate_rates(
+    sensitivity: Estimate, specificity: Estimate, figures: Iterable[Figure]
+) -> dict[str, Estimate]:
+    """Return the figures that need only sensitivity and specificity, by name."""
+    found = {}
+    for figure in figures:
+        if figure.of_rates is not None:
+            found[figure.name] = FIGURES.call(
+                figure.name,
+                figure.of_rates,
+                sensitivity,
+                specificity,
+                default=UNDEFINED,
+            )
     return found
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, figure
+from screening.metrics.figures.base import BetweenMethods, figure_of_rates
 from screening.metrics.intervals import rate_ratio
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -23,32 +22,48 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
     return rate / np.where(other > 0, other, np.nan)
 
 
-@figure(
+@figure_of_rates(
     title="LR+",
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
-    tables=("subgroups", "outcomes", "observed", "own_boundary", "compared"),
+    tables=(
+        "subgroups",
+        "outcomes",
+        "observed",
+        "own_boundary",
+        "point",
+        "promise",
+        "compared",
+    ),
     place=50,
     between_methods=BetweenMethods(resampled=_positive_of_samples),
 )
-def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
+def positive_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
-    return _ratio(rows.sensitivity, _complement(rows.specificity))
+    return _ratio(sensitivity, _complement(specificity))
 
 
-@figure(
+@figure_of_rates(
     title="LR−",
     help="Factor by which the absence of a flag multiplies the odds; 1: no "
     "information.",
     form="ratio",
     better="lower",
-    tables=("subgroups", "outcomes", "observed", "own_boundary", "compared"),
+    tables=(
+        "subgroups",
+        "outcomes",
+        "observed",
+        "own_boundary",
+        "point",
+        "promise",
+        "compared",
+    ),
     place=51,
     between_methods=BetweenMethods(resampled=_negative_of_samples),
 )
-def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
+def negative_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> Estimate:
     """Return (1 - sensitivity) / specificity."""
-    return _ratio(_complement(rows.sensitivity), rows.specificity)
+    return _ratio(_complement(sensitivity), specificity)
 
 
 def _complement(rate: Estimate) -> Estimate:
