@@ -217,8 +217,8 @@ def check_command(
     if as_of is not None:
         _check_as_of(Path(cohort), as_of, series, as_json)
         return
+    from screening.data.completing import resolve_contract
     from screening.data.reading import check_cohort
-    from screening.data.stream import resolve_contract
 
     if (model is None) == (contract is None):
         raise UsageError("give either --contract FILE or --model DIR")

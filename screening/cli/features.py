@@ -200,7 +200,7 @@ def _write(made: Made, out: Path, features: Features, is_past: bool) -> Path | N
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from screening.data.reading import CONTRACT_ENDING
+    from screening.data.completing import CONTRACT_ENDING
     from screening.features.contract import contract_of
     from screening.store.publishing import write_whole
 

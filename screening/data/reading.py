@@ -11,6 +11,12 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
+from screening.data.completing import (
+    contract_beside,
+    open_source,
+    resolve_contract,
+    stated_contract,
+)
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
 from screening.data.labels import BLANK_IS, label_of_blank, same_label
 from screening.data.later_names import may_be_later
@@ -19,16 +25,11 @@ from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
     RowChecks,
-    open_source,
-    resolve_contract,
 )
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.option_groups import groups_from
 from screening.settings import TableOptions
-
-# Ending of a contract that is written with its table.
-CONTRACT_ENDING = ".contract.toml"
 
 
 def read_cohort(
@@ -97,7 +98,7 @@ def read_cohort(
         roles["contract"] = contract
     (table,) = groups_from(roles, (TableOptions, table))
     beside = None if table.contract is not None else contract_beside(source)
-    stated = _stated_contract(table, beside)
+    stated = stated_contract(table, beside)
     files, stated = open_source(source, stated)
     is_proposed = propose and not stated.features
     if is_proposed:
@@ -131,35 +132,6 @@ def read_cohort(
         note = f"the contract is {beside.name}, next to the table"
         cohort = replace(cohort, notes=[*cohort.notes, note])
     return cohort
-
-
-def _stated_contract(table: TableOptions, beside: Path | None) -> Contract:
-    """Return the contract of a table, or the one beside it, with the stated roles."""
-    return resolve_contract(
-        table.contract if beside is None else beside,
-        label=table.label,
-        positive=table.positive,
-        unlabelled=table.unlabelled,
-        leave_out=table.leave_out,
-        id=table.id,
-        group=table.group,
-        time=table.time,
-        score=table.score,
-        drop=table.drop,
-        neighbourhood=table.neighbourhood,
-    )
-
-
-def contract_beside(source: Readable) -> Path | None:
-    """Return the contract that was written with a table, such as `past.contract.toml`.
-
-    None if the table is not a file, or has none beside it.
-    """
-    if not isinstance(source, str | Path) or "://" in str(source):
-        return None
-    beside = Path(source).with_suffix(CONTRACT_ENDING)
-    is_there = Path(source).is_file() and beside.is_file()
-    return beside if is_there else None
 
 
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:

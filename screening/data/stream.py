@@ -17,6 +17,7 @@ from screening.contract.parsing import fill_down, parse_texts
 from screening.contract.violations import Violations, refuse_absent
 from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort, concatenate
+from screening.data.completing import open_source, resolve_contract
 from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.observed_ids import ObservedIds, id_reader, rows_by_file
@@ -28,7 +29,7 @@ from screening.errors import CohortError
 from screening.identity.hashes import HASH_KEY
 from screening.identity.table import IdReader
 from screening.io.columns import stretches
-from screening.io.opening import Readable, source_at
+from screening.io.opening import Readable
 from screening.io.readers import (
     Block,
     FilePlace,
@@ -37,7 +38,6 @@ from screening.io.readers import (
     SourcePart,
 )
 from screening.registry import optional
-from screening.spelling import names_from
 
 BATCH_ROWS = 65536
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
@@ -415,40 +415,6 @@ def open_cohort(
     if checks.bounds is None:
         checks = replace(checks, bounds=bounds_of_columns(complete, None))
     return CohortStream(opened, complete, batch_rows, label, checks=checks)
-
-
-def open_source(source: Readable, contract: Contract) -> tuple[Source, Contract]:
-    """Open a cohort's source, and add to the contract what such a source brings.
-
-    A folder of images brings the group, a neighbourhood its features.
-    """
-    opened = source_at(source)
-    if not contract.features and not contract.group:
-        contract = contract.with_roles(group=opened.group)
-    if contract.neighbourhood is None:
-        return opened, contract
-    with_neighbourhood = optional("neighbourhood").with_neighbourhood
-    return with_neighbourhood(opened, contract)
-
-
-def resolve_contract(
-    contract: Contract | str | Path | None,
-    neighbourhood: int | None = None,
-    drop: str | Sequence[str] | None = None,
-    **roles: str | Sequence[str] | None,
-) -> Contract:
-    """Return a contract, of a file or an empty one, with roles put in its place.
-
-    Columns to drop, which may be one text with commas, are added to the contract's.
-    """
-    if contract is None:
-        contract = Contract()
-    elif not isinstance(contract, Contract):
-        contract = Contract.load(contract)
-    if isinstance(drop, str):
-        drop = names_from(drop)
-    dropped = [*contract.drop, *drop] if drop else None
-    return contract.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
