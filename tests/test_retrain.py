@@ -245,7 +245,7 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     assert entry["model"][:12] == next_model["id"]
     assert entry["entry"] == next_model["entry"]
     for name in ("sensitivity", "ppv"):
-        assert promised[name]["value"] == point[name]["value"]
+        assert promised[name]["value"] == point["figures"][name]["value"]
     text = json.dumps([next_model, entry])
     assert [name for name in words if name in text] == []
 
