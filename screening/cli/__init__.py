@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -195,7 +195,7 @@ def screen(
         context.with_resource(shown_work(work))
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the `screen` command."""
     # A process runs one command, and typer would make the options of all of them.
     arguments = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -20,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from screening.cli import logs
-from screening.cli.console import ATTENTION, printable
+from screening.cli.console import printable
 from screening.errors import (
     CohortError,
     Locked,
@@ -305,9 +304,6 @@ def bounded(command: Callable[[], object]) -> NoReturn:
     finally:
         release_all()
         _mute_broken_streams()
-        if code in (None, 0, ATTENTION):
-            # An error may keep objects alive that a library then reports as leaked.
-            gc.freeze()
     sys.exit(code)
 
 

@@ -159,6 +159,33 @@ def test_cap_on_memory_is_named(desk, cap, words, gib):
     assert f"not enough memory: the process may use {gib} GiB" in ended.stderr
 
 
+LATE = """
+import atexit, sys
+from screening.__main__ import run
+
+class Late:
+    def __del__(self):
+        print("taken apart", flush=True)
+
+sys.late = Late()
+atexit.register(print, "cleaned up", flush=True)
+sys.argv = ["screen", "check", "none.csv"]
+run()
+"""
+
+
+def test_interpreter_not_taken_apart(tmp_path):
+    """Nothing of a library runs after a command has ended, which could end it with
+    another code.
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, cwd=tmp_path
+    )
+
+    assert ended.returncode == 2
+    assert ended.stdout == "cleaned up\n"
+
+
 SIGNALLED = """
 import os, signal, sys
 from screening.cli import boundary
