@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NewType, TypeAlias
 
@@ -516,7 +516,7 @@ class Resources(OptionGroup):
     progress: Annotated[
         Progress,
         Option("Called with the work done and the total work.", is_offered=False),
-    ] = silent
+    ] = field(default=silent, repr=False)
     kept: Annotated[
         Path | None,
         Option(
