@@ -32,6 +32,8 @@ from screening.metrics.ranking import area_under_roc, average_precision
 FEWEST_NEW_CASES = 8
 N_RESAMPLES = 100
 PEERS = ("catboost", "lightgbm")
+CHOSEN = "the member best on held-out rows"
+CASES = 30
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -153,6 +155,8 @@ def judged(file: Path) -> list[dict[str, object]]:
     methods = blended(held, kept["target"], new)
     for name, scores in zip(members[used], new.T, strict=True):
         methods[f"member {name}"] = scores
+    best = np.argmax([area_under_roc(scores, kept["target"]) for scores in held.T])
+    methods[CHOSEN] = new[:, best]
     for name in PEERS:
         methods[name] = kept[f"peer/{name}"]
     return [
@@ -161,9 +165,52 @@ def judged(file: Path) -> list[dict[str, object]]:
             "method": method,
             "auroc": 100 * area_under_roc(scores, ill),
             "average_precision": 100 * average_precision(scores, ill),
+            "cases": ill.sum(),
+            "variance": 100**2 * variance(scores, methods["`auto`"], ill),
         }
         for method, scores in methods.items()
     ]
+
+
+def variance(scores: np.ndarray, others: np.ndarray, ill: np.ndarray) -> float:
+    """Return the bootstrap variance of the difference of AUROC of two methods."""
+    rng = np.random.default_rng(0)
+    classes = [np.flatnonzero(ill), np.flatnonzero(~ill)]
+    differences = []
+    for _ in range(N_RESAMPLES):
+        drawn = np.concatenate([rng.choice(rows, len(rows)) for rows in classes])
+        areas = [area_under_roc(each[drawn], ill[drawn]) for each in (scores, others)]
+        differences.append(areas[0] - areas[1])
+    return float(np.var(differences))
+
+
+def behind(rows: pd.DataFrame) -> str:
+    """Return on how many tables with enough new cases `auto` is behind, in words."""
+    tables = rows.groupby(["table", "method"]).agg(
+        auroc=("auroc", "mean"),
+        average_precision=("average_precision", "mean"),
+        cases=("cases", "mean"),
+        variance=("variance", lambda each: each.mean() / len(each)),
+    )
+    table = tables.unstack("method")
+    table = table[table["cases"]["`auto`"] >= CASES]
+    area, precision = table["auroc"], table["average_precision"]
+    own, own_precision = area["`auto`"], precision["`auto`"]
+    members = [name for name in area if name.startswith("member ")]
+    best = area[members].idxmax(axis=1)
+    gap = area[members].max(axis=1) - own
+    errors = np.sqrt([table["variance"].at[name, best[name]] for name in table.index])
+    is_behind = gap > 0.5
+    words = [
+        f"{len(table)} tables with {CASES} new cases; over 0.5 AUROC behind the member "
+        f"that is best there {is_behind.sum()}",
+        f"beyond 1.96 standard errors {(is_behind & (gap > 1.96 * errors)).sum()}",
+        f"behind {CHOSEN} {(area[CHOSEN] - own > 0.5).sum()}",
+    ]
+    for peer in PEERS:
+        is_ahead = (area[peer] - own > 1) | (precision[peer] - own_precision > 2)
+        words.append(f"{peer} ahead by 1 AUROC or 2 average precision {is_ahead.sum()}")
+    return "; ".join(words)
 
 
 def summarised(rows: pd.DataFrame) -> str:
@@ -206,6 +253,7 @@ def main() -> None:
     for title, part in (("In use", rows[~aside]), ("Set aside", rows[aside])):
         if len(part):
             print(f"\n{title}\n\n{summarised(part)}")
+    print(f"\n{behind(rows)}")
 
 
 if __name__ == "__main__":
