@@ -15,7 +15,7 @@ from screening.contract.contract import Contract
 from screening.contract.quantities import quantity_named, standard_unit
 from screening.errors import CohortError
 from screening.monitoring import units
-from screening.monitoring.drift import Gates, profile
+from screening.monitoring.drift import Gates, number_profile, profile
 from screening.monitoring.units import Conversion, conversions_of, unit_shift
 
 DRAWS = {
@@ -131,6 +131,25 @@ def test_one_default_in_every_row_is_no_other_unit(value):
         "values_differ",
         "outside_range",
     }
+
+
+@pytest.mark.parametrize("night_units", [3, 5, 380])
+def test_column_nearly_always_zero(night_units):
+    """A few values beside thousands of zeros do not say how such values lie."""
+    days = [7, 20, 3, 4, 7, 30, 2, 10, 2, 2, 8, 4, 2, 3, 7, 6, 4, 2, 14]
+    past = number_profile(np.concatenate([np.zeros(1669), days]))
+    night = np.concatenate([np.zeros(379), [3]])
+
+    shift = unit_shift(
+        night,
+        past,
+        conversions_of("actdays", None),
+        night_units=night_units,
+        differs=False,
+        chance=1e-4,
+    )
+
+    assert shift is None
 
 
 def test_a_declared_unit_allows_its_own_conversions_only():

@@ -248,7 +248,10 @@ class _Night:
         now = values[values > 0] if log else values
         # Zero says nothing of a unit that multiplies; where signs differ, nothing does.
         has_other_signs = lowest < 0 or highest <= 0
-        if not now.size or (log and has_other_signs):
+        # Of positive values in one bin, as of a column that is nearly always 0, only
+        # the largest is known.
+        is_one_bin = lowest == 0 and not any(edge > 0 for edge in training.edges)
+        if not now.size or (log and (has_other_signs or is_one_bin)):
             return None
         then = (now - conversion.offset) / conversion.factor
         n_units = min(night_units * len(now) / len(values), len(now))
