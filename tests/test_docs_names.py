@@ -8,6 +8,7 @@ import pkgutil
 import re
 import shlex
 import tokenize
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -88,12 +89,19 @@ def test_readme_links_can_be_rewritten():
     assert len(text.splitlines()) < 130
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in a module or a statement; not what is in expressions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield child
+            yield from statements(child)
+
+
 def docstrings_and_comments(source: str) -> str:
     """Return the docstrings of a module, and its comments if one has a backtick."""
-    tree = ast.parse(source)
     texts = [
         node.value.value
-        for node in ast.walk(tree)
+        for node in statements(ast.parse(source))
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
@@ -112,7 +120,7 @@ def class_members() -> dict[str, set[str]]:
     bases: dict[str, list[str]] = {}
     for path in SOURCES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 names = members.setdefault(node.name, set())
                 bases[node.name] = [ast.unparse(base) for base in node.bases]
