@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import as_json, screen
+from hung import HUNG_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import make_url
@@ -161,28 +162,38 @@ def test_cap_on_memory_is_named(desk, cap, words, gib):
 
 LATE = """
 import atexit, sys
+from joblib.externals.loky import get_reusable_executor
+import screening.cli
 from screening.__main__ import run
 
 class Late:
     def __del__(self):
         print("taken apart", flush=True)
 
-sys.late = Late()
-atexit.register(print, "cleaned up", flush=True)
-sys.argv = ["screen", "check", "none.csv"]
+def check(*_):
+    sys.late = Late()
+    atexit.register(print, "cleaned up", flush=True)
+    get_reusable_executor(1, timeout=10_000).submit(int).result()
+    sys.exit(3)
+
+screening.cli.bounded = check
 run()
 """
 
 
 def test_interpreter_not_taken_apart(tmp_path):
-    """Nothing of a library runs after a command has ended, which could end it with
-    another code.
+    """Nothing of a library runs after a command has cleaned up, which could end it with
+    another code; its processes have ended before.
     """
     ended = subprocess.run(
-        [sys.executable, "-c", LATE], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-c", LATE],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=HUNG_SECONDS,
     )
 
-    assert ended.returncode == 2
+    assert ended.returncode == 3
     assert ended.stdout == "cleaned up\n"
 
 
