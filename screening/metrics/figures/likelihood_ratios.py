@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, figure_of_rates
+from screening.metrics.figures.base import BetweenMethods, Table, figure_of_rates
 from screening.metrics.intervals import rate_ratio
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
+
+_TABLES: tuple[Table, ...] = (
+    "subgroups",
+    "outcomes",
+    "observed",
+    "own_boundary",
+    "point",
+    "promise",
+    "compared",
+)
 
 
 def _positive_of_samples(rows: ResampledRows) -> np.ndarray:
@@ -26,15 +36,7 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
     title="LR+",
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
-    tables=(
-        "subgroups",
-        "outcomes",
-        "observed",
-        "own_boundary",
-        "point",
-        "promise",
-        "compared",
-    ),
+    tables=_TABLES,
     place=50,
     between_methods=BetweenMethods(resampled=_positive_of_samples),
 )
@@ -49,15 +51,7 @@ def positive_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> E
     "information.",
     form="ratio",
     better="lower",
-    tables=(
-        "subgroups",
-        "outcomes",
-        "observed",
-        "own_boundary",
-        "point",
-        "promise",
-        "compared",
-    ),
+    tables=_TABLES,
     place=51,
     between_methods=BetweenMethods(resampled=_negative_of_samples),
 )

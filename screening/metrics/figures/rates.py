@@ -6,10 +6,23 @@ from operator import attrgetter
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, figure
+from screening.metrics.figures.base import BetweenMethods, Table, figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.schemas.base import UNDEFINED, Estimate
+
+_OF_BOTH_RATES: tuple[Table, ...] = (
+    "subgroups",
+    "night",
+    "outcomes",
+    "observed",
+    "own_boundary",
+    "point",
+    "promise",
+    "side_by_side",
+    "beside",
+    "compared",
+)
 
 
 def _sensitivity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
@@ -31,18 +44,7 @@ def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
     help="Share of the cases that is flagged.",
     form="share",
     needs=("cases",),
-    tables=(
-        "subgroups",
-        "night",
-        "outcomes",
-        "observed",
-        "own_boundary",
-        "point",
-        "promise",
-        "side_by_side",
-        "beside",
-        "compared",
-    ),
+    tables=_OF_BOTH_RATES,
     place=10,
     between_methods=BetweenMethods(
         paired=_sensitivity_difference, resampled=attrgetter("sensitivity")
@@ -58,18 +60,7 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     help="Share of the others that is not flagged.",
     form="share",
     needs=("others",),
-    tables=(
-        "subgroups",
-        "night",
-        "outcomes",
-        "observed",
-        "own_boundary",
-        "point",
-        "promise",
-        "side_by_side",
-        "beside",
-        "compared",
-    ),
+    tables=_OF_BOTH_RATES,
     place=20,
     between_methods=BetweenMethods(
         paired=_specificity_difference, resampled=attrgetter("specificity")
