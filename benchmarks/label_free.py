@@ -164,7 +164,9 @@ def split(name: str, seed: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each setting on one split."""
     for past, hidden in HIDDEN.items():
         learned, new = learned_and_new(name, seed, hidden)
-        encoder = Encoder(learned.contract, ONE_CLASS_MIN_BINARY_SCALE).fit(learned)
+        encoder = Encoder(learned.contract.features, ONE_CLASS_MIN_BINARY_SCALE).fit(
+            learned
+        )
         x = encoder.transform(learned)
         unseen = encoder.transform(new)
         is_case = labels_of(new) == "yes"

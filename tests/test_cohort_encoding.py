@@ -55,7 +55,7 @@ def places(encoder, feature):
 
 def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
     cohort = cohort_of(tmp_path)
-    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    encoded = Encoder(CONTRACT.features).fit(cohort).transform(cohort)
     assert_allclose(encoded.mean(axis=0), 0, atol=1e-12)
     assert_allclose(encoded.std(axis=0), 1)
 
@@ -63,7 +63,7 @@ def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
 def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
     """Numbers, and ordinal features, have unit variance all the same."""
     cohort = cohort_of(tmp_path)
-    encoder = Encoder(CONTRACT, min_binary_scale=1.0).fit(cohort)
+    encoder = Encoder(CONTRACT.features, min_binary_scale=1.0).fit(cohort)
     encoded = encoder.transform(cohort)
     ranges = np.ptp(encoded, axis=0)
     numbers = [encoder.names.index(name) for name in ("age", "stage")]
@@ -77,14 +77,14 @@ def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
 def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     ages = default_rng(3).normal(60, 15, 80)
     cohort = cohort_of(tmp_path, age=ages)
-    usual = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    usual = Encoder(CONTRACT.features).fit(cohort).transform(cohort)
     cohort = cohort_of(tmp_path, age=ages * size)
-    extreme = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    extreme = Encoder(CONTRACT.features).fit(cohort).transform(cohort)
     assert_allclose(extreme, usual, rtol=1e-9)
 
 
 def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
-    encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
+    encoder = Encoder(CONTRACT.features).fit(cohort_of(tmp_path))
     assert encoder.names == [
         "age",
         "age missing",
@@ -104,7 +104,7 @@ def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
 
 def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
     cohort = cohort_of(tmp_path)
-    encoder = Encoder(CONTRACT).fit(cohort)
+    encoder = Encoder(CONTRACT.features).fit(cohort)
     medians = {name: encoder.medians[name] for name in ("ward", "stage", "icu")}
     filled = cohort.features.fillna(medians)
     values = columns_of(filled)
@@ -116,7 +116,7 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
 
 
 def test_an_unseen_category_sets_no_column(tmp_path):
-    encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
+    encoder = Encoder(CONTRACT.features).fit(cohort_of(tmp_path))
     new = cohort_of(tmp_path, n_rows=3, ward=["A", "S3CRET", None])
     state = encoder.state()
     raw = encoder.transform(new) * state["scale"] + state["center"]
@@ -132,7 +132,7 @@ def test_an_unseen_category_sets_no_column(tmp_path):
 def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
     icu = ["t"] + ["f"] * 1999
     cohort = cohort_of(tmp_path, n_rows=2000, icu=icu)
-    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    encoded = Encoder(CONTRACT.features).fit(cohort).transform(cohort)
     assert np.abs(encoded[:, -1]).max() < 10
 
 
@@ -146,7 +146,7 @@ def test_encoding_constant_column(tmp_path):
         "icu": None,
     }
     past = cohort_of(tmp_path, age=np.full(80, 0.1), **constant)
-    encoder = Encoder(CONTRACT).fit(past)
+    encoder = Encoder(CONTRACT.features).fit(past)
     for cohort in (past, cohort_of(tmp_path)):
         encoded = encoder.transform(cohort)
         assert_allclose(encoded, 0, atol=1e-12)
@@ -166,13 +166,13 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
         ward=wards,
         age=ages,
     )
-    encoder = Encoder(CONTRACT).fit(cohort)
+    encoder = Encoder(CONTRACT.features).fit(cohort)
     stored = io.BytesIO()
     np.savez(stored, **encoder.state())
     stored.seek(0)
     with np.load(stored, allow_pickle=False) as arrays:
         restored = Encoder.from_state(
-            Contract.from_dict(CONTRACT.to_dict()), dict(arrays)
+            Contract.from_dict(CONTRACT.to_dict()).features, dict(arrays)
         )
     encoded = encoder.transform(cohort)
     assert_array_equal(restored.transform(cohort), encoded)
@@ -185,9 +185,9 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     order = default_rng(0).permutation(cohort.n_rows)
     features = dict(reversed(FEATURES.items()))
     backwards = Contract.from_dict({"cohort": {}, "features": features})
-    own = Encoder(CONTRACT).fit(cohort)
-    shuffled = Encoder(CONTRACT).fit(cohort.take(order))
-    other = Encoder(backwards).fit(cohort)
+    own = Encoder(CONTRACT.features).fit(cohort)
+    shuffled = Encoder(CONTRACT.features).fit(cohort.take(order))
+    other = Encoder(backwards.features).fit(cohort)
 
     encoded = own.transform(cohort)
     assert_allclose(shuffled.transform(cohort), encoded, atol=1e-12)
@@ -213,8 +213,8 @@ def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
     ]
     codes = default_rng(0).choice(finer, 2000)
     cohort = coded_cohort(tmp_path, [*codes, *[None] * 50])
-    encoder = Encoder(cohort.contract).fit(cohort)
-    again = Encoder.from_state(cohort.contract, encoder.state())
+    encoder = Encoder(cohort.contract.features).fit(cohort)
+    again = Encoder.from_state(cohort.contract.features, encoder.state())
     new = coded_cohort(tmp_path, ["K99.9", "Z00", None])
     unseen = encoder.transform(new) > 0
 
@@ -234,7 +234,7 @@ def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
     numbers = [*range(30, 60), *range(400, 460)]
     codes = [str(number) for number in numbers for _ in range(12)]
     cohort = coded_cohort(tmp_path, codes)
-    encoder = Encoder(cohort.contract).fit(cohort)
+    encoder = Encoder(cohort.contract.features).fit(cohort)
     place = encoder.names.index("diag=4*")
     is_marked = encoder.transform(cohort)[:, place] > 0
     assert is_marked.tolist() == [len(code) == 3 for code in codes]
@@ -249,7 +249,7 @@ def test_bundle_of_category(tmp_path):
     drawn = default_rng(5).integers(0, len(codes), 900)
     diagnosis = np.array(codes)[drawn]
     cohort = cohort_of(tmp_path, n_rows=900, drug=diagnosis)
-    encoder = Encoder(CONTRACT).fit(cohort)
+    encoder = Encoder(CONTRACT.features).fit(cohort)
     encoded = encoder.transform(cohort)
     seen = encoder.bundles().of(encoded)
     assert seen.shape == (900, 7)  # age, age missing, drug, icu, sex, stage, ward

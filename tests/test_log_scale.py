@@ -35,7 +35,7 @@ def cohort_of(values):
 
 
 def fitted(values):
-    return Encoder(CONTRACT, log_skewed=True).fit(cohort_of(values))
+    return Encoder(CONTRACT.features, log_skewed=True).fit(cohort_of(values))
 
 
 @pytest.mark.repeated
@@ -81,7 +81,7 @@ def test_log_scale_not_positive():
 )
 def test_log_scale_left_out(values):
     """Numbers that logarithms do not suit stay as they are, to the bit."""
-    plain = Encoder(CONTRACT).fit(cohort_of(values))
+    plain = Encoder(CONTRACT.features).fit(cohort_of(values))
     encoder = fitted(values)
 
     assert log_floor(values) == 0
@@ -118,7 +118,7 @@ def test_log_scale_state():
     encoder = fitted(SKEWED)
     state = encoder.state()
     rows = cohort_of([0.0, 1.0, 7.5, 1e6])
-    restored = Encoder.from_state(CONTRACT, state)
+    restored = Encoder.from_state(CONTRACT.features, state)
 
     encoded = encoder.transform(rows)
     assert_array_equal(restored.transform(rows), encoded)
@@ -131,7 +131,7 @@ def test_log_scale_state():
     ]
     for floors in map(np.array, damaged):
         with pytest.raises(ValueError, match="log_floors"):
-            Encoder.from_state(CONTRACT, state | {"log_floors": floors})
+            Encoder.from_state(CONTRACT.features, state | {"log_floors": floors})
 
 
 def test_log_scale_of_recipe(tmp_path):

@@ -76,7 +76,7 @@ def make_model(name: str, document: dict) -> Model:
         positive=classes[1],
         need_label=True,
     )
-    encoder = Encoder(cohort.contract).fit(cohort)
+    encoder = Encoder(cohort.contract.features).fit(cohort)
     encoded = encoder.transform(cohort)
     machines = []
     for rows in FOLDS:

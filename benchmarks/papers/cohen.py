@@ -94,7 +94,7 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
     from screening.data.encoding import Encoder
 
     cohort, y = read()
-    encoder = Encoder(cohort.contract).fit(cohort.take(train))
+    encoder = Encoder(cohort.contract.features).fit(cohort.take(train))
     x, z = encoder.transform(cohort.take(train)), encoder.transform(cohort.take(test))
     learned, truth = y[train], y[test]
     found = {}

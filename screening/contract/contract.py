@@ -6,7 +6,7 @@ import csv
 import datetime
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -652,14 +652,20 @@ class Contract(BaseModel):
         cohort = content["cohort"] | changed
         return Contract.from_dict(content | {"cohort": cohort, "features": features})
 
-    def with_features(self, names: Container[str]) -> Contract:
-        """Return the contract with these of its features only."""
-        features = {
-            name: feature for name, feature in self.features.items() if name in names
+    def with_features(
+        self, features: Mapping[str, Feature], show: Sequence[str]
+    ) -> Contract:
+        """Return the contract with these features alone, itself if nothing changes.
+
+        Of `show` those that are not among the features are left out.
+        """
+        changes = {
+            "features": dict(features),
+            "score": self.score if self.score in features else None,
+            "show": [name for name in show if name in features],
         }
-        score = self.score if self.score in features else None
-        show = [name for name in self.show if name in features]
-        changes = {"features": features, "score": score, "show": show}
+        if changes == {key: getattr(self, key) for key in changes}:
+            return self
         return self.model_copy(update=changes)
 
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:

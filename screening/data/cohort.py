@@ -154,7 +154,9 @@ class Cohort:
         return _map_rows(lambda values: values[selected], self)
 
     def with_features(self, contract: Contract) -> Cohort:
-        """Return the rows with the features of a contract that has fewer."""
+        """Return the rows with the features of a contract that may have fewer."""
+        if contract is self.contract:
+            return self
         values = {name: self.values[name] for name in contract.features}
         raw = None
         if self.raw is not None:

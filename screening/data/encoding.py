@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from screening.contract.contract import Contract, Feature
+from screening.contract.contract import Feature
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, count_rows, count_values
@@ -74,7 +74,7 @@ class Encoder:
 
     Missing numbers get the median; booleans and ordinal features (codes 0, 1, ...) the
     lower median; categories, encoded as 0/1 columns (`Category`), the most frequent
-    level or a level of their own, as the contract says. A level not seen in training
+    level or a level of their own, as `missing` says. A level not seen in training
     sets no column, or, for a code, those of its chapter; where one column distinguishes
     two levels, it lies at the column's mean. Where the contract asks for it, a 0/1
     column `NAME missing` is added. Every column is then scaled to zero mean and unit
@@ -88,7 +88,7 @@ class Encoder:
 
     Parameters
     ----------
-    contract : Contract
+    features : mapping of str to Feature
     min_binary_scale : float, > 0
     log_skewed : bool
 
@@ -108,19 +108,19 @@ class Encoder:
 
     def __init__(
         self,
-        contract: Contract,
+        features: Mapping[str, Feature],
         min_binary_scale: float = MIN_BINARY_SCALE,
         *,
         log_skewed: bool = False,
     ):
-        self.contract = contract
+        self._features = features
         self._min_binary_scale = min_binary_scale
         self._log_skewed = log_skewed
         # Half the smallest value of each column on a log scale.
         self._log_floors: dict[str, float] = {}
         # By name: the columns of a table in another order are encoded alike.
         self._learned: dict[str, Category | float] = dict.fromkeys(
-            sorted(contract.features), 0.0
+            sorted(features), 0.0
         )
 
     def fit(self, cohort: Cohort) -> Encoder:
@@ -147,7 +147,7 @@ class Encoder:
             raise CohortError("the table has no rows to learn the encoding from")
         self._log_floors = {}
         for name in self._learned:
-            feature = self.contract.features[name]
+            feature = self._features[name]
             self._learned[name] = _learn(feature, cohort.values[name])
             if self._log_skewed and feature.type == "number":
                 floor = log_floor(cohort.values[name])
@@ -245,12 +245,14 @@ class Encoder:
         return state
 
     @classmethod
-    def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
+    def from_state(
+        cls, features: Mapping[str, Feature], state: Mapping[str, np.ndarray]
+    ) -> Encoder:
         """Rebuild a fitted encoder, bit for bit, from its `state`.
 
-        ValueError if the state is none of an encoder of this contract.
+        ValueError if the state is that of other features.
         """
-        encoder = cls(contract)
+        encoder = cls(features)
         levels = state["levels"].astype(str).tolist()
         counts = state["level_counts"]
         ends = counts.cumsum()
@@ -265,7 +267,7 @@ class Encoder:
                 typical=typical or None,
                 levels=tuple(texts),
                 width=int(fill),
-                missing_level=contract.features[name].missing == "category",
+                missing_level=features[name].missing == "category",
             )
         encoder._log_floors = _log_floors(list(encoder._learned), state)
         encoder._name_columns()
@@ -287,7 +289,7 @@ class Encoder:
         described: list[EncodedColumn] = []
         starts: list[int] = []
         for name, learned in self._learned.items():
-            feature = self.contract.features[name]
+            feature = self._features[name]
             starts.append(len(described))
             if isinstance(learned, Category):
                 described += learned.describe(name)
@@ -325,7 +327,7 @@ class Encoder:
             encoded = np.where(absent(values), learned, values)[:, None]
         if name in self._log_floors:
             encoded = np.log(np.maximum(encoded, self._log_floors[name]))
-        if self.contract.features[name].missing == "indicator":
+        if self._features[name].missing == "indicator":
             encoded = np.column_stack([encoded, absent(values)])
         raw[:, self._columns_of[name]] = encoded
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
+from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import Sign
 from screening.errors import UsageError
@@ -44,6 +45,8 @@ class Study:
         All rows, without columns that are known only after the outcome.
     sample : Cohort
         Rows that are trained and validated on.
+    contract : Contract
+        Of the model: the features that it needs every night, and no others.
     task : Task
     fold : int ndarray of shape (n_repeats, n_rows)
         Fold in which each row of the sample is held out.
@@ -84,6 +87,7 @@ class Study:
 
     cohort: Cohort
     sample: Cohort
+    contract: Contract
     task: Task
     fold: np.ndarray
     groups: np.ndarray | None
@@ -362,6 +366,7 @@ def plan_study(
     return Study(
         cohort=sample,
         sample=sample,
+        contract=sample.contract,
         task=task,
         fold=fold,
         groups=groups,

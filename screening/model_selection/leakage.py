@@ -64,19 +64,14 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
 
     Also the names of these columns, which the contract declares.
     """
-    late = [
-        name
-        for name, feature in cohort.contract.features.items()
-        if feature.available == "after"
-    ]
-    if late:
-        cohort = _without_columns(cohort, late)
-    return cohort, late
-
-
-def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
-    kept = [name for name in cohort.contract.features if name not in columns]
-    return cohort.with_features(cohort.contract.with_features(kept))
+    contract = cohort.contract
+    early = {
+        name: feature
+        for name, feature in contract.features.items()
+        if feature.available != "after"
+    }
+    late = [name for name in contract.features if name not in early]
+    return cohort.with_features(contract.with_features(early, contract.show)), late
 
 
 def _signs_by_column(

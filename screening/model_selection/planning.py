@@ -109,7 +109,8 @@ def prepare_study(
         search=n_settings,
         without_cases=without_cases,
     )
-    read = sample.with_features(contract_of(recipe, sample.contract))
+    contract = contract_of(recipe, sample.contract)
+    read = sample.with_features(contract)
     questions, same = leaks(read, study.task, by_class=without_cases is None)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
@@ -122,6 +123,7 @@ def prepare_study(
     return replace(
         study,
         cohort=cohort,
+        contract=contract,
         rule=rule,
         params=params,
         grid=search.grid,

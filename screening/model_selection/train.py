@@ -51,7 +51,6 @@ from screening.recipes.building import as_recipe, load_recipe
 from screening.recipes.encoders import (
     RowEncoder,
     columns_of_points,
-    contract_of,
     has_columns,
     is_summed,
     score_of_rows,
@@ -173,7 +172,7 @@ def train(
     others = _recipes_to_compare(validation.beside, recipe, study, unit)
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
-    as_read = _as_read_by(recipe, study)
+    as_read = _as_read_by_model(study)
     with limit_threads(resources.jobs):
         encoded = encode(study, recipe, resources.memory)
     is_forward = validation.forward and unit.is_compared
@@ -246,13 +245,12 @@ def _with_comparable(
     return replace(past, notes=[*past.notes, *notes]), comparable
 
 
-def _as_read_by(recipe: Recipe, study: Study) -> Study:
-    """Return a study with the columns that a recipe's model needs, and no others."""
-    contract = contract_of(recipe, study.cohort.contract)
+def _as_read_by_model(study: Study) -> Study:
+    """Return a study with the columns that its model needs, and no others."""
     return replace(
         study,
-        cohort=study.cohort.with_features(contract),
-        sample=study.sample.with_features(contract),
+        cohort=study.cohort.with_features(study.contract),
+        sample=study.sample.with_features(study.contract),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
 from screening.data.encoding import (
     ONE_CLASS_MIN_BINARY_SCALE,
@@ -146,19 +146,21 @@ def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> Non
         raise RecipeError(f"recipe {recipe.name}: {'; '.join(stated)}")
 
 
+def features_used(recipe: Recipe, contract: Contract) -> dict[str, Feature]:
+    """Return the features that a recipe reads, in the order of the contract."""
+    used = columns_used(recipe, contract)
+    return {name: contract.features[name] for name in contract.features if name in used}
+
+
 def contract_of(recipe: Recipe, contract: Contract) -> Contract:
     """Return a contract with the features that a recipe's model needs every night.
 
     A row without the value of a score is left out there.
     """
-    narrowed = contract.with_features(columns_used(recipe, contract))
-    features = dict(narrowed.features)
+    features = features_used(recipe, contract)
     for name in columns_needed(recipe, contract):
         features[name] = features[name].model_copy(update={"missing": "leave_out"})
-    changes: dict[str, object] = {"features": features}
-    if not is_summed(recipe):
-        changes["show"] = []
-    return narrowed.model_copy(update=changes)
+    return contract.with_features(features, contract.show if is_summed(recipe) else [])
 
 
 def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:
@@ -255,7 +257,8 @@ class ScoreEncoder:
 
     def __init__(self, recipe: Recipe, contract: Contract) -> None:
         self._table = recipe.points
-        self.contract = contract_of(recipe, contract)
+        self._features = features_used(recipe, contract)
+        self._sign = -1.0 if contract.higher == "better" else 1.0
         if self._table is not None:
             self.columns = self._table.columns
         else:
@@ -266,7 +269,7 @@ class ScoreEncoder:
 
     def fit(self, cohort: Cohort) -> ScoreEncoder:
         """Note typical values; a given score is explained beside its median."""
-        for name, feature in self.contract.features.items():
+        for name, feature in self._features.items():
             self.medians[name] = typical_value(feature, cohort.values[name])
         if self._table is None:
             self._typical = np.nanmedian(self.transform(cohort), axis=0)
@@ -279,11 +282,11 @@ class ScoreEncoder:
     def transform_values(self, values: Columns) -> np.ndarray:
         """Return the terms of rows given by their columns."""
         if self._table is None:
-            score = np.asarray(values[self.columns[0]], dtype=float)[:, None]
-            return -score if self.contract.higher == "better" else score
+            score = np.asarray(values[self.columns[0]], dtype=float)
+            return self._sign * score[:, None]
         terms = []
         for item in self._table.items:
-            feature = self.contract.features[item.column]
+            feature = self._features[item.column]
             points = item.points_of(
                 values[item.column], feature, self._table.points_if_missing
             )
@@ -336,14 +339,14 @@ def learned_encoding(
     if is_summed(recipe):
         summed = ScoreEncoder(recipe, contract).fit(cohort)
         return summed, summed.transform(cohort)
-    narrowed = contract.with_features(columns_used(recipe, contract))
+    features = features_used(recipe, contract)
     if recipe.machine == "one_class":
         encoder = Encoder(
-            narrowed, ONE_CLASS_MIN_BINARY_SCALE, log_skewed=recipe.log_skewed
+            features, ONE_CLASS_MIN_BINARY_SCALE, log_skewed=recipe.log_skewed
         )
         encoder.fit(cohort.take(target == 0))
         return encoder, encoder.transform(cohort)
-    encoder = Encoder(narrowed, log_skewed=recipe.log_skewed)
+    encoder = Encoder(features, log_skewed=recipe.log_skewed)
     return encoder, encoder.fit_transform(cohort)
 
 
@@ -353,4 +356,4 @@ def restored_encoder(
     """Return the encoder of a stored model; ValueError if the state is of another."""
     if is_summed(recipe):
         return ScoreEncoder(recipe, contract).restore(state)
-    return Encoder.from_state(contract, state)
+    return Encoder.from_state(contract.features, state)
