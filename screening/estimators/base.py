@@ -82,7 +82,10 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def decide(self, x: np.ndarray) -> np.ndarray:
-        """Return what ``decision_function`` does, of rows that a caller has checked."""
+        """Return the scores that machines of folds are averaged by, of checked rows.
+
+        Shape (n_rows,), (n_rows, 1) or (n_rows, n_classes).
+        """
         return self.decision_function(x)
 
     def state(self) -> dict[str, np.ndarray]:

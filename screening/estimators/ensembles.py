@@ -22,8 +22,6 @@ from screening.data.encoding import Bundles
 from screening.estimators.base import Classifier, Estimator
 from screening.estimators.forests import Forest
 from screening.estimators.kernel_machine import KernelMachine
-from screening.estimators.multi_class import MultiClassSVM
-from screening.estimators.one_class import OneClassSVM
 from screening.estimators.passes import KernelExpansion, Scorer, under
 from screening.factors.first_pass import Pass
 from screening.kernels import Kernel
@@ -281,13 +279,8 @@ def oriented_decisions(
 
     Shape (n_rows, n_outputs).
     """
-    if isinstance(estimator, MultiClassSVM):
-        scores = estimator.class_scores(encoded)
-    elif isinstance(estimator, OneClassSVM) and estimator.has_log_scores:
-        scores = estimator.log_ratio(encoded)
-    else:
-        scores = estimator.decide(encoded)
-    return oriented(np.asarray(scores, dtype=float), estimator, kind, n_outputs)
+    scores = np.asarray(estimator.decide(encoded), dtype=float)
+    return oriented(scores, estimator, kind, n_outputs)
 
 
 def oriented(

@@ -292,7 +292,7 @@ class KernelMachine(Estimator):
 
     def factor_at(self, X: ArrayLike) -> np.ndarray:
         """Return c of the last pass at X, (n_rows, 1) or (n_rows, n_outputs)."""
-        return self.passes_kept.factors(self._rows(X))
+        return self.passes_kept.scorer.factors(self._rows(X))[0]
 
     @property
     def passes_kept(self) -> KernelExpansion:
@@ -317,6 +317,11 @@ class KernelMachine(Estimator):
     def scores_from(self, decisions: np.ndarray) -> np.ndarray:
         """Return scores, one per class if there are several, from decisions."""
         return decisions
+
+    def decide(self, x: np.ndarray) -> np.ndarray:
+        """Return decisions (n_rows, 1), or scores (n_rows, n_classes)."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        return self.scores_from(self._expansion.scorer.decisions(x)[0])
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return f(x), shape (n_rows,).

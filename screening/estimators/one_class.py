@@ -226,6 +226,10 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         x = np.ascontiguousarray(self._rows(X))
         return self.passes_kept.scorer.log_ratios(x)[0][:, 0]
 
+    def decide(self, x: np.ndarray) -> np.ndarray:
+        """Return the scores that machines of folds are averaged by, of checked rows."""
+        return self.log_ratio(x) if self.has_log_scores else super().decide(x)
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return +1 for normal rows, -1 for the others, shape (n_rows,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import starmap
@@ -82,10 +82,6 @@ class KernelExpansion:
             first_passes = self.chain[: upto + 1]
             return replace(self, chain=first_passes).decisions(x)
         return self.scorer.decisions(x)[0]
-
-    def factors(self, x: np.ndarray) -> np.ndarray:
-        """Return c of the last pass at x, (n, 1) or (n, n_outputs)."""
-        return self.scorer.factors(x)[0]
 
     def log_ratio_of(
         self, sums: np.ndarray, c: np.ndarray, x: np.ndarray
@@ -432,38 +428,44 @@ class Scorer:
 
     def decisions(self, x: np.ndarray) -> list[np.ndarray]:
         """Return f of the last pass at x, (n, n_outputs) for each machine."""
-        return self._by_block(x, lambda machine, state: state.decisions)
+        blocks = []
+        for states in self._by_block(x):
+            blocks.append([state.decisions for state in states])
+        return _joined(blocks)
 
     def log_ratios(self, x: np.ndarray) -> list[np.ndarray]:
         """Return log((f + rho) / rho) at x, (n, 1) for each one-class machine."""
-        return self._by_block(
-            x,
-            lambda machine, state: machine.log_ratio_of(
-                state.kernel_sums, state.c, state.x
-            ),
-        )
+        blocks = []
+        for states in self._by_block(x):
+            ratios = []
+            for machine, state in zip(self.machines, states, strict=True):
+                ratio = machine.log_ratio_of(state.kernel_sums, state.c, state.x)
+                ratios.append(ratio)
+            blocks.append(ratios)
+        return _joined(blocks)
 
     def factors(self, x: np.ndarray) -> list[np.ndarray]:
         """Return c of the last pass at x, (n, 1) or (n, n_outputs) for each machine."""
-        return self._by_block(x, lambda machine, state: state.c)
+        blocks = []
+        for states in self._by_block(x):
+            blocks.append([state.c for state in states])
+        return _joined(blocks)
 
-    def _by_block(
-        self,
-        x: np.ndarray,
-        value_of: Callable[[KernelExpansion, KernelMachineState], np.ndarray],
-    ) -> list[np.ndarray]:
-        """Return each machine's values at x, computed for a block of rows at a time."""
+    def _by_block(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
+        """Yield the machines' states at a block of rows at a time."""
         bytes_of_row = 8 * max(len(self.rows), 1)
         size = max(64, _BLOCK_BYTES // bytes_of_row)
         kernel = self.machines[0].kernel
-        blocks = []
         # Without rows there is one block, which is empty.
         for start in range(0, max(len(x), 1), size):
             rows = x[start : start + size]
             block = KernelBlock(kernel, self.rows, rows, sums=self.sums)
-            states = self._last_states(block)
-            blocks.append(list(map(value_of, self.machines, states)))
-        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+            yield self._last_states(block)
+
+
+def _joined(blocks: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Return the values of each machine at all rows, from those at each block."""
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 @dataclass(frozen=True)

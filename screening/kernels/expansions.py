@@ -76,11 +76,6 @@ class _Sweep:
             terms.append((rate, weights[used]))
         self.terms = terms
 
-    def sums_at(self, x: np.ndarray, norm: int, dtype: Precision) -> np.ndarray:
-        """Return all sums at the rows of x, side by side in the order of ``widths``."""
-        sums = pairwise.weighted_sums(norm, x, self.rows, self.terms, dtype=dtype)
-        return sums[0] if len(sums) == 1 else np.hstack(sums)
-
 
 class ExpansionSums:
     """Kernel expansions and sums of bumps over one basis.
@@ -177,7 +172,8 @@ class ExpansionSums:
         """Return every sum at the rows of x, shape (n, n_outputs) each."""
         by_key: dict[Key, np.ndarray] = {}
         for (norm, dtype), sweep in self._sweeps.items():
-            columns = sweep.sums_at(x, norm, dtype)
+            sums = pairwise.weighted_sums(norm, x, sweep.rows, sweep.terms, dtype=dtype)
+            columns = sums[0] if len(sums) == 1 else np.hstack(sums)
             ends = accumulate(sweep.widths.values())
             for (key, width), end in zip(sweep.widths.items(), ends, strict=True):
                 part = columns[:, end - width : end]

@@ -78,19 +78,23 @@ def score_pieces(
     if cluster is not None:
         cluster.check(secret=True)
     if stream.by_group and cluster is None:
-        for batch in stream:
-            scored = score_batch(scorer.model, batch)
-            yield scored.rows, scorer.count(batch, scored)
-    elif cluster is None or _is_seen_by(cluster, stream):
-        yield from _Pass(scorer, stream, folder, jobs, cluster).scored()
-    else:
-        yield from _decide_by_cluster(cluster, scorer, stream, out)
+        return _score_groups(scorer, stream)
+    if cluster is None or _is_seen_by(cluster, stream):
+        return _Pass(scorer, stream, folder, jobs, cluster).scored()
+    return _decide_by_cluster(cluster, scorer, stream, out)
 
 
 def _is_seen_by(cluster: Cluster, stream: CohortStream) -> bool:
     """Return True if workers can read every piece of a table at its place."""
     paths = stream.paths_of_places()
     return bool(paths) and cluster.sees(paths)
+
+
+def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
+    """Score a table whose groups must be whole, such as the voxels of an image."""
+    for batch in stream:
+        scored = score_batch(scorer.model, batch)
+        yield scored.rows, scorer.count(batch, scored)
 
 
 class _Pass:
