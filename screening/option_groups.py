@@ -99,8 +99,9 @@ class OptionGroup:
 
     def words(self) -> Iterator[str]:
         """Yield the words of the command line that state the same."""
+        options = options_of(type(self))
         for name, value in self.stated().items():
-            yield option_of(name)
+            yield next(iter(options[name].flags), option_of(name))
             if value is not True:
                 yield str(value)
 

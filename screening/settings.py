@@ -240,7 +240,7 @@ class DatabaseOptions(OptionGroup):
 
 @documented
 @dataclass(frozen=True, kw_only=True)
-class ReaderOptions(OptionGroup):
+class PublishOptions(OptionGroup):
     """A copy of the page for its readers."""
 
     publish: PublishFolder = None
@@ -525,6 +525,14 @@ class Resources(OptionGroup):
             is_offered=False,
         ),
     ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.jobs != -1 and self.jobs < 1:
+            raise UsageError(
+                f"`jobs` {self.jobs}: give a number of cores, or -1 for all",
+                parameters=["jobs"],
+            )
 
     @property
     def workers(self) -> Cluster | None:

@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
-from screening.errors import UsageError
-
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
@@ -53,13 +51,8 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
     Parameters
     ----------
     jobs : int
-        Number of threads, -1 for one per core. UsageError for 0 and below -1.
+        Number of threads, -1 for one per core.
     """
-    if jobs != -1 and jobs < 1:
-        raise UsageError(
-            f"`jobs` {jobs}: give a number of threads, or -1 for all cores",
-            parameters=["jobs"],
-        )
     limit = None if jobs == -1 else jobs
     token = _limit.set(limit)
     try:

@@ -157,6 +157,22 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
     ]
 
 
+def test_a_class_that_some_dealt_fold_lacks_is_not_watched():
+    """Four hospitals are dealt to four folds, and two of them have a surgery."""
+    wards = patients(160)
+    wards["hospital"] = [f"h{i % 4}" for i in range(len(wards))]
+    has_surgery = wards["hospital"].isin(["h0", "h1"])
+    wards = wards[has_surgery | (wards["ward"] != "surgery")]
+    cohort = read_cohort(wards, label="ward", group="hospital", need_label=True)
+    task, *_ = infer_task(cohort, True)
+    task = task.replace(watched=["icu", "surgery"])
+    study = plan_study(cohort, task, 10, 1, 0)
+
+    assert study.folds == 4
+    assert list(study.task.watched) == ["icu"]
+    assert "surgery (2 groups)" in study.notes[0]
+
+
 def table(group, coordinates=None):
     contract = SimpleNamespace(group="patient")
     return SimpleNamespace(

@@ -18,7 +18,7 @@ from screening.option_groups import (
     groups_from,
     options_of,
 )
-from screening.settings import DatabaseOptions, ReaderOptions, as_search
+from screening.settings import DatabaseOptions, PublishOptions, as_search
 from screening.site.site import SeriesPlan, Site
 
 
@@ -131,7 +131,15 @@ def test_words_of_the_command_line():
     night = NightOptions(date="2026-03-01", shadow=True)
 
     assert [*night.words()] == ["--date", "2026-03-01", "--shadow"]
+    assert [*Resources(jobs=2).words()] == ["--jobs", "2"]
     assert [*Resources().words()] == []
+
+
+@pytest.mark.parametrize("jobs", [0, -2])
+def test_no_number_of_cores(jobs):
+    """It is refused before a command prepares processes for it."""
+    with pytest.raises(UsageError, match=f"`jobs` {jobs}: give a number of cores"):
+        Resources(jobs=jobs)
 
 
 def test_keywords_fill_groups():
@@ -164,7 +172,7 @@ def test_number_for_a_search():
         (DatabaseOptions, SeriesPlan, ["table", "query"]),
         (NightOptions, SeriesPlan, ["label", "hour", "refused", "templates"]),
         (NightOptions, Site, ["hour", "time_zone"]),
-        (ReaderOptions, Site, ["publish", "mode", "group"]),
+        (PublishOptions, Site, ["publish", "mode", "group"]),
     ],
 )
 def test_keys_of_a_site_file(group, table, keys):
@@ -178,7 +186,7 @@ def test_keys_of_a_site_file(group, table, keys):
 def test_group_of_a_copy():
     """It needs the copy, on the command line as in NIGHT.toml."""
     with pytest.raises(UsageError, match="`mode` and `group` belong to the published"):
-        ReaderOptions(group="ward")
+        PublishOptions(group="ward")
 
 
 def test_comparison_refuses_options_of_a_training():

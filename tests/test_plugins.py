@@ -21,7 +21,7 @@ from flow_cohorts import night_of_patients
 from report_fixture import Outline, nosocomial_run
 
 from screening import registry
-from screening.cli.score import ExportOptions
+from screening.cli.reports import ExportOptions
 from screening.errors import CohortError, ModelError, UsageError
 from screening.estimators.scores import GivenScore
 from screening.estimators.two_class import TwoClassSVM

@@ -25,20 +25,14 @@ from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import COMPLETIONS
 from screening.cli.outcomes import outcomes_command
 from screening.cli.privacy import forget_command, purge_command
-from screening.cli.score import (
-    explain_command,
-    export_command,
-    report_command,
-    run_command,
-    score_command,
-)
+from screening.cli.reports import explain_command, export_command, report_command
+from screening.cli.revisions import approve_command, threshold_command
+from screening.cli.score import run_command, score_command
 from screening.cli.serve import serve_command
 from screening.cli.train import (
-    approve_command,
     compare_command,
     recipes_command,
     retrain_command,
-    threshold_command,
     train_command,
     validate_command,
 )

@@ -353,12 +353,12 @@ def plan_study(
         fold = _folds_of_caller(sample, target)
         folds = int(fold.max()) + 1
     else:
-        groups, n_folds, fold_notes = plan_groups(sample, target, folds)
+        groups, folds, fold_notes = plan_groups(sample, target, folds)
         n_repeats = repeats
         if not n_repeats:
             n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
         dealt = [
-            split_cohort(sample, target, groups, n_folds, seed + repeat)
+            split_cohort(sample, target, groups, folds, seed + repeat)
             for repeat in range(n_repeats)
         ]
         fold = np.array(dealt)

@@ -221,9 +221,8 @@ def score(
         scorer = BlockScorer(model, date, stream.reader())
         rows = Rows(folder / "scores.parquet")
         scored = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
-        summary = Summary(
-            scorer, _add_parts(scored, rows, stream.source, resources.progress)
-        )
+        total = _write_rows(scored, rows, stream.source, resources.progress)
+        summary = Summary(scorer, total)
         key = _key_of_run(model, stream, night)
         run = summary.document(
             stream,
@@ -270,12 +269,11 @@ def score(
         digest_of_scores = digest_beside(rows.path, flushed_digest)
         if not night.shadow:
             write_flagged(folder / "flagged.csv", rows, resources.jobs)
-        page = None if night.published else _page_of(model, out)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - began, 3)),
             outputs=_digests_of_outputs(folder, {rows.path: digest_of_scores}),
-            model=run.model.replace(page=page),
+            model=run.model.replace(page=_page_of(model, out, night)),
         )
         document, text = _write_documents(folder, run, night)
         if tonight is not None:
@@ -373,10 +371,10 @@ def _enter(
     tonight.enter(reasons, sampled, columns, patients)
 
 
-def _add_parts(
+def _write_rows(
     pieces: ScoredRows, rows: Rows, source: Source, progress: Progress
 ) -> NightPart:
-    """Append the rows of all pieces, and return the sum of their parts."""
+    """Score and write the rows piece by piece, and return the sum of their parts."""
     total: NightPart | None = None
     with rows.appending() as file:
         for scored, part in pieces:
@@ -410,9 +408,15 @@ def _artefacts(
         yield Artefact(what="model", place=place, sha256=model.digest)
 
 
-def _page_of(model: Model, out: str | Path) -> str | None:
-    """Return the link from a run directory to the model's page; None without one."""
-    if model.directory is None or not (model.directory / "report.html").is_file():
+def _page_of(model: Model, out: str | Path, night: NightOptions) -> str | None:
+    """Return the link from a run directory to the model's page.
+
+    None without a page, or if the night's own page is copied to readers, who cannot
+    follow the link.
+    """
+    if night.published or model.directory is None:
+        return None
+    if not (model.directory / "report.html").is_file():
         return None
     link = os.path.relpath(
         model.directory.resolve() / "report.html", Path(out).resolve()

@@ -7,8 +7,7 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,10 +35,10 @@ ScoredRows = Iterator[tuple[pa.Table, NightPart]]
 """Rows of `scores.parquet` in order, each with their part of the night."""
 
 WORTH_STARTS = 3
-"""Starts of processes that the work left must take, for processes to be started.
+"""Processes are started if the work left takes as long as so many starts.
 
-Two processes that take 2.5 s to start score a table no sooner than one if less than 6 s
-of work are left (measured at three million rows).
+Two processes that took 2.5 s to start scored a table sooner than one if more than 6 s
+of work were left (measured at three million rows).
 """
 FASTEST_ROW = 1e-6
 """Seconds that a row takes by the quickest model, with reading and writing."""
@@ -79,15 +78,10 @@ def score_pieces(
         cluster.check(secret=True)
     if stream.by_group and cluster is None:
         return _score_groups(scorer, stream)
-    if cluster is None or _is_seen_by(cluster, stream):
+    paths = stream.paths_of_places()
+    if cluster is None or (paths and cluster.sees(paths)):
         return _Pass(scorer, stream, folder, jobs, cluster).scored()
     return _decide_by_cluster(cluster, scorer, stream, out)
-
-
-def _is_seen_by(cluster: Cluster, stream: CohortStream) -> bool:
-    """Return True if workers can read every piece of a table at its place."""
-    paths = stream.paths_of_places()
-    return bool(paths) and cluster.sees(paths)
 
 
 def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
@@ -143,13 +137,15 @@ class _Pass:
         is_surely_worth = (self.stream.source.n_rows or 0) * FASTEST_ROW > least
         if self.cluster is not None or (n_processes > 1 and is_surely_worth):
             yield from self._results_of_processes(pieces)
+            return
         start = time.perf_counter()
         for piece in pieces:
             is_sound = self.reading.is_sound
             yield self.scorer.score_piece(piece, is_sound, self.drift_limit)
             seconds = time.perf_counter() - start
             if n_processes > 1 and self._seconds_left(seconds) > least:
-                yield from self._results_of_processes(pieces)
+                break
+        yield from self._results_of_processes(pieces)
 
     def _seconds_left(self, seconds: float) -> float:
         """Estimate the seconds left; for a table of unknown length as many again."""
@@ -180,31 +176,24 @@ class _Pass:
                 _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
             )
             for result in results:
-                yield _taken(result) if isinstance(result, Path) else result
+                yield _load_once(result) if isinstance(result, Path) else result
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """A pickled scorer, known by its key."""
-
-    key: str
-    content: np.ndarray = field(compare=False)
-
-
-@lru_cache(maxsize=1)
-def _unpack(packed: _Packed) -> BlockScorer:
-    scorer: BlockScorer = pickle.loads(packed.content.data)
-    return scorer
+_unpacked: dict[str, BlockScorer] = {}
+"""The scorer that this process works for, by its key."""
 
 
 def _score_packed(
-    content: np.ndarray, key: str, folder: Path | None, *task: Any
+    packed: np.ndarray, key: str, folder: Path | None, *task: Any
 ) -> ScoredPiece | Path:
     """Score a piece in a process, which unpacks the scorer for its first one.
 
     It is left in a file of `folder`, if there is one: a pipe would copy it four times.
     """
-    scored = _unpack(_Packed(key, content)).score_piece(*task)
+    if key not in _unpacked:
+        _unpacked.clear()
+        _unpacked[key] = pickle.loads(packed.data)
+    scored = _unpacked[key].score_piece(*task)
     if folder is None:
         return scored
     path = folder / uuid4().hex
@@ -213,7 +202,7 @@ def _score_packed(
     return path
 
 
-def _taken(path: Path) -> ScoredPiece:
+def _load_once(path: Path) -> ScoredPiece:
     """Return the piece that a process left in a file, and remove the file."""
     with path.open("rb") as file:
         scored: ScoredPiece = pickle.load(file)

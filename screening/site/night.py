@@ -58,7 +58,7 @@ from screening.scoring.over_nights import show_over_nights
 from screening.settings import (
     DatabaseOptions,
     NightOptions,
-    ReaderOptions,
+    PublishOptions,
     Resources,
 )
 from screening.site.champion import model_command, with_promotions
@@ -202,7 +202,7 @@ class SeriesTask:
             Resources(jobs=plan.jobs),
         ]
         if pages is not None:
-            readers = ReaderOptions(
+            readers = PublishOptions(
                 publish=pages.directory, mode=site.mode, group=site.group
             )
             groups.append(readers)

@@ -40,8 +40,8 @@ from screening.settings import (
     PageMode,
     PublicKeyFile,
     PublishFolder,
+    PublishOptions,
     QueryFile,
-    ReaderOptions,
     Templates,
     TimeZone,
     TrueLabel,
@@ -192,7 +192,7 @@ class Site(_Table):
     @model_validator(mode="after")
     def _check_readers(self) -> Site:
         try:
-            ReaderOptions(publish=self.publish, mode=self.mode, group=self.group)
+            PublishOptions(publish=self.publish, mode=self.mode, group=self.group)
             parse_readers(self.mode, self.group)
         except UsageError as error:
             raise ValueError(str(error)) from None
