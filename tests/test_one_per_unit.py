@@ -27,7 +27,7 @@ from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
 from screening.scoring.part import BlockScorer
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.scoring_pass import _score_packed, _taken
+from screening.scoring.scoring_pass import _load_once, _score_packed
 from screening.store.model import save_model
 
 QUICK = {"rule": MaxFlagRate(0.2), "beside": (), "jobs": 1}
@@ -228,7 +228,7 @@ def test_piece_that_a_process_leaves_in_a_file(tmp_path):
     here = scorer.score_piece(piece, True, ALL_HASHES)
     (piece,) = stream.pieces()
 
-    taken = _taken(_score_packed(packed, "a", tmp_path, piece, True, ALL_HASHES))
+    taken = _load_once(_score_packed(packed, "a", tmp_path, piece, True, ALL_HASHES))
 
     assert taken.rows == here.rows
     hashes = [scored.counts.id_hashes for scored in (taken, here)]
