@@ -25,7 +25,7 @@ from screening.contract.contract import Contract, Feature, ScorePerUnit
 from screening.data.one_per_unit import RowChoice
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, RecipeError
-from screening.scoring.part import BlockScorer
+from screening.scoring.night_totals import BlockScorer
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.scoring.scoring_pass import _load_once, _score_packed
 from screening.store.model import save_model

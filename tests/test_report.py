@@ -30,7 +30,7 @@ from report_fixture import (
 from screening import MaxFlagRate, score, train
 from screening.errors import ModelError
 from screening.report import drawing, render_model, render_run
-from screening.scoring.part import CASES_EXPLAINED, CASES_SHOWN
+from screening.scoring.night_totals import CASES_EXPLAINED, CASES_SHOWN
 
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
     "run": (render_run, nosocomial_run),

@@ -52,7 +52,7 @@ from screening.cli.processes import prepare_for_scoring
 from screening.data import duplicate_ids
 from screening.data.stream import CohortStream
 from screening.io import readers
-from screening.scoring.part import BlockScorer
+from screening.scoring.night_totals import BlockScorer
 from screening.settings import Resources
 from screening.store.model import save_model
 from screening.threads import available_cores

@@ -45,7 +45,7 @@ from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.id_reasons import reasons_of_ids
-from screening.scoring.part import BlockScorer, NightPart
+from screening.scoring.night_totals import BlockScorer, NightTotals
 from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import Rows, write_flagged
 from screening.scoring.scoring_pass import ScoredRows, score_pieces
@@ -373,13 +373,13 @@ def _enter(
 
 def _write_rows(
     pieces: ScoredRows, rows: Rows, source: Source, progress: Progress
-) -> NightPart:
-    """Score and write the rows piece by piece, and return the sum of their parts."""
-    total: NightPart | None = None
+) -> NightTotals:
+    """Score and write the rows piece by piece, and return their totals."""
+    total: NightTotals | None = None
     with rows.appending() as file:
-        for scored, part in pieces:
+        for scored, of_piece in pieces:
             file.append(scored)
-            total = part if total is None else total + part
+            total = of_piece if total is None else total + of_piece
             progress(total.n_scored, source.n_rows or 0)
     assert total is not None, "a table without valid rows is refused"
     return total

@@ -25,14 +25,14 @@ from screening.data.stream import CohortStream, ReadingTotals
 from screening.fork_server import seconds_to_start
 from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
-from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
+from screening.scoring.night_totals import BlockScorer, NightTotals, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
-ScoredRows = Iterator[tuple[pa.Table, NightPart]]
-"""Rows of `scores.parquet` in order, each with their part of the night."""
+ScoredRows = Iterator[tuple[pa.Table, NightTotals]]
+"""Rows of `scores.parquet` in order, each with their totals."""
 
 WORTH_STARTS = 3
 """Processes are started if the work left takes as long as so many starts.
@@ -88,7 +88,7 @@ def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
     """Score a table whose groups must be whole, such as the voxels of an image."""
     for batch in stream:
         scored = score_batch(scorer.model, batch)
-        yield scored.rows, scorer.count(batch, scored)
+        yield scored.rows, scorer.totals_of(batch, scored)
 
 
 class _Pass:
@@ -111,13 +111,13 @@ class _Pass:
         self.drift_limit = ALL_HASHES
 
     def scored(self) -> ScoredRows:
-        """Yield the rows of each piece with its part; raise CohortError at the end."""
+        """Yield the rows and totals of each piece; raise CohortError at the end."""
         for piece in self._results():
             self.reading.add(piece.counts)
-            if piece.rows is None or piece.part is None or not self.reading.is_sound:
+            if piece.rows is None or piece.totals is None or not self.reading.is_sound:
                 continue
-            self.drift_limit = min(self.drift_limit, piece.part.drift.limit)
-            yield piece.rows, piece.part
+            self.drift_limit = min(self.drift_limit, piece.totals.drift.limit)
+            yield piece.rows, piece.totals
         self.reading.conclude()
 
     def _results(self) -> Iterator[ScoredPiece]:
@@ -224,12 +224,12 @@ def _decide_by_cluster(
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def finish() -> tuple[pa.Table, NightPart]:
+    def finish() -> tuple[pa.Table, NightTotals]:
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
         scored = score_decisions(model, batch, encoded, decisions[: len(encoded)])
-        return scored.rows, scorer.count(batch, scored)
+        return scored.rows, scorer.totals_of(batch, scored)
 
     with checkpoints_beside(out, "fragments") as folder:
         for batch in stream:

@@ -1,4 +1,4 @@
-"""Make the document of a night, `run.json`, from the sum of its parts."""
+"""Make the document of a night, `run.json`, from its totals."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from screening.scoring.alike_rows import alike_rows
 from screening.scoring.check_values import check_values_of, odd_channels
 from screening.scoring.expected import curve_of, expected_cases
 from screening.scoring.explaining import cases_of, displayed_texts
-from screening.scoring.part import (
+from screening.scoring.night_totals import (
     CASES_SHOWN,
     GROUP_COLUMNS,
     AuditDraw,
     BlockScorer,
-    NightPart,
+    NightTotals,
     audit_keys,
 )
 from screening.scoring.reference_distribution import (
@@ -65,30 +65,30 @@ GROUPS_SHOWN = 200
 
 
 class Summary:
-    """Turns the sum of a night's parts into its document.
+    """Turns the totals of a night into its document.
 
     Parameters
     ----------
     scorer : BlockScorer
-    part : NightPart
+    totals : NightTotals
         Of all rows.
     """
 
-    def __init__(self, scorer: BlockScorer, part: NightPart):
+    def __init__(self, scorer: BlockScorer, totals: NightTotals):
         self.scorer = scorer
-        self.part = part
+        self.totals = totals
         self.model = scorer.model
         self.task = scorer.task
         self.histogram = ScoreHistogram(self.model)
-        self.histogram.tonight += part.histogram
+        self.histogram.tonight += totals.histogram
 
     @cached_property
     def groups(self) -> pa.Table | None:
         """`GROUP_COLUMNS` of each group, by name; None if rows come alone."""
-        if not self.part.groups:
+        if not self.totals.groups:
             return None
         sums = [("rows", "sum"), ("flagged", "sum"), ("top", "max")]
-        counted = pa.concat_tables(self.part.groups).group_by("group").aggregate(sums)
+        counted = pa.concat_tables(self.totals.groups).group_by("group").aggregate(sums)
         return counted.rename_columns(GROUP_COLUMNS).sort_by("group")
 
     def flagged_cases(self, rows: Rows) -> Iterator[str]:
@@ -102,7 +102,7 @@ class Summary:
 
     def first_ids(self) -> np.ndarray | None:
         """Return ids that show how they are written; None without, or for voxels."""
-        return np.concatenate(self.part.ids) if self.part.ids else None
+        return np.concatenate(self.totals.ids) if self.totals.ids else None
 
     def document(
         self,
@@ -122,11 +122,11 @@ class Summary:
             If a label did not occur in training.
         """
         model = self.model
-        part = self.part
+        totals = self.totals
         discoveries = self._discoveries()
         cases = self._listed(discoveries)
         n_refused = sum(stream.refused.values())
-        n_read = part.n_scored + n_refused
+        n_read = totals.n_scored + n_refused
         n_units = n_read
         n_groups = None
         n_groups_flagged = None
@@ -135,17 +135,17 @@ class Summary:
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
         clock = self.scorer.reader.typer.clock
-        times = local_times(np.array(part.days, "datetime64[us]"), clock)
+        times = local_times(np.array(totals.days, "datetime64[us]"), clock)
         days = [str(day) for day in times.astype("datetime64[D]")]
         night_hour = hour_of_night(
-            self.scorer.night,
+            self.scorer.date,
             clock,
             self.scorer.reader.contract.hour,
-            part.taken,
+            totals.taken,
             stream.source.written_at,
         )
-        by_class = zip(self.task.watched, part.by_class.tolist(), strict=True)
-        channels = odd_channels(part.channels, model.facts.training.profile)
+        by_class = zip(self.task.watched, totals.by_class.tolist(), strict=True)
+        channels = odd_channels(totals.channels, model.facts.training.profile)
         facts_of_model = {"id": model.id, "digest": model.digest} | model.sealed
         facts_of_input = stream.source.to_dict() | {"notes": list(stream.notes)}
         voxels = None
@@ -156,17 +156,17 @@ class Summary:
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=run_id,
-            date=self.scorer.night,
+            date=self.scorer.date,
             model=RunModel.from_dict(facts_of_model),
             input=InputFacts.from_dict(facts_of_input),
             versions=versions(),
             counts=Counts(
                 read=n_read,
-                scored=part.n_scored,
+                scored=totals.n_scored,
                 refused=n_refused,
-                flagged=part.n_flagged,
+                flagged=totals.n_flagged,
                 flagged_by_class=dict(by_class),
-                out_of_bounds=part.odd_rows.n_rows,
+                out_of_bounds=totals.odd_rows.n_rows,
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
@@ -174,18 +174,18 @@ class Summary:
             groups=self._listed_groups(discoveries),
             score_counts=self._score_counts(),
             cases=cases,
-            cases_total=part.n_flagged,
+            cases_total=totals.n_flagged,
             cases_shown=len(cases),
             cases_explained=sum(case.contributions is not None for case in cases),
-            near_misses=part.near_misses.explained(model),
+            near_misses=totals.near_misses.explained(model),
             scale=self.histogram.facts(),
             attention=(),
             check_values=check_values_of(
-                part.odd_rows,
+                totals.odd_rows,
                 channels,
                 unused,
                 model.bounds,
-                alike_rows(part.contents, model.contract.group is not None),
+                alike_rows(totals.contents, model.contract.group is not None),
             ),
             delivery=Delivery(
                 rows=n_read,
@@ -200,10 +200,10 @@ class Summary:
             discoveries=discoveries,
             groups_total=n_groups,
             groups_flagged=n_groups_flagged,
-            drift=self.scorer.drift.counts(part.drift),
-            subgroups=part.subgroups.facts(),
+            drift=self.scorer.drift.counts(totals.drift),
+            subgroups=totals.subgroups.facts(),
             prevalence_estimate=self._prevalence(),
-            expected=expected_cases(curve_of(model), part.expected),
+            expected=expected_cases(curve_of(model), totals.expected),
             voxels=voxels,
             geometries=tuple(stream.source.geometries),
             times=Times(
@@ -223,7 +223,7 @@ class Summary:
         training = self.model.facts.training
         drift = {} if gates is None else gates.facts()
         missing = dict(
-            zip(self.model.contract.features, self.part.missing.tolist(), strict=True)
+            zip(self.model.contract.features, self.totals.missing.tolist(), strict=True)
         )
         features = []
         for feature in training.features:
@@ -234,7 +234,7 @@ class Summary:
                 name=feature.name,
                 type=feature.type,
                 unit=feature.unit,
-                missing=missing[feature.name] / max(self.part.n_scored, 1),
+                missing=missing[feature.name] / max(self.totals.n_scored, 1),
                 missing_training=training.missing[feature.name],
                 **facts,
             )
@@ -246,13 +246,15 @@ class Summary:
         points = self.model.facts.operating_points
         if self.groups is not None or len(points) != 1:
             return None
-        return prevalence_tonight(self.part.n_flagged, self.part.n_scored, points[0])
+        return prevalence_tonight(
+            self.totals.n_flagged, self.totals.n_scored, points[0]
+        )
 
     def _score_counts(self) -> dict[str, ReachingCounts]:
         """Count the rows that reach each threshold of the curves, by class."""
         grids = self.scorer.grids
         boundaries = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
-        counts = np.split(self.part.reaching, boundaries)
+        counts = np.split(self.totals.reaching, boundaries)
         return {
             name: ReachingCounts(thresholds=grid.tolist(), counts=reaching.tolist())
             for name, grid, reaching in zip(
@@ -267,8 +269,8 @@ class Summary:
         """
         counts = DiscoveryCounts(self.model.calibration)
         if self.groups is None:
-            counts.counts += self.part.discoveries
-            return counts.facts("row", self.part.n_flagged)
+            counts.counts += self.totals.discoveries
+            return counts.facts("row", self.totals.n_flagged)
         tops = self.groups["top"].to_numpy()
         self.histogram.add(tops)
         counts.add(p_values(self.model.calibration, tops))
@@ -277,12 +279,12 @@ class Summary:
 
     def _sample(self) -> list[Sampled]:
         """Return the unflagged rows, or groups, that are drawn for the random audit."""
-        draw = self.part.drawn
+        draw = self.totals.drawn
         if self.groups is None:
             return [sampled for _, sampled in draw.drawn]
         is_flagged = pc.greater(self.groups["flagged"], 0)
         names = self.groups["group"].filter(pc.invert(is_flagged))
-        keys = audit_keys(self.model, self.scorer.night, 0, len(names))
+        keys = audit_keys(self.model, self.scorer.date, 0, len(names))
         drawn = [sampled for _, sampled in AuditDraw.of(keys, names, {}).drawn]
         display = self._display([sampled.id for sampled in drawn])
         return [sampled.replace(display=display.get(sampled.id)) for sampled in drawn]
@@ -292,8 +294,8 @@ class Summary:
 
         The first of them have reasons.
         """
-        cases = self.part.cases.explained(self.model)
-        cases += cases_of(self.model, self.part.listed.rows.slice(len(cases)))
+        cases = self.totals.cases.explained(self.model)
+        cases += cases_of(self.model, self.totals.listed.rows.slice(len(cases)))
         ranked = []
         for rank, case in enumerate(cases, start=1):
             found: dict[str, object] = {"rank": rank}
@@ -334,7 +336,7 @@ class Summary:
     def _flagged_by_class(self, groups: list[str]) -> dict[str, dict[str, int]]:
         """Return flagged rows by group and class, the class with most of them first."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for table in self.part.classes:
+        for table in self.totals.classes:
             is_named = pc.is_in(table["group"], pa.array(groups, pa.string()))
             for row in table.filter(is_named).to_pylist():
                 counts[row["group"]][row["class"]] += row["rows"]
@@ -344,7 +346,7 @@ class Summary:
         """Return the texts to show beside each of some groups, from its first row."""
         display: dict[str, dict[str, str | None] | None] = {}
         names = pa.array(groups, pa.string())
-        for table in self.part.first_rows:
+        for table in self.totals.first_rows:
             for row in table.filter(pc.is_in(table["group"], names)).to_pylist():
                 display.setdefault(row["group"], displayed_texts(row))
         return display
@@ -353,11 +355,11 @@ class Summary:
         self,
     ) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
         """Compare the flags with the labels of this cohort; None if it has none."""
-        if self.part.strange_labels:
-            raise CohortError(self.part.strange_labels)
-        if not any(len(labels) for labels, *_ in self.part.labelled):
+        if self.totals.strange_labels:
+            raise CohortError(self.totals.strange_labels)
+        if not any(len(labels) for labels, *_ in self.totals.labelled):
             return None
-        columns = zip(*self.part.labelled, strict=True)
+        columns = zip(*self.totals.labelled, strict=True)
         label, watched, group, *predicted = map(np.concatenate, columns)
         codes = self.task.target(label)
         groups = None if self.groups is None else group

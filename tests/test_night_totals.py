@@ -24,10 +24,9 @@ from screening.errors import CohortError
 from screening.io import readers
 from screening.io.readers import Block
 from screening.monitoring import drift
-from screening.scoring import part as parts
-from screening.scoring import reference_distribution, scoring_pass
+from screening.scoring import night_totals, reference_distribution, scoring_pass
 from screening.scoring import rows as night_rows
-from screening.scoring.part import BlockScorer
+from screening.scoring.night_totals import BlockScorer
 from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
 from screening.store.model import Model
@@ -99,8 +98,8 @@ def bounds_are_reached():
         patch.setattr(reference_distribution, "MOST_UNITS", 20)
         patch.setattr(drift, "MOST_SAMPLED", 16)
         patch.setattr(drift, "MOST_UNSEEN", 2)
-        patch.setattr(parts, "CASES_EXPLAINED", 5)
-        patch.setattr(parts, "N_ROWS_OF_IDS", 40)
+        patch.setattr(night_totals, "CASES_EXPLAINED", 5)
+        patch.setattr(night_totals, "N_ROWS_OF_IDS", 40)
         yield
 
 
@@ -132,8 +131,8 @@ def scored_in(scorer, stream, cuts, rng):
         travelled = pickle.loads(pickle.dumps(pieces[number]))
         result = scorer.score_piece(travelled, True, drift_limit)
         results[number] = pickle.loads(pickle.dumps(result))
-        if result.part is not None:
-            drift_limit = min(drift_limit, result.part.drift.limit)
+        if result.totals is not None:
+            drift_limit = min(drift_limit, result.totals.drift.limit)
     return [results[number] for number in range(len(pieces))]
 
 
@@ -172,7 +171,7 @@ def outcome(model, table, folder, cuts, seed=0):
             if result.rows is not None:
                 file.append(result.rows)
     reading.conclude()
-    parts = [result.part for result in results if result.part]
+    parts = [result.totals for result in results if result.totals]
     summary = Summary(scorer, added(parts, rng))
     document = summary.document(
         stream, rows, gates, unused.cells, run_id="0" * 12, started="now"

@@ -1,6 +1,6 @@
-"""A part of a night: what consecutive rows add to it.
+"""Totals of a night: what consecutive rows add to its document.
 
-Parts of consecutive blocks add up to the part of them all, to the bit, so that a night
+Totals of consecutive blocks add up to those of them all, to the bit, so that a night
 may be scored in any blocks and by any number of processes.
 """
 
@@ -86,7 +86,7 @@ class AuditDraw:
 
 
 @dataclass(frozen=True)
-class NightPart:
+class NightTotals:
     """Everything that a page needs of some rows, in fields that add up exactly.
 
     Parameters
@@ -160,12 +160,12 @@ class NightPart:
     ids: tuple[np.ndarray, ...]
     contents: tuple[RowContents, ...]
 
-    def __add__(self, other: NightPart) -> NightPart:
+    def __add__(self, other: NightTotals) -> NightTotals:
         sums = {
             field.name: getattr(self, field.name) + getattr(other, field.name)
             for field in fields(self)
         }
-        return NightPart(**sums)
+        return NightTotals(**sums)
 
 
 @dataclass(frozen=True)
@@ -176,14 +176,14 @@ class ScoredPiece:
     ----------
     rows : pyarrow.Table or None
         Of `scores.parquet`; None if no row was scored.
-    part : NightPart or None
+    totals : NightTotals or None
         None if no row was scored.
     counts : ReadCounts
         Of all rows, sound or not.
     """
 
     rows: pa.Table | None
-    part: NightPart | None
+    totals: NightTotals | None
     counts: ReadCounts
 
 
@@ -194,13 +194,13 @@ class BlockScorer:
     Parameters
     ----------
     model : Model
-    night : str
+    date : str
         YYYY-MM-DD; the same night draws the same rows for the random audit.
     reader : BlockReader
     """
 
     model: Model
-    night: str
+    date: str
     reader: BlockReader
 
     @cached_property
@@ -268,30 +268,30 @@ class BlockScorer:
             changes no sum.
         """
         rows = []
-        part = None
+        totals = None
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
             if block.rows is None or counts.violations.stopped or not is_sound:
                 continue
             scored = score_batch(self.model, block.rows)
-            counted = self.count(block.rows, scored, block.id_hashes, drift_limit)
-            part = counted if part is None else part + counted
+            of_block = self.totals_of(block.rows, scored, block.id_hashes, drift_limit)
+            totals = of_block if totals is None else totals + of_block
             rows.append(scored.rows)
         return ScoredPiece(
             rows=pa.concat_tables(rows) if rows else None,
-            part=part,
+            totals=totals,
             counts=counts,
         )
 
-    def count(
+    def totals_of(
         self,
         batch: Cohort,
         scored: Scored,
         id_hashes: np.ndarray | None = None,
         drift_limit: int = ALL_HASHES,
-    ) -> NightPart:
-        """Return the part of some rows.
+    ) -> NightTotals:
+        """Return the totals of some rows.
 
         `id_hashes`, shape (n_rows,): keyed hashes of their ids, computed by default.
         """
@@ -312,7 +312,7 @@ class BlockScorer:
             scores = rows["score"].to_numpy()
             p_of_rows = rows["p_value"].to_numpy()
             drawn = self._draw(batch, rows, flagged)
-        return NightPart(
+        return NightTotals(
             n_scored=batch.n_rows,
             n_flagged=int(np.count_nonzero(flagged)),
             odd_rows=OddRows.of(
@@ -342,8 +342,8 @@ class BlockScorer:
             first_rows=_first_rows(batch),
             labelled=labelled,
             strange_labels=strange_labels,
-            days=_days(batch),
-            taken=_taken(batch),
+            days=_first_and_last_time(batch),
+            taken=_newest_time_taken(batch),
             ids=self._first_ids(batch),
             contents=RowContents.of(batch, flagged),
         )
@@ -379,7 +379,7 @@ class BlockScorer:
         """Draw unflagged rows for the random audit."""
         # Each row of the table has its key, whatever the block it comes in.
         first = int(batch.rows[0])
-        keys = audit_keys(self.model, self.night, first - 1, int(batch.rows[-1]))
+        keys = audit_keys(self.model, self.date, first - 1, int(batch.rows[-1]))
         is_drawn = ~flagged
         display = {
             name: texts[is_drawn] for name, texts in (batch.display or {}).items()
@@ -452,14 +452,14 @@ def _first_rows(batch: Cohort) -> tuple[pa.Table, ...]:
     return (pa.table({"group": batch.group[first]} | display),)
 
 
-def _days(batch: Cohort) -> tuple[np.datetime64, ...]:
+def _first_and_last_time(batch: Cohort) -> tuple[np.datetime64, ...]:
     """Return the first and last time of some rows."""
     if batch.time is None or not batch.n_rows:
         return ()
     return (batch.time.min(), batch.time.max())
 
 
-def _taken(batch: Cohort) -> tuple[np.datetime64, ...]:
+def _newest_time_taken(batch: Cohort) -> tuple[np.datetime64, ...]:
     """Return the newest instant at which some rows were taken."""
     if batch.taken is None:
         return ()
