@@ -22,7 +22,7 @@ from screening.errors import CohortError
 from screening.registry import Registry
 from screening.report import columns, render_run
 from screening.report.columns import Column
-from screening.scoring import part
+from screening.scoring import night_totals
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def folder(cohort, trained, tmp_path_factory):
     save_model(model, place / "model")
     night = patients(80, share=0.3, seed=7).drop(columns="ill")
     tonight = written(night, place / "tonight.csv")
-    with patch.multiple(part, CASES_EXPLAINED=5, CASES_SHOWN=8):
+    with patch.multiple(night_totals, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
 
