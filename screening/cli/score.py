@@ -60,7 +60,7 @@ def score_command(
     *,
     night: NightOptions,
     ledger: options.LedgerMaybe = None,
-    readers: PublishOptions,
+    publication: PublishOptions,
     resources: Annotated[Resources, Without("memory")],
     output: RunOutput,
 ) -> None:
@@ -76,16 +76,14 @@ def score_command(
     from screening.store.loading import load_model
 
     logs.about(series=night.series, night=night.date)
-    _refuse_without_page(readers, night)
-    if not ledger:
-        _refuse_without_ledger(night)
+    _refuse_combinations(night, publication, ledger)
     key = options.public_key_from(output.require_signature)
     if ledger:
-        # Before the folder of pages is made, which may be the original's.
+        # A copied ledger may name the folder in which the original publishes.
         refuse_copy_at(ledger)
-    # What stands in the way of a copy is refused before the night is scored.
-    pages = _prepared_pages(readers)
-    # Before the ledger, which a command that is refused for its model does not begin.
+    # A folder that cannot be published in is refused before the night is scored.
+    pages = _prepared_pages(publication)
+    # Loaded before a new ledger is made: a refused model leaves no ledger behind.
     loaded = load_model(model, key)
     with (
         open_ledger(ledger, make=True) if ledger else nullcontext() as book,
@@ -115,13 +113,15 @@ def score_command(
         _exit_if_attention(run)
 
 
-def _prepared_pages(readers: PublishOptions) -> PageFolder | None:
-    """Return the folder of a copy for readers; raise UsageError if it cannot be one."""
+def _prepared_pages(publication: PublishOptions) -> PageFolder | None:
+    """Return the folder to publish in; raise UsageError if it cannot be one."""
     from screening.store.pages import PageFolder, parse_readers
 
-    if readers.publish is None:
+    if publication.publish is None:
         return None
-    pages = PageFolder(readers.publish, parse_readers(readers.mode, readers.group))
+    pages = PageFolder(
+        publication.publish, parse_readers(publication.mode, publication.group)
+    )
     pages.prepare()
     return pages
 
@@ -169,14 +169,14 @@ def _exit_if_attention(run: Run) -> None:
         raise typer.Exit(ATTENTION)
 
 
-def _refuse_without_page(readers: PublishOptions, night: NightOptions) -> None:
-    """Raise UsageError for a copy of a page that a night does not have."""
-    if readers.publish is not None and night.shadow:
+def _refuse_combinations(
+    night: NightOptions, publication: PublishOptions, ledger: str | None
+) -> None:
+    """Raise UsageError for options that need a page or a ledger where there is none."""
+    if publication.publish is not None and night.shadow:
         raise UsageError("a night in shadow has no page; leave out --publish")
-
-
-def _refuse_without_ledger(night: NightOptions) -> None:
-    """Raise UsageError for an option that needs --ledger."""
+    if ledger:
+        return
     if night.force or night.replace is not None:
         raise UsageError(
             "--force and --replace make a new revision in a ledger; give --ledger too"

@@ -202,7 +202,7 @@ def score(
     with (
         limit_threads(resources.jobs),
         open_cluster(resources.cluster) as workers,
-        # Closed last: the night is in the ledger if and only if its directory is there.
+        # Closed last: a night is in the ledger only if its directory is there.
         ExitStack() as transaction,
         publish(out, "run") as folder,
         refused_file(night.refused) as refused,
