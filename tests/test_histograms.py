@@ -12,7 +12,8 @@ from report_fixture import Outline, nosocomial_run
 
 from screening.monitoring.drift import number_profile
 from screening.report import render_run
-from screening.report.histograms import FLOOR, WIDTH, category_shares, histogram
+from screening.report.histograms import FLOOR, WIDTH
+from screening.report.night import FeatureLine, data_section
 from screening.schemas.run import RunDocument
 from screening.scoring.reference_distribution import among_past
 
@@ -38,6 +39,12 @@ def night_of(past: pd.DataFrame, tonight: pd.DataFrame) -> RunDocument:
     return RunDocument.from_dict(document)
 
 
+def line_of(run: RunDocument, name: str) -> FeatureLine:
+    """The line of a feature on the page of a night."""
+    lines = data_section(run)["rows"]
+    return next(line for line in lines if line.feature.name == name)
+
+
 def table_of(crp: list[float], ward: list[str] | None = None) -> pd.DataFrame:
     """A table of these values."""
     wards = ward or ["icu"] * len(crp)
@@ -55,14 +62,14 @@ def test_histogram_of_the_same_night():
     """A night that is training's table has training's outline."""
     values = np.random.default_rng(0).gamma(2, 30, 500).tolist()
     run = night_of(table_of(values), table_of(values))
-    drawn = histogram(run.model, run.data[1])
+    drawn = line_of(run, "crp").histogram
     assert drawn.past == drawn.tonight
 
 
 def test_histogram_of_whole_numbers():
     """A whole number is the middle of its bar: days 0 to 3, a quarter each."""
     run = night_of(table_of([0, 1, 2, 3] * 20), table_of([0] * 10))
-    drawn = histogram(run.model, run.data[1])
+    drawn = line_of(run, "crp").histogram
     assert [tick.text for tick in drawn.ticks] == ["0", "1", "2", "3"]
     bars = np.linspace(10, WIDTH - 10, 5)
     middles = (bars[:-1] + bars[1:]) / 2
@@ -79,7 +86,7 @@ def test_histogram_of_whole_numbers():
 def test_histogram_of_any_numbers(past, tonight):
     """Both outlines are within the picture, from left to right, whatever the values."""
     run = night_of(table_of(past), table_of(tonight))
-    drawn = histogram(run.model, run.data[1])
+    drawn = line_of(run, "crp").histogram
     for path in (drawn.past, drawn.tonight):
         widths = [int(width) for width in re.findall(r"h(-?\d+)", path)]
         tops = FLOOR + np.cumsum([int(up) for up in re.findall(r"v(-?\d+)", path)])
@@ -94,7 +101,7 @@ def test_areas_of_a_histogram():
     rng = np.random.default_rng(1)
     past = rng.normal(50, 12, 400).tolist()
     run = night_of(table_of(past), table_of(rng.normal(60, 5, 90).tolist()))
-    drawn = histogram(run.model, run.data[1])
+    drawn = line_of(run, "crp").histogram
     assert area(drawn.past) == pytest.approx(area(drawn.tonight), rel=0.02)
 
 
@@ -109,7 +116,7 @@ def test_histogram_without_values():
     some = table_of([1.0, 2.0])
     for past, tonight in ((none, some), (some, none)):
         run = night_of(past, tonight)
-        assert histogram(run.model, run.data[1]) is None
+        assert line_of(run, "crp").histogram is None
 
 
 def test_shares_of_categories():
@@ -118,7 +125,7 @@ def test_shares_of_categories():
     past = table_of([1.0] * 20, wards)
     tonight = table_of([1.0] * 10, ["icu"] * 4 + ["annex"] * 1 + ["tent"] * 5)
     run = night_of(past, tonight)
-    shares = category_shares(run.model, run.data[2])
+    shares = line_of(run, "ward").shares
     assert [(share.name, share.past, share.tonight) for share in shares] == [
         ("icu", 0.6, 0.4),
         ("surgery", 0.3, 0.0),
@@ -145,8 +152,8 @@ def test_shares_of_ordinals_and_of_yes_and_no():
     ]
     run = RunDocument.from_dict(document)
     names = [
-        [share.name for share in category_shares(run.model, feature)]
-        for feature in run.data
+        [share.name for share in line_of(run, feature).shares]
+        for feature in ("wound", "icu")
     ]
     assert names == [["clean", "contaminated"], ["no", "yes"]]
 

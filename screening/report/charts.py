@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from screening.report import format as fmt
+from screening.schemas.base import Estimate
 
 # About the width of a letter of a label, rather too wide than too narrow.
 LETTER_WIDTH = 7.6
@@ -193,6 +194,19 @@ class Axes:
         """Write a label in the right margin, at a height of the picture."""
         self.labels.append(Label(self.right + 7, y, kind, label, "start"))
 
+    def estimates(
+        self,
+        xs: Values,
+        estimates: Sequence[Estimate],
+        kind: str,
+        label: str | None = None,
+    ) -> None:
+        """Draw a line through estimates, over the band of their intervals."""
+        lows = [estimate.low for estimate in estimates]
+        highs = [estimate.high for estimate in estimates]
+        self.band(xs, lows, highs, kind)
+        self.line(xs, [estimate.value for estimate in estimates], kind, label)
+
     def band(self, xs: Values, low: Values, high: Values, kind: str) -> None:
         """Shade between two lines (a 95 % interval)."""
         lower = _finite_points(xs, low)
@@ -306,15 +320,8 @@ def _is_on_step(
 ) -> bool:
     """Return True if `middle` lies on an upright or level line between the others."""
     xs, ys = zip(first, middle, last, strict=True)
-    if len(set(ys)) == 1:
-        return _is_between(xs)
-    return len(set(xs)) == 1 and _is_between(ys)
-
-
-def _is_between(values: tuple[float, ...]) -> bool:
-    """Return True if the middle one of three values lies between the others."""
-    first, middle, last = values
-    return min(first, last) <= middle <= max(first, last)
+    is_in_order = sorted(xs)[1] == middle[0] and sorted(ys)[1] == middle[1]
+    return is_in_order and (len(set(xs)) == 1 or len(set(ys)) == 1)
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from screening.registry import Registry
 from screening.report import format as fmt
 from screening.schemas.model import ModelDocument
-from screening.schemas.run import Contribution, RunDocument
+from screening.schemas.run import RunDocument
 
 
 def _no_text(run: RunDocument) -> str:
@@ -86,14 +87,10 @@ def _reasons_head(run: RunDocument) -> str:
 
 def _reasons_note(run: RunDocument) -> str:
     note = f"bar: lower or higher than past {people_of(run.model)}"
-    if any(case.reference for case in _contributions(run)):
+    contributions = chain.from_iterable(case.contributions or () for case in run.cases)
+    if any(contribution.reference for contribution in contributions):
         note += "; H, L: outside the reference range"
     return note
-
-
-def _contributions(run: RunDocument) -> Iterator[Contribution]:
-    for case in run.cases:
-        yield from case.contributions or ()
 
 
 _SHIPPED = (

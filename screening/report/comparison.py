@@ -126,10 +126,7 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
     )
     if title[1:2].islower():
         title = title[0].lower() + title[1:]
-    low = difference.low
-    high = difference.high
-    is_shown = low is not None and high is not None and (low > 0 or high < 0)
-    if is_shown:
+    if difference.is_above(0) or difference.is_below(0):
         return f"{fmt.name(best.recipe)} is best by {title} ({value}): {gap}"
     return (
         f"No difference shown by {title}: {fmt.name(best.recipe)} is highest ({value});"

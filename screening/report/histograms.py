@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,7 +16,6 @@ from screening.report.values import value_text
 from screening.schemas.model import (
     SMALLEST_CELL,
     FeatureDeclaration,
-    ModelDocument,
     NumberProfile,
     TextProfile,
 )
@@ -60,17 +60,16 @@ class CategoryShare:
     tonight: float
 
 
-def histogram(model: ModelDocument, feature: NightFeature) -> Histogram | None:
-    """Return the histogram of a number; None without a value on either side."""
-    past = _profile_of(model, feature)
-    if not isinstance(past, NumberProfile) or past.range is None:
-        return None
-    tonight = np.asarray(feature.counts)
-    if not tonight.sum():
+def histogram(past: NumberProfile, counts: Sequence[int]) -> Histogram | None:
+    """Return the histogram of a number; None without a value on either side.
+
+    `counts` are tonight's in the bins of training.
+    """
+    if past.range is None or not sum(counts):
         return None
     tenth = equal_shares(past.counts, TENTHS)
     n_past = np.bincount(tenth, past.counts)
-    n_tonight = np.bincount(tenth, tonight)
+    n_tonight = np.bincount(tenth, counts)
     edges = _edges_of(past, tenth)
     shares = np.array([n_past / n_past.sum(), n_tonight / n_tonight.sum()])
     span = edges[-1] - edges[0]
@@ -94,22 +93,21 @@ def histogram(model: ModelDocument, feature: NightFeature) -> Histogram | None:
     )
 
 
-def category_shares(model: ModelDocument, feature: NightFeature) -> list[CategoryShare]:
+def category_shares(
+    past: TextProfile, feature: NightFeature, declared: FeatureDeclaration
+) -> list[CategoryShare]:
     """Return the most frequent categories of training, then all others.
 
     Categories of fewer training rows than the smallest cell are among the others.
     """
-    past = _profile_of(model, feature)
-    if not isinstance(past, TextProfile) or feature.counts is None:
-        return []
+    counts_tonight = feature.counts or ()
     n_unseen = feature.unseen or 0
     n_past = sum(past.counts.values()) + past.more
-    n_tonight = sum(feature.counts) + n_unseen
+    n_tonight = sum(counts_tonight) + n_unseen
     if not n_past or not n_tonight:
         return []
-    counts = zip(past.counts.items(), feature.counts, strict=True)
+    counts = zip(past.counts.items(), counts_tonight, strict=True)
     by_frequency = sorted(counts, key=lambda pair: -pair[0][1])
-    declared = model.declared(feature.name)
     shown = [
         CategoryShare(_text_of(code, declared), n / n_past, n_now / n_tonight)
         for (code, n), n_now in by_frequency[:MOST_CATEGORIES]
@@ -130,16 +128,6 @@ def _text_of(code: str, declared: FeatureDeclaration) -> str:
     """Return a category as the contract names it; yes, no and ordinals are numbers."""
     is_number = declared.type in ("boolean", "ordinal")
     return value_text(float(code) if is_number else code, declared)
-
-
-def _profile_of(
-    model: ModelDocument, feature: NightFeature
-) -> NumberProfile | TextProfile | None:
-    """Return what training knew of a feature; None where nights are not compared."""
-    profile = model.training.profile
-    if profile is None or feature.counts is None:
-        return None
-    return profile.features.get(feature.name)
 
 
 def _edges_of(past: NumberProfile, tenth: np.ndarray) -> np.ndarray:

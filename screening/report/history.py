@@ -552,11 +552,7 @@ def _ppv_chart(
         runs,
         as_percent=True,
     )
-    nights = _night_numbers(runs)
-    lows = [share.low for share in trend]
-    highs = [share.high for share in trend]
-    axes.band(nights, lows, highs, "first")
-    axes.line(nights, [share.value for share in trend], "first", "PPV")
+    axes.estimates(_night_numbers(runs), trend, "first", "PPV")
     return axes
 
 
@@ -595,15 +591,10 @@ def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
         for middle in range(first, last + 1, stride)
     ]
     middles = [_month_number(month.month) + 0.5 for month in months]
-    series = {
-        "outcomes": ("first", [month.outcome_rate for month in months]),
-        "interventions": ("second", [month.intervention_rate for month in months]),
-    }
-    for label, (kind, rates) in series.items():
-        lows = [rate.low for rate in rates]
-        highs = [rate.high for rate in rates]
-        axes.band(middles, lows, highs, kind)
-        axes.line(middles, [rate.value for rate in rates], kind, label)
+    outcomes = [month.outcome_rate for month in months]
+    axes.estimates(middles, outcomes, "first", "outcomes")
+    interventions = [month.intervention_rate for month in months]
+    axes.estimates(middles, interventions, "second", "interventions")
     day = int(before_after.live[8:10])
     live = _month_number(before_after.live) + (day - 1) / 31
     axes.upright(live, "validated", f"live {before_after.live}")

@@ -91,19 +91,17 @@ def reasons_of_figures(model: ModelDocument) -> list[Reason]:
 
 def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Reason]:
     """Yield reasons about one operating point, the most serious alone."""
-    highest_specificity = point["specificity"].high
-    sensitivity = point["sensitivity"].value
-    low = point["sensitivity"].low
-    high = point["sensitivity"].high
+    specificity = point["specificity"]
+    sensitivity, low, high = point["sensitivity"].value_and_interval
     if point.flags_everything:
         yield reasons.FLAGS_EVERYTHING(
             description=f"No threshold meets the rule for {point.label}: every row is "
             "flagged, so flags are not informative.",
             more="more cases",
         )
-    elif highest_specificity is not None and highest_specificity < MIN_SPECIFICITY:
+    elif specificity.is_below(MIN_SPECIFICITY):
         yield reasons.FLAGS_EVERYTHING(
-            figure=highest_specificity,
+            figure=specificity.high,
             threshold=MIN_SPECIFICITY,
             description=f"The threshold for {point.label} flags nearly every row, "
             "cases or not, so a flag is not informative.",
@@ -113,16 +111,14 @@ def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Rea
         yield reasons.OWN_CASES_NOT_FLAGGED(
             figure=0.0, threshold=0.0, label=point.label
         )
-    elif low is not None and high is not None:
-        width = high - low
-        if width > MAX_WIDTH_OF_SENSITIVITY:
-            yield reasons.INTERVALS_TOO_WIDE(
-                figure=width,
-                threshold=MAX_WIDTH_OF_SENSITIVITY,
-                of_class=of_class,
-                low=low,
-                high=high,
-            )
+    elif None not in (low, high) and high - low > MAX_WIDTH_OF_SENSITIVITY:
+        yield reasons.INTERVALS_TOO_WIDE(
+            figure=high - low,
+            threshold=MAX_WIDTH_OF_SENSITIVITY,
+            of_class=of_class,
+            low=low,
+            high=high,
+        )
 
 
 def _reasons_of_ranking(
@@ -131,11 +127,10 @@ def _reasons_of_ranking(
     """Yield why a ranking is of no use: it is inverted, or may be chance."""
     summary = model.validation.summary.get(label)
     area = summary["auroc"] if summary else UNDEFINED
-    if area.low is None or area.low > AUROC_OF_CHANCE:
+    if area.low is None or area.is_above(AUROC_OF_CHANCE):
         return
     estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"
-    is_below_chance = area.high is not None and area.high < AUROC_OF_CHANCE
-    if is_below_chance and model.recipe.machine == "given":
+    if area.is_below(AUROC_OF_CHANCE) and model.recipe.machine == "given":
         is_worse = model.stated.higher == "worse"
         yield reasons.SCORE_INVERTED(
             figure=area.value,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from screening.metrics.chances import chances_at
@@ -17,7 +15,7 @@ from screening.report.verdict import (
     differences_of,
     usefulness_of,
 )
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import (
     Beside,
@@ -198,42 +196,32 @@ def usefulness(model: ModelDocument) -> dict[str, object]:
 
     The chart, and the flags of the other method, only where one class is watched.
     """
-    point = model.points[0] if len(model.points) == 1 else None
     other = best_other(model.validation.comparison)
+    gaps = differences_of(other) if other else {}
+    differences = [
+        difference_words(measure, gap)
+        for measure, gap in gaps.items()
+        if None not in gap.value_and_interval
+    ]
+    point = model.points[0] if len(model.points) == 1 else None
+    other_at = None
+    if point and other:
+        other_at = _flags_and_found(other, point.prevalence)
     return {
         "verdict": usefulness_of(model),
         "other": other,
-        "differences": _difference_words(other),
-        "other_at": _other_point(model, point) if point else None,
-        "picture": _usefulness_chart(model, point) if point else None,
+        "differences": "; ".join(differences),
+        "other_at": other_at,
+        "picture": _usefulness_chart(model, point, other, other_at) if point else None,
     }
 
 
-def _difference_words(other: Beside | None) -> str:
-    """Return how far the model is ahead of another method in what the verdict compares.
-
-    Empty without another method or without intervals.
-    """
-    parts = []
-    for measure, gap in differences_of(other).items() if other else ():
-        if None not in gap.value_and_interval:
-            parts.append(difference_words(measure, gap))
-    return "; ".join(parts)
-
-
-def _other_point(
-    model: ModelDocument, point: OperatingPointFacts
+def _flags_and_found(
+    other: Beside, prevalence: float | None
 ) -> tuple[float, float] | None:
-    """Return flags per 100 rows, and sensitivity, of the best other method.
-
-    Flags are at the prevalence in use.
-    """
-    other = best_other(model.validation.comparison)
-    if other is None:
-        return None
+    """Return flags per 100 rows, at a prevalence, and sensitivity of a method."""
     sensitivity = other.figure("sensitivity").value
     specificity = other.figure("specificity").value
-    prevalence = point.prevalence
     if sensitivity is None or specificity is None or prevalence is None:
         return None
     true_flags = prevalence * sensitivity
@@ -241,7 +229,12 @@ def _other_point(
     return 100 * (true_flags + false_flags), sensitivity
 
 
-def _usefulness_chart(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
+def _usefulness_chart(
+    model: ModelDocument,
+    point: OperatingPointFacts,
+    other: Beside | None,
+    other_at: tuple[float, float] | None,
+) -> Axes | None:
     """Return sensitivity against flags, with threshold, other method and capacity."""
     flag_rate = point["flag_rate"].value
     sensitivity = point["sensitivity"].value
@@ -267,11 +260,9 @@ def _usefulness_chart(model: ModelDocument, point: OperatingPointFacts) -> Axes 
     if capacity is not None:
         _add_capacity(axes, capacity, flag_rate)
     axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
-    other = best_other(model.validation.comparison)
-    other_point = _other_point(model, point)
-    if other and other_point:
-        axes.dot(*other_point, "other")
-        axes.note(*other_point, "second", fmt.name(other.recipe))
+    if other and other_at:
+        axes.dot(*other_at, "other")
+        axes.note(*other_at, "second", fmt.name(other.recipe))
     return axes
 
 
@@ -306,28 +297,19 @@ def comparison_table(model: ModelDocument) -> dict[str, object] | None:
         if comparison.figure(name).value is not None
     }
     rows = []
-    failed = []
     for other in comparison.beside:
-        if other.reason is None:
-            rows.append((other, *_significant(other, columns)))
-        else:
-            failed.append(other)
-    return {"columns": columns, "rows": rows, "failed": failed}
-
-
-def _significant(
-    other: Beside, columns: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
-    """Return the titles of measures in which the model is higher, and lower."""
-    higher = []
-    lower = []
-    for name, title in columns.items():
-        gap = other.differences.get(name, Estimate())
-        if gap.low is not None and gap.low > 0:
-            higher.append(title)
-        if gap.high is not None and gap.high < 0:
-            lower.append(title)
-    return higher, lower
+        gaps = {
+            title: other.differences.get(name, UNDEFINED)
+            for name, title in columns.items()
+        }
+        higher = [title for title, gap in gaps.items() if gap.is_above(0)]
+        lower = [title for title, gap in gaps.items() if gap.is_below(0)]
+        rows.append((other, higher, lower))
+    return {
+        "columns": columns,
+        "rows": [row for row in rows if row[0].reason is None],
+        "failed": [other for other in comparison.beside if other.reason is not None],
+    }
 
 
 def chance_charts(model: ModelDocument) -> dict[str, dict[str, object]]:
@@ -400,13 +382,7 @@ def _reliability(calibration: Calibration, number: int) -> Axes:
     axes.line((0, 1), (0, 1), "chance")
     predicted = [tenth.predicted for tenth in calibration.reliability]
     observed = [tenth.observed for tenth in calibration.reliability]
-    axes.band(
-        predicted,
-        [share.low for share in observed],
-        [share.high for share in observed],
-        "first",
-    )
-    axes.line(predicted, [share.value for share in observed], "first")
+    axes.estimates(predicted, observed, "first")
     return axes
 
 

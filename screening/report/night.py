@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ from screening.report.histograms import (
     category_shares,
     histogram,
 )
+from screening.schemas.model import NumberProfile
 from screening.schemas.run import NightFeature, RunDocument, Slice, VoxelCluster, Voxels
 
 # Difference of missing shares from which a feature stands out.
@@ -27,7 +28,7 @@ MAX_HISTOGRAMS = 100
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class FeatureLine:
     """A feature tonight: how it differs from training, in words and as a picture.
 
@@ -50,18 +51,22 @@ def data_section(run: RunDocument) -> dict[str, Any]:
         return not line.remarks, -missing_difference, -(feature.psi or 0.0)
 
     lines.sort(key=order)
-    drawn = [
-        replace(
-            line,
-            histogram=histogram(run.model, line.feature),
-            shares=category_shares(run.model, line.feature),
-        )
-        for line in lines[:MAX_HISTOGRAMS]
-    ]
+    profile = run.model.training.profile
+    profiles = profile.features if profile else {}
+    for line in lines[:MAX_HISTOGRAMS]:
+        feature = line.feature
+        past = profiles.get(feature.name)
+        if feature.counts is None or past is None:
+            continue
+        if isinstance(past, NumberProfile):
+            line.histogram = histogram(past, feature.counts)
+        else:
+            declared = run.model.declared(feature.name)
+            line.shares = category_shares(past, feature, declared)
     delimiter = run.input.delimiter
     return {
         "has_drift": any(feature.psi is not None for feature in run.data),
-        "rows": drawn + lines[MAX_HISTOGRAMS:],
+        "rows": lines,
         "normalised": any(feature.normalised for feature in run.data),
         "notable": sum(bool(line.remarks) for line in lines),
         "delimiter": DELIMITERS.get(delimiter or "", delimiter),

@@ -254,7 +254,7 @@ def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
 
 
 def _reasons_of_flags(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reason]:
-    """Yield that fewer or more are flagged than were expected."""
+    """Yield that nobody is flagged, or fewer or more than were expected."""
     flagged = run.counts.flagged
     expected = flags_expected(run.model, run.counts.scored)
     source = "from validation"
@@ -264,10 +264,18 @@ def _reasons_of_flags(run: RunDocument, usual: UsualFlags | None) -> Iterator[Re
         expected = (usual.low, usual.high)
         source = f"after this series' last {usual.nights} nights"
         others = "these nights"
-    if expected is None or not flagged:
+    if expected is None:
+        if not flagged:
+            yield reasons.NOBODY_FLAGGED(figure=0.0, threshold=1, expectation="")
         return
     low, high = expected
-    if not low <= flagged <= high:
+    if not flagged and low > 0:
+        yield reasons.NOBODY_FLAGGED(
+            figure=0.0,
+            threshold=low,
+            expectation=f" where {low:,} or more were expected",
+        )
+    elif not low <= flagged <= high:
         threshold = high if flagged > high else low
         yield reasons.FLAGS_UNEXPECTED(
             figure=flagged,
@@ -313,43 +321,19 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
 def _reasons_of_quiet(
     run: RunDocument, quiet: int, usual: UsualFlags | None
 ) -> Iterator[Reason]:
-    """Yield that nobody was flagged, tonight or on nights in a row."""
-    if run.counts.flagged == 0:
-        yield from _nobody_flagged(run, usual)
+    """Yield that nobody was flagged on nights in a row, where that is unlikely."""
+    if quiet < MAX_QUIET_NIGHTS:
+        return
     if usual is None:
         by_chance = _is_quiet_by_chance(run.model, run.counts.scored * quiet)
     else:
-        by_chance = _is_quiet_by_own_chance(run.unflagged.cases, quiet, usual)
-    if quiet >= MAX_QUIET_NIGHTS and not by_chance:
+        # Only those who came since the first night can be flagged again.
+        n_distinct = run.unflagged.cases * (1 + (quiet - 1) * (1 - usual.stay))
+        by_chance = (1.0 - usual.rate) ** n_distinct >= MAX_CHANCE_OF_QUIET_OWN
+    if not by_chance:
         yield reasons.QUIET_NIGHTS(
             figure=quiet, threshold=MAX_QUIET_NIGHTS, n_nights=quiet
         )
-
-
-def _nobody_flagged(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reason]:
-    """Yield the reason that nobody was flagged, unless that was to be expected."""
-    expected = flags_expected(run.model, run.counts.scored)
-    if usual is not None:
-        expected = (usual.low, usual.high)
-    if expected is None:
-        yield reasons.NOBODY_FLAGGED(figure=0.0, threshold=1, expectation="")
-        return
-    low, _ = expected
-    if low > 0:
-        yield reasons.NOBODY_FLAGGED(
-            figure=0.0,
-            threshold=low,
-            expectation=f" where {low:,} or more were expected",
-        )
-
-
-def _is_quiet_by_own_chance(n_patients: int, quiet: int, usual: UsualFlags) -> bool:
-    """Return True if `quiet` nights without a flag fit a series' own nights.
-
-    `n_patients`: of a night; only those who came since can be flagged anew.
-    """
-    n_distinct = n_patients * (1 + (quiet - 1) * (1 - usual.stay))
-    return bool((1.0 - usual.rate) ** n_distinct >= MAX_CHANCE_OF_QUIET_OWN)
 
 
 def _is_quiet_by_chance(model: ModelDocument, n_rows: int) -> bool:

@@ -79,7 +79,10 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     comparison = model.validation.comparison
     other = best_other(comparison)
     against = _reasons_with(UNUSABLE, model) + beaten_by_other(comparison)
-    uncertain = _uncertain_reasons(model, other)
+    uncertain = _reasons_with(UNCERTAIN, model) + flags_like_chance(model)
+    # Without cases no method can be compared.
+    if other is None and model.validation.without_cases is None:
+        uncertain.append(reasons.NOT_COMPARED())
     questions = _reasons_with({QUESTION}, model)
     if against:
         verdict: ModelVerdict = "no"
@@ -141,18 +144,6 @@ def _reasons_with(codes: Collection[str], model: ModelDocument) -> list[Reason]:
     return [reason for reason in model.attention if reason.code in codes]
 
 
-def _uncertain_reasons(model: ModelDocument, other: Beside | None) -> list[Reason]:
-    """Return the reasons for which nobody knows whether a model is useful.
-
-    `other` is the best other method. Without cases none can be compared.
-    """
-    uncertain = _reasons_with(UNCERTAIN, model)
-    uncertain += flags_like_chance(model)
-    if other is None and model.validation.without_cases is None:
-        uncertain.append(reasons.NOT_COMPARED())
-    return uncertain
-
-
 def best_other(comparison: BesideFacts | None) -> Beside | None:
     """Return the other method with the highest sensitivity + specificity, if any."""
     if comparison is None:
@@ -185,12 +176,8 @@ def differences_of(other: Beside) -> dict[str, Estimate]:
 
 def _better_measures(other: Beside) -> list[str]:
     """Return the measures in which the model is significantly better than another."""
-    differences = differences_of(other)
-    return [
-        measure
-        for measure, gap in differences.items()
-        if gap.low is not None and gap.low > 0
-    ]
+    gaps = differences_of(other)
+    return [measure for measure, gap in gaps.items() if gap.is_above(0)]
 
 
 def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
@@ -201,7 +188,7 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
     lower = [
         measure
         for measure, gap in differences_of(other).items()
-        if gap.high is not None and gap.high < -MIN_CERTAIN_LEAD
+        if gap.is_below(-MIN_CERTAIN_LEAD)
     ]
     if not lower:
         return []
@@ -250,15 +237,14 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
         prevalence = point.prevalence
         if low is None or prevalence is None or point.flags_everything:
             continue
-        if low > prevalence:
-            continue
-        attention.append(
-            reasons.FLAGS_LIKE_CHANCE(
-                figure=low,
-                threshold=prevalence,
-                of_class=fmt.of_class(model, point.label),
-                low=100 * low,
-                prevalence=100 * prevalence,
+        if low <= prevalence:
+            attention.append(
+                reasons.FLAGS_LIKE_CHANCE(
+                    figure=low,
+                    threshold=prevalence,
+                    of_class=fmt.of_class(model, point.label),
+                    low=100 * low,
+                    prevalence=100 * prevalence,
+                )
             )
-        )
     return attention

@@ -32,8 +32,6 @@ MAX_OPEN_LINES = 50
 """Lines in sight at first; the others are folded."""
 MAX_ROWS_OF_PATIENT = 5
 MAX_REASONS = 3
-# Letters at the end of an id that stay in sight where the line is too short for it.
-ID_TAIL = 6
 # Without a calibration of the model the scale of rarity ends at one in so many.
 RAREST = 1000
 # Words for a verdict where the page says more than the verdict's own word.
@@ -81,7 +79,8 @@ class Line:
     facts : sequence of (str, str)
         Names and values below the line.
     values : sequence of Value
-        Contributions below the line, the strongest first.
+        Contributions below the line, those of recorded values first, then the strongest
+        first.
     rows : sequence of Line
         Rows of the patient.
     volume : Volume, optional
@@ -107,18 +106,9 @@ class Line:
     @property
     def why(self) -> Sequence[Value]:
         """Return the recorded values that raise the score most, of the highest row."""
-        of_row = self.rows[0] if self.rows else self
-        return [value for value in of_row.recorded if value.raises][:MAX_REASONS]
-
-    @property
-    def recorded(self) -> Sequence[Value]:
-        """Return the contributions of values that are recorded."""
-        return [value for value in self.values if not value.is_missing]
-
-    @property
-    def absent(self) -> Sequence[Value]:
-        """Return the contributions of values that are not recorded."""
-        return [value for value in self.values if value.is_missing]
+        values = self.rows[0].values if self.rows else self.values
+        raising = [value for value in values if value.raises and not value.is_missing]
+        return raising[:MAX_REASONS]
 
     @property
     def absent_reasons(self) -> Sequence[Value]:
@@ -126,16 +116,13 @@ class Line:
 
         Only as many as `why` leaves room for.
         """
-        of_row = self.rows[0] if self.rows else self
-        n_free = MAX_REASONS - len(self.why)
-        raising = [value for value in of_row.absent if value.raises and value.change]
-        return raising[:n_free]
-
-    @property
-    def halves(self) -> tuple[str, str]:
-        """Return the id without its last letters, and these; a short id is whole."""
-        cut = len(self.id) - ID_TAIL if len(self.id) > 2 * ID_TAIL else 0
-        return self.id[:cut], self.id[cut:]
+        values = self.rows[0].values if self.rows else self.values
+        raising = [
+            value
+            for value in values
+            if value.is_missing and value.raises and value.change
+        ]
+        return raising[: MAX_REASONS - len(self.why)]
 
     @property
     def lately(self) -> dict[str, object] | None:
@@ -211,6 +198,9 @@ def line_of_case(
     score = case.score
     if model.by_excess:
         score += model.points[panel].threshold
+    remarks = [brief_history(case)]
+    if case.out_of_bounds:
+        remarks.insert(0, f"check {fmt.name(case.out_of_bounds)}")
     line = Line(
         case=case,
         place=_place(case),
@@ -221,23 +211,18 @@ def line_of_case(
         rank=rank,
         exact=repr(score),
         panel=panel,
-        remarks=list(filter(None, (_check_words(case), brief_history(case)))),
+        remarks=list(filter(None, remarks)),
         unfolds=False,
     )
     if case.contributions is None:
         return line
-    facts = _case_facts(run, case, places)
-    if case.votes:
-        n_flags = sum(case.votes.values())
-        votes = f"{n_flags} of {len(case.votes)} flag"
-        facts.append(("Component models", votes))
     values = [value_of(model, value, places) for value in case.contributions]
-    return replace(line, unfolds=True, facts=facts, values=values)
-
-
-def _check_words(case: Case) -> str:
-    """Return which values of a case are to be checked; empty for none."""
-    return f"check {fmt.name(case.out_of_bounds)}" if case.out_of_bounds else ""
+    return replace(
+        line,
+        unfolds=True,
+        facts=_case_facts(run, case, places),
+        values=sorted(values, key=lambda value: value.is_missing),
+    )
 
 
 def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
@@ -378,6 +363,9 @@ def _case_facts(run: RunDocument, case: Case, places: int) -> list[tuple[str, st
         facts.append(("The score is", BEYOND_WORDS[case.beyond]))
     if case.out_of_bounds:
         facts.append(("Check, not used", fmt.name(case.out_of_bounds)))
+    if case.votes:
+        n_flags = sum(case.votes.values())
+        facts.append(("Component models", f"{n_flags} of {len(case.votes)} flag"))
     return facts
 
 
@@ -492,7 +480,6 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),
         **_reference_ranges(run.model),
-        "unnamed": _unlisted(run.to_review, len(flagged), erased=bool(run.erased)),
     }
 
 
@@ -508,22 +495,6 @@ def _reference_ranges(model: ModelDocument) -> dict[str, object]:
         "has_reference": any(feature.reference for feature in features),
         "sources": sorted(sources),
     }
-
-
-def _unlisted(n_flagged: int, n_listed: int, *, erased: bool) -> str:
-    """Return where those are who were flagged and are not in the list."""
-    if n_flagged <= n_listed:
-        return ""
-    more = fmt.count(n_flagged - n_listed)
-    if erased:
-        return (
-            f"{more} of {fmt.count(n_flagged)} flagged are not named here: erased "
-            "later, or only in flagged.csv."
-        )
-    return (
-        f"{more} more are flagged and listed only in flagged.csv: "
-        f"{fmt.count(n_listed)} of {fmt.count(n_flagged)} shown."
-    )
 
 
 def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:

@@ -120,6 +120,14 @@ class Estimate:
         """Return the figure and the lower and upper limit of its interval."""
         return self.value, self.low, self.high
 
+    def is_above(self, bound: float) -> bool:
+        """Return True if the whole interval is above a bound."""
+        return self.low is not None and self.low > bound
+
+    def is_below(self, bound: float) -> bool:
+        """Return True if the whole interval is below a bound."""
+        return self.high is not None and self.high < bound
+
     @property
     def in_percent(self) -> str:
         """Return a share in per cent with one decimal; a dash if it is undefined."""

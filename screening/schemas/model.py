@@ -716,12 +716,11 @@ class ModelDocument(Document):
 
     def carrying(self, label: str) -> list[BlendMember]:
         """Return the members without which the blend ranks significantly worse."""
-        carrying = []
-        for member in self.blend:
-            gains = member.classes[label].gains.values()
-            if any((gain.low or 0.0) > 0 for gain in gains):
-                carrying.append(member)
-        return carrying
+        return [
+            member
+            for member in self.blend
+            if any(gain.is_above(0) for gain in member.classes[label].gains.values())
+        ]
 
     @cached_property
     def stated(self) -> CohortDeclaration:
