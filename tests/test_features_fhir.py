@@ -268,6 +268,20 @@ def test_part_of_a_visit_is_a_stay(read):
     assert sorted(stays) == ["e2", "e3", "e4"]
 
 
+@pytest.mark.parametrize("circle", [["e1"], ["e1", "e2"], ["e1", "e2", "e3"]])
+def test_encounters_that_are_part_of_each_other(read, circle):
+    """Each is a stay: none is lost."""
+    encounters = []
+    for inner, outer in zip(circle, [*circle[1:], circle[0]], strict=True):
+        part_of = {"reference": f"Encounter/{outer}"}
+        encounters.append({**ENCOUNTER, "id": inner, "partOf": part_of})
+
+    events, _ = read(*encounters)
+
+    stays = [row[1] for row in events if row[4] == "ADMISSION"]
+    assert sorted(stays) == circle
+
+
 def test_visit_is_no_stay(read):
     """An ambulatory encounter is an event, not a stay; a cancelled one is nothing."""
     visit = {**ENCOUNTER, "class": {"code": "AMB"}}

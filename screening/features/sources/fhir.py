@@ -142,7 +142,8 @@ SELECT *, fhir_id(r.partOf.reference) AS parent,
 FROM {name}_newest WHERE type = 'Encounter';
 
 -- The stay of an encounter that is part of another one is that of the other, unless
--- the other is no stay, or was over for a day: some write a readmission so.
+-- the other is not a stay, or was over for a day: some write a readmission so. Those
+-- that are part of each other in a circle are a stay each.
 CREATE OR REPLACE TEMP TABLE {name}_stay AS
 WITH RECURSIVE up(id, stay, height) AS (
   SELECT id, id, 0 FROM {name}_encounter
@@ -152,7 +153,8 @@ WITH RECURSIVE up(id, stay, height) AS (
   JOIN {name}_encounter parent ON parent.id = part.parent AND NOT parent.is_visit
     AND coalesce(part.start <= parent.stop + INTERVAL 1 DAY, true)
   WHERE height < 9)
-SELECT id, arg_max(stay, height) AS stay FROM up GROUP BY id;
+SELECT id, CASE WHEN max(height) < 9 THEN arg_max(stay, height) ELSE id END AS stay
+FROM up GROUP BY id;
 """
 
 # A panel without a value of its own, such as blood pressure, is only its components.
