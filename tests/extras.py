@@ -39,7 +39,8 @@ def recipe_params(recipes: list) -> list:
             recipe,
             id=recipe.name,
             marks=pytest.mark.skipif(
-                recipe.lacks is not None, reason=f"needs {recipe.lacks}"
+                recipe.missing_requirement is not None,
+                reason=f"needs {recipe.missing_requirement}",
             ),
         )
         for recipe in recipes

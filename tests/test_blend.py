@@ -253,7 +253,7 @@ def test_members_are_fitted_once_a_fold(cohort, monkeypatch):
 
 def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
-    monkeypatch.setattr(Logistic, "most_rows", 60)
+    monkeypatch.setattr(Logistic, "max_rows", 60)
     learned = []
     fit = Logistic.fit
     monkeypatch.setattr(

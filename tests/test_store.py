@@ -39,7 +39,9 @@ from screening.store.serialization import canonical, read_document
 
 # A method whose state is no array is offered for comparison only; test_blend stores
 # blends, and test_given_scores what has columns of its own.
-RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]
+RECIPES = [
+    each for each in list_recipes() if each.persistable and not each.missing_requirement
+]
 NOT_HERE = ("blend", "given", "points")
 STORED = [each.name for each in RECIPES if each.machine not in NOT_HERE]
 # Rows of two folds' machines: half of them are in both.

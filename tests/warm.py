@@ -21,7 +21,11 @@ QUICK = {"n_remove": 2, "trials": 5, "n_estimators": 2, "n_rounds": 2}
 def recipes() -> None:
     """Fit every recipe that can be stored on a few rows, and score with it."""
     for recipe in list_recipes():
-        if recipe.persistable and not recipe.lacks and recipe.machine != "blend":
+        if (
+            recipe.persistable
+            and not recipe.missing_requirement
+            and recipe.machine != "blend"
+        ):
             x, y = (
                 three_clouds(60) if recipe.machine == "multi_class" else two_clouds(60)
             )

@@ -30,42 +30,44 @@ class Estimator(BaseEstimator):
 
     Attributes
     ----------
-    reads : type
-        Type of the rows.
-    composed : tuple of str
-        Constructor parameters that a recipe names outside its [parameters] table.
+    input_dtype : type
+        Type to which ``X`` is converted.
+    component_parameters : tuple of str
+        Constructor parameters that a recipe sets outside its [parameters] table,
+        such as in [kernel].
     storable : bool
-        A fitted estimator can be stored as plain arrays.
-    bundled : bool
-        It learns as well from one column per categorical variable
+        Whether a fitted estimator can be stored as plain arrays.
+    supports_bundles : bool
+        Whether it learns as well from one column per categorical variable
         (``data.encoding.Bundles``) as from one column per category.
     relative_time : float
-        Time of a fit beside that of a linear or kernel machine, very roughly: the
-        longest fits of a training begin first.
-    is_learned : bool
-        Machines fitted to other rows decide otherwise.
+        Time of a fit, very roughly, as a multiple of that of a linear or kernel
+        machine. The longest fits of a training begin first.
+    requires_training : bool
+        Whether decisions depend on the training rows. If not, all machines of an
+        ensemble decide alike.
     """
 
     classes_: np.ndarray
     n_features_in_: int
-    reads: Precision = np.float64
-    composed: tuple[str, ...] = ()
+    input_dtype: Precision = np.float64
+    component_parameters: tuple[str, ...] = ()
     storable = True
-    bundled = False
+    supports_bundles = False
     relative_time = 1.0
-    is_learned = True
+    requires_training = True
 
     @property
-    def most_rows(self) -> int:
-        """Largest number of rows that it learns from.
+    def max_rows(self) -> int:
+        """Largest number of training rows.
 
-        Of larger tables it learns from a stratified sample, another one in each fold.
+        Each fold draws its own stratified sample from a larger table.
         """
         return sys.maxsize
 
     @staticmethod
-    def lacks() -> str | None:
-        """Return what must be installed before it can be fitted, None if nothing."""
+    def missing_requirement() -> str | None:
+        """Return what must be installed before it can be fitted; None if nothing."""
         return None
 
     @property
@@ -98,7 +100,7 @@ class Estimator(BaseEstimator):
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
         """Return rows to decide on, checked as scikit-learn does."""
-        return validate_data(self, X, reset=False, dtype=self.reads, order="C")
+        return validate_data(self, X, reset=False, dtype=self.input_dtype, order="C")
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -110,7 +112,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return checked rows and class numbers; set `classes_`."""
-        x, labels = validate_data(self, X, y, dtype=self.reads, order="C")
+        x, labels = validate_data(self, X, y, dtype=self.input_dtype, order="C")
         check_classification_targets(labels)
         self.check_parameters()
         self.classes_, codes = np.unique(labels, return_inverse=True)

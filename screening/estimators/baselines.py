@@ -43,7 +43,7 @@ class Logistic(WeightedClassifier):
     max_iter: int = 2000
 
     name = "logistic"
-    most_rows = 100_000
+    max_rows = 100_000
 
     def check_parameters(self) -> None:
         """Raise ValueError for invalid parameters."""

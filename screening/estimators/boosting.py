@@ -56,10 +56,10 @@ class _Boosted(WeightedClassifier):
     seed: int = 0
 
     # Splits are at float32 values: those of a table, and those that forests see.
-    reads = np.float32
-    bundled = True
+    input_dtype = np.float32
+    supports_bundles = True
     relative_time = 12.0
-    most_rows = 1_000_000
+    max_rows = 1_000_000
     linear = False
 
     def check_parameters(self) -> None:
@@ -244,7 +244,7 @@ class Boosting(_Boosted):
     name = "boosting"
 
     @staticmethod
-    def lacks() -> str | None:
+    def missing_requirement() -> str | None:
         """Return how to install LightGBM, None if it is installed."""
         return None if lightgbm() else _LIGHTGBM
 

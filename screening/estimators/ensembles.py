@@ -64,7 +64,7 @@ class FoldEnsemble:
             # Checked once: fifteen checks of the same rows took as long as a decision.
             x = check_array(x)
             machines = self.machines
-            if not machines[0].is_learned:
+            if not machines[0].requires_training:
                 # The mean of equal decisions is theirs but for the last digit.
                 machines = machines[:1]
             decisions = [

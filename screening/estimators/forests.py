@@ -373,7 +373,7 @@ class TreesClassifier(WeightedClassifier):
     """Base of classifiers that are stored as arrays of their trees."""
 
     # Trees split at float32 values: rows are cast once instead of once per tree.
-    reads = np.float32
+    input_dtype = np.float32
     linear = False
     trees_: Trees
 
@@ -405,7 +405,7 @@ class Forest(TreesClassifier):
     min_samples_leaf: int = 3
 
     relative_time = 3.0
-    most_rows = 20 * _MAX_DRAWN_ROWS
+    max_rows = 20 * _MAX_DRAWN_ROWS
 
     def check_parameters(self) -> None:
         """Raise ValueError for invalid parameters."""

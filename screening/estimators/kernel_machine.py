@@ -76,7 +76,14 @@ class KernelMachine(Estimator):
     random_state: int | np.random.RandomState | None = 0
 
     name: ClassVar[str]
-    composed = ("kernel", "gamma", "factor", "scheme", "remedies", "class_weight")
+    component_parameters = (
+        "kernel",
+        "gamma",
+        "factor",
+        "scheme",
+        "remedies",
+        "class_weight",
+    )
 
     @property
     def by_rows(self) -> bool:
@@ -565,7 +572,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
     ) -> TrainingRows:
-        x, labels = validate_data(self, X, y, dtype=self.reads)
+        x, labels = validate_data(self, X, y, dtype=self.input_dtype)
         check_classification_targets(labels)
         self.check_parameters()
         self.classes_, codes = np.unique(labels, return_inverse=True)

@@ -21,7 +21,7 @@ class GivenScore(Classifier):
     """
 
     name = "given"
-    is_learned = False
+    requires_training = False
 
     def __sklearn_tags__(self):  # type: ignore[no-untyped-def]
         tags = super().__sklearn_tags__()

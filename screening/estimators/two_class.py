@@ -95,8 +95,8 @@ class TwoClassSVM(KernelClassifier):
     name: ClassVar[str] = "two_class"
 
     @property
-    def most_rows(self) -> int:
-        """Largest number of rows that it learns from."""
+    def max_rows(self) -> int:
+        """Largest number of training rows."""
         if self.approximation == "nystroem":
             return landmarks.MAX_NYSTROEM_ROWS
         return sys.maxsize

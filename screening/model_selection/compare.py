@@ -645,7 +645,7 @@ def expand_all(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
             recipes.append(name)
             continue
         for recipe in list_recipes():
-            if recipe.machine in machines and not recipe.lacks:
+            if recipe.machine in machines and not recipe.missing_requirement:
                 recipes.append(recipe.name)
     return list(dict.fromkeys(recipes))
 

@@ -170,7 +170,7 @@ class EncodedRows:
     @property
     def bundles(self) -> Bundles | None:
         """The columns of each category as one, for a machine that learns as much."""
-        if self.encoder is None or not self._components.estimator({}).bundled:
+        if self.encoder is None or not self._components.estimator({}).supports_bundles:
             return None
         return self.encoder.bundles()
 
@@ -211,7 +211,7 @@ class EncodedRows:
             One a setting, or empty.
         """
         rows = self.learnable(rows)
-        max_rows = self._components.estimator(settings[0]).most_rows
+        max_rows = self._components.estimator(settings[0]).max_rows
         if len(rows) > max_rows:
             rows = rows[
                 sub_sample(self.target[rows], None, max_rows, RARE_SHARE, seed=0)

@@ -289,15 +289,15 @@ class RecipeComponents:
 
 
 def _machine_parameters(recipe: Recipe) -> tuple[str, ...]:
-    """Return the names of the machine's parameters, without composed ones."""
+    """Return the names of the machine's parameters, without those of components."""
     estimator = recipe.estimator
     if estimator is None:
         return ()
     names = []
     for name in signature(estimator).parameters:
-        if name not in estimator.composed:
-            name_of_ours = "seed" if name == "random_state" else name
-            names.append(name_of_ours)
+        if name not in estimator.component_parameters:
+            own_name = "seed" if name == "random_state" else name
+            names.append(own_name)
     return tuple(names)
 
 

@@ -370,9 +370,9 @@ class Recipe(BaseModel):
         return self.estimator is None or self.estimator.storable
 
     @property
-    def lacks(self) -> str | None:
-        """Return what must be installed before it can be fitted; None if nothing."""
-        return None if self.estimator is None else self.estimator.lacks()
+    def missing_requirement(self) -> str | None:
+        """What must be installed before it can be fitted; None if nothing."""
+        return None if self.estimator is None else self.estimator.missing_requirement()
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError if a fitted estimator cannot be stored as arrays."""
@@ -383,9 +383,9 @@ class Recipe(BaseModel):
                 "pickles. Train random_forest, balanced_forest, histogram_boosting, "
                 "logistic or a kernel method"
             )
-        if self.lacks:
+        if self.missing_requirement:
             raise RecipeError(
-                f"recipe {self.name} needs {self.lacks} (and libgomp); "
+                f"recipe {self.name} needs {self.missing_requirement} (and libgomp); "
                 "histogram_boosting does not"
             )
         for member in self.every.values():
