@@ -258,6 +258,54 @@ class PublishOptions(OptionGroup):
 
 @documented
 @dataclass(frozen=True, kw_only=True)
+class ExportOptions(OptionGroup):
+    """Options of single forms of an export: each form takes some of them."""
+
+    out: Annotated[
+        Path | None,
+        Option(
+            "File to write, or a directory for omop, nifti and dicom-seg.",
+            metavar="FILE",
+            flags=("--out", "-o"),
+            panel="Output",
+        ),
+    ] = None
+    url: Annotated[
+        str | None, Option("For table: URL of the database.", metavar="URL")
+    ] = None
+    table: Annotated[
+        str | None, Option("For table: name of the table.", metavar="NAME")
+    ] = None
+    id_system: Annotated[
+        str | None, Option("For fhir: system of the identifiers.", metavar="URI")
+    ] = None
+    definition: Annotated[
+        int | None,
+        Option(
+            "For omop: cohort_definition_id of the first class; by default 1.",
+            metavar="N",
+        ),
+    ] = None
+    reference: Annotated[
+        Path | None,
+        Option(
+            "For dicom-seg: folder with the DICOM series of each patient in "
+            "DIR/PATIENT.",
+            metavar="DIR",
+        ),
+    ] = None
+    since: Annotated[
+        Path | None,
+        Option(
+            "For csv, fhir and omop: the previous export in this format, or its run "
+            "directory. Marks what is new, changed and ended.",
+            metavar="EARLIER",
+        ),
+    ] = None
+
+
+@documented
+@dataclass(frozen=True, kw_only=True)
 class TableOptions(OptionGroup):
     """The roles of a table's columns, and the contract that they go before.
 

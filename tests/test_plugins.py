@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -21,7 +20,6 @@ from flow_cohorts import night_of_patients
 from report_fixture import Outline, nosocomial_run
 
 from screening import registry
-from screening.cli.reports import ExportOptions
 from screening.errors import CohortError, ModelError, UsageError
 from screening.estimators.scores import GivenScore
 from screening.estimators.two_class import TwoClassSVM
@@ -478,9 +476,6 @@ def test_estimator_of_plugin_accepted():
 
 def test_export_options_of_command():
     """An export may have each option that `screen export` has for single forms."""
-    names = {field.name for field in fields(ExportOptions)}
-
-    assert {*exports.OPTIONS} == names | {"force"}
     for write in exports.FORMS.values():
         assert {*signature(write).parameters} <= {"flagged", *exports.OPTIONS}
 

@@ -22,6 +22,7 @@ from screening.errors import UsageError
 from screening.scoring.exports import form_names
 from screening.settings import (
     DatabaseOptions,
+    ExportOptions,
     Templates,
 )
 
@@ -136,68 +137,6 @@ FORMS = sorted([*form_names(), MODEL_CARD])
 Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 
-@dataclass(frozen=True)
-class ExportOptions:
-    """Options of single forms of an export: each form takes some of them."""
-
-    out: Annotated[
-        Path | None,
-        options.in_output(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="File to write, or a directory for omop, nifti and dicom-seg.",
-        ),
-    ] = None
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="For table: URL of the database.")
-    ] = None
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For table: name of the table.")
-    ] = None
-    id_system: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="For fhir: system of the identifiers."),
-    ] = None
-    definition: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="For omop: cohort_definition_id of the first class; by default 1.",
-        ),
-    ] = None
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="For dicom-seg: folder with the DICOM series of each "
-            "patient in DIR/PATIENT.",
-        ),
-    ] = None
-    since: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="EARLIER",
-            help="For csv, fhir and omop: the previous export in this format, or its "
-            "run directory. Marks what is new, changed and ended.",
-        ),
-    ] = None
-
-    @property
-    def stated(self) -> dict[str, object]:
-        """The options that were given."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    @property
-    def place(self) -> Path | None:
-        """Path of the export's file or directory, or of its table."""
-        from screening.io.connections import described, read_url
-
-        if self.url is not None:
-            return Path(f"{described(read_url(self.url))}/{self.table}")
-        return self.out and self.out.resolve()
-
-
 def export_command(
     run: options.RunFolder,
     to: Annotated[Form, typer.Option(help="Format to write.")],
@@ -222,11 +161,13 @@ def export_command(
     from screening.scoring.rows import prepared
 
     out = form.out
-    place = form.place
+    place = _place_of(form)
     if ledger:
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
-    flagged, write = prepared(run, to, force or is_own, form.stated, _merges_in(ledger))
+    flagged, write = prepared(
+        run, to, force or is_own, form.stated(), _merges_in(ledger)
+    )
     of_writing = note_on_writing(flagged.run)
     if of_writing is not None:
         logs.note(of_writing)
@@ -243,6 +184,15 @@ def export_command(
         "out": written,
     }
     print_answer(answer, as_json)
+
+
+def _place_of(form: ExportOptions) -> Path | None:
+    """Return the path of an export's file or directory, or of its table."""
+    from screening.io.connections import described, read_url
+
+    if form.url is not None:
+        return Path(f"{described(read_url(form.url))}/{form.table}")
+    return form.out and form.out.resolve()
 
 
 def _merges_in(ledger: str | None) -> Merges:

@@ -343,7 +343,10 @@ class InputFacts(SourceFacts):
 class Counts(Document):
     """Counts of a night: read = scored + refused; with a ledger, cases by state.
 
-    `out_of_bounds` counts scored rows with a cell that was not used.
+    `out_of_bounds` counts scored rows with a cell that was not used. A flagged case is
+    `known` if a verdict says that it has the condition, `pending` if it was flagged on
+    the last night and has no verdict, `ruled_out` if a verdict since it was first
+    flagged says so, and otherwise `new`.
     """
 
     read: int

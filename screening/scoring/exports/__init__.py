@@ -1,10 +1,10 @@
 """Export a night for other systems: a module for each format; images in `imaging`.
 
-Each module has `write(flagged, ...)`. Its keyword arguments are the options of `screen
-export` for the form; those without a default are required. `out` is a path where
-nothing exists yet, and `force` allows replacing. What it returns, if anything, is
-printed as the place. `FORMS` maps names of formats to these functions, with those of
-plug-ins.
+Each module has `write(flagged, ...)`. Its keyword arguments are fields of
+`settings.ExportOptions`, the options of `screen export`; those without a default are
+required. `out` is a path where nothing exists yet, and `force` allows replacing. What
+it returns, if anything, is printed as the place. `FORMS` maps names of formats to these
+functions, with those of plug-ins.
 """
 
 from __future__ import annotations
@@ -15,22 +15,15 @@ from inspect import signature
 from pkgutil import iter_modules
 from typing import Any
 
+from screening.option_groups import options_of
 from screening.registry import EXPORTS, Registry, plugin_names
+from screening.settings import ExportOptions
 
 _OWN = {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)}
 _MODULES = dict(sorted((_OWN | EXPORTS).items()))
 
-OPTIONS = (
-    "out",
-    "url",
-    "table",
-    "id_system",
-    "definition",
-    "reference",
-    "since",
-    "force",
-)
-"""Options of `screen export`, of which each form takes some."""
+OPTIONS = (*options_of(ExportOptions), "force")
+"""Options of `screen export`; each form takes some of them."""
 
 Write = Callable[..., str | None]
 
