@@ -130,7 +130,7 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
     Locked
         If somebody is writing in the ledger.
     UsageError
-        If there is no such backup, it is of another site than the ledger there, or
+        If the backup does not exist or is of another site than the ledger there, or if
         `pg_restore` is missing or fails.
     """
     if not backup.is_file():
@@ -299,7 +299,7 @@ def _has_ledger(place: str) -> bool:
     except UsageError:
         return False
     except ModelError:
-        # It is there, and cannot be used: what it holds is kept all the same.
+        # It exists but cannot be used: its content is kept all the same.
         return True
     return True
 
@@ -335,7 +335,7 @@ def _verified(place: str) -> Head:
 def _quiet(file: Path) -> Iterator[None]:
     """Keep others from writing in a ledger's file; raise Locked if one does now.
 
-    A file that is no database any more has no writer.
+    A file that is no longer a database has no writer.
     """
     connection = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None)
     try:
@@ -396,7 +396,7 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
 def _connection_words(url: sa.URL) -> str:
     """Return libpq's connection string without the password.
 
-    A URL would not do: libpq reads no "+" in it as a blank.
+    A URL would not do: in it, libpq does not decode "+" as a blank.
     """
     from psycopg.conninfo import make_conninfo
 

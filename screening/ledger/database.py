@@ -39,7 +39,7 @@ PROJECTED = sa.MetaData()
 
 
 class NoLedger(UsageError):
-    """There is no ledger in its place yet, or it is empty."""
+    """The ledger does not exist yet, or is empty."""
 
 
 class Unchained(ModelError):
@@ -148,8 +148,8 @@ RUNS = sa.Table(
     _text("night"),
     _text("model"),
     sa.Column("shadow", sa.Boolean, nullable=False),
-    # SHA-256 over the digests of the table's files: by it the same bytes on another
-    # night are told.
+    # SHA-256 over the digests of the table's files, to find the same bytes on another
+    # night.
     _text("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
@@ -211,8 +211,8 @@ CHAMPIONS = sa.Table(
 RESERVATIONS = sa.Table(
     "reservations",
     PROJECTED,
-    # A night that was being scored: killed after that, its directory may stand, and is
-    # scored again.
+    # A night that was being scored. If it was killed after that, its directory may
+    # exist; the night is scored again.
     _number("entry", key=True),
     _text("series"),
     _text("night"),
@@ -222,7 +222,7 @@ RESERVATIONS = sa.Table(
 ARTEFACTS = sa.Table(
     "artefacts",
     PROJECTED,
-    # Of several entries on a place the last holds.
+    # Of several entries on a place, the last one counts.
     _number("entry", key=True),
     _text("what"),
     _text("place"),
@@ -315,8 +315,8 @@ class Ledger(AbstractContextManager["Ledger"]):
                     "another run is writing to the ledger; try again when it has "
                     "finished"
                 ) from None
-            # Further lines may hold a patient's id: the statement's values, or details
-            # that PostgreSQL adds.
+            # Further lines may contain a patient's id: the statement's values, or
+            # details that PostgreSQL adds.
             lines = str(error.orig).strip().splitlines()
             first = lines[0] if lines else type(error.orig).__name__
             raise UsageError(self._unusable(first)) from None
@@ -390,8 +390,8 @@ def open_ledger(
     Raises
     ------
     UsageError
-        If there is no ledger, it cannot be reached, or the file is something else,
-        which is left as it is.
+        If the ledger does not exist or cannot be reached, or if the file is not a
+        ledger; such a file is left unchanged.
     ModelError
         If it is of a newer format, or from before the first release.
 
@@ -452,7 +452,7 @@ def _is_of_file(url: sa.URL) -> bool:
 def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
     """Return an engine for a SQLite file.
 
-    UsageError, before anything of the file is changed, if it is no ledger.
+    UsageError, before the file is changed, if it is not a ledger.
     """
     try:
         if make and not path.exists():

@@ -59,7 +59,7 @@ KINDS: dict[str, type[Facts]] = {}
 BEGINS = '"begins":true'
 
 
-# Stands for all series of a site; no series is called so.
+# Key of all series of a site; no series has this name.
 ALL_SERIES = ""
 
 # First digits of a run's key that are its id.
@@ -217,7 +217,7 @@ class Reserved(Facts, kind="reserve", table=RESERVATIONS):
 
 
 class Accepted(Facts, kind="accept"):
-    """A ledger that is continued although run directories name heads it lacks.
+    """A ledger that is continued without heads that run directories name.
 
     `heads`: number and digest of each.
     """
@@ -227,7 +227,7 @@ class Accepted(Facts, kind="accept"):
 
 
 class Relocated(Facts, kind=RELOCATE):
-    """The site was moved on purpose; where its ledger stands since is a part."""
+    """The site was moved on purpose; a part states the ledger's new location."""
 
     IN_COPY = True
 
@@ -485,7 +485,7 @@ def append(
 ) -> Head:
     """Add an entry at the end, with parts behind its facts, and project it.
 
-    The first entry of a ledger also states where the ledger stands. ModelError if the
+    The first entry of a ledger also states the ledger's location. ModelError if the
     ledger is a copy of another site's and the entry belongs into the original.
     """
     if not facts.IN_COPY:

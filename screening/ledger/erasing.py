@@ -55,7 +55,7 @@ ABOUT = ("case", "patient")
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose names are erased, and of which nights.
+    """The names to erase: patients, nights and series.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Scope:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Match the id where it is no part of a longer id."""
+        """Match the id, but not within a longer id."""
         return word_pattern(str(self.patient))
 
 
@@ -118,7 +118,7 @@ class _Change:
     entry, number : int
         Number of the entry, and of the part within it.
     part : Part
-        The part as it stands.
+        The part before the change.
     places : list of int
         Positions in `part.names` of what is erased.
     names : list of str
@@ -133,7 +133,7 @@ class _Change:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what stands at the places afterwards."""
+        """SHA-256 of the names at the places after the change."""
         return digest_of_stand_ins(self.names, self.places)
 
     @property
@@ -194,7 +194,7 @@ def erase(
     reason : str
         Kept in the trail.
     scope : Scope
-        Whose names, of which nights.
+        The names to erase.
     dry_run : bool
         Only count.
     left : collection of str
@@ -223,7 +223,8 @@ def erase(
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
             _project_again(connection, tally.entries)
     if not dry_run:
-        # Free pages may hold what earlier writers, or one that was killed here, left.
+        # Free pages may contain what earlier writers, or one that was killed here,
+        # left.
         ledger.compact()
     return tally.counts()
 
@@ -258,7 +259,7 @@ class _Tally:
 
 
 def _project_again(connection: sa.Connection, entries: Collection[int]) -> None:
-    """Make the rows of some entries anew in every table."""
+    """Replace the rows of some entries in every table."""
     for numbers in trail.portions(sorted(entries)):
         for table in PROJECTED.tables.values():
             of_entries = table.c.entry.in_(numbers)
@@ -267,7 +268,7 @@ def _project_again(connection: sa.Connection, entries: Collection[int]) -> None:
 
 
 def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
-    """Return SHA-256 over what stands at these places."""
+    """Return the SHA-256 of the names at these places."""
     stand_ins = [[place, names[place]] for place in places]
     return hashlib.sha256(trail.plain(stand_ins).encode()).hexdigest()
 

@@ -1,7 +1,7 @@
 """Sum up the nights of each series: workload, PPV by reviews, missed cases, and drift.
 
-Two models of a series, or two series, can be compared: whom both flag, whom only one
-flags, and how many of them had the condition.
+Two models of a series, or two series, can be compared: patients that both flag,
+patients that only one flags, and how many of them had the condition.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ def _night_run(
 
 
 def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
-    """Return means over the nights of which a figure is known."""
+    """Return means over the nights for which a figure is known."""
     minutes = [
         night.review_minutes for night in nights if night.review_minutes is not None
     ]
@@ -404,7 +404,7 @@ class _Side:
     series : str
         Key of its series.
     model : str
-        Digest of its model if there is no night.
+        Digest of its model if there are no nights.
     shadow : bool
     nights : list of Night
     flagged, alone : set of str

@@ -1,10 +1,9 @@
-"""The place of a ledger, and the check that it is the original and no copy.
+"""The location of a ledger, and the check that it is the original, not a copy.
 
-The digest of the first entry is the identity of a site. That entry also states where
-the ledger stood when it was begun, and an entry of kind `relocate` states where it
-stands since. A ledger that stands somewhere else is a copy: nights entered there would
-be missing from the original, and files that its register lists may belong to the
-original.
+The digest of the first entry is the identity of a site. That entry also states the
+ledger's location. An entry of kind `relocate` states a new location. A ledger at any
+other location is a copy: nights entered there would be missing from the original, and
+files that its register lists may belong to the original.
 """
 
 from __future__ import annotations
@@ -39,23 +38,22 @@ def ledger_file(connection: sa.Connection) -> Path | None:
 def ledger_word(connection: sa.Connection) -> str:
     """Return the word for a ledger in `command_line`: its file, or the usual variable.
 
-    A URL may hold a password, and is not shown.
+    A URL may contain a password and is not shown.
     """
     file = ledger_file(connection)
     return SERVER_LEDGER if file is None else str(file)
 
 
 def location_part(connection: sa.Connection) -> Part:
-    """Return the part of an entry that states where the ledger stands now."""
+    """Return the part of an entry that states the ledger's current location."""
     return Part(LOCATION, facts=_location(connection))
 
 
 def original_of(connection: sa.Connection) -> str | None:
     """Describe the original that a ledger is a copy of; None for an original.
 
-    The description is such as "site 0123456789ab, whose original stands at
-    /data/ledger.db".
-    A ledger whose trail states no location is an original.
+    The description is such as "site 0123456789ab, with the original at
+    /data/ledger.db". A ledger without a location in its trail is an original.
     """
     stated = stated_location(connection)
     here = _location(connection)
@@ -83,7 +81,7 @@ def refuse_copy(connection: sa.Connection) -> None:
 
 
 def _location(connection: sa.Connection) -> str:
-    """Return where a ledger stands: its file, or its database and schema on PostgreSQL.
+    """Return a ledger's location: its file, or its database and schema on PostgreSQL.
 
     The host is not part of it: one server may have several names.
     """

@@ -1,4 +1,4 @@
-"""Patients whose numbers were merged: entries of the trail, and who is whom since.
+"""Merged patient numbers: their entries, and the current number of each patient.
 
 A merge says that an old number and a new one are one patient from a day on. Nothing in
 the past is rewritten: states, verdicts, outcomes and figures take the two as one from
@@ -58,7 +58,7 @@ class Merges:
         return bool(self.by_old)
 
     def on(self, night: str) -> Merges:
-        """Return those that hold on a night."""
+        """Return the merges that apply on a night."""
         return Merges(
             {old: merge for old, merge in self.by_old.items() if merge.since <= night}
         )
@@ -96,9 +96,9 @@ class Merges:
         return dict(zip(old, new, strict=True))
 
     def written_otherwise(self, key: str) -> Patients:
-        """Return patients whose numbers are one but for the writing, under each.
+        """Return, under each number, patients whose numbers differ only in spelling.
 
-        Whoever merged them knows both writings. `key`: of the hashes.
+        Both spellings are accepted because somebody merged them. `key`: of the hashes.
         """
         names: list[str] = []
         for old, merge in self.by_old.items():

@@ -243,7 +243,7 @@ def follow_revisions(
     Raises
     ------
     UsageError
-        If the model is no revision of the champion.
+        If the model is not a revision of the champion.
     """
     why = trail.reason_of(reason)
     digest = model.sha256
@@ -427,7 +427,7 @@ class Judged(NamedTuple):
     series : str
         Its key in the ledger.
     words : tuple of LastWord
-        One a case, in order of nights.
+        One per case, in order of nights.
     merges : Merges
         In force now.
     """
@@ -450,8 +450,8 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         rows = connection.execute(in_order).all()
         nights = entries.nights_at(connection, sorted({row.run for row in rows}))
         merges = merges_of(connection)
-    # Of a patient whose numbers were merged the last verdict counts; its case has the
-    # number that stands in that night's table.
+    # If a patient's numbers were merged, the last verdict counts. Its case has the
+    # number that is in that night's table.
     words: dict[str, LastWord] = {}
     for row in rows:
         table = nights[row.run].table or ""

@@ -70,7 +70,7 @@ OTHER_MODEL = (
     "night only"
 )
 
-# A longer time before the first night is no back-fill.
+# Nights longer before the first one are not a back-fill.
 MAX_DAYS_BEFORE_FIRST = 366
 NIGHTS_SHOWN = 7
 """Nights beside a case on the page, tonight the last."""
@@ -168,7 +168,7 @@ class MergedNumbers:
     ----------
     connection : Connection
     merges : Merges
-        Those that hold on the night.
+        Those that apply on the night.
     """
 
     def __init__(self, connection: sa.Connection, merges: Merges):
@@ -354,7 +354,7 @@ class Tonight:
         rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
         return {row.case_id: row for row in rows}
 
-    def flagged_lately(self, names: Sequence[str]) -> dict[str, list[bool]]:
+    def recent_flags(self, names: Sequence[str]) -> dict[str, list[bool]]:
         """Return for the last nights in force, tonight the last, if a case was flagged.
 
         By id, for flagged cases of tonight.
@@ -370,12 +370,12 @@ class Tonight:
             numbers = [number for name in names for number in merges.numbers(name)]
         for row in trail.rows_in(self._connection, cases, CASES.c.case_id, numbers):
             flagged[merges.patient(row.case_id)].add(row.entry)
-        lately = {}
+        flags = {}
         for name in names:
             nights = flagged[merges.patient(name)]
             on_night = [entry in nights for entry in entries]
-            lately[name] = [*on_night, True]
-        return lately
+            flags[name] = [*on_night, True]
+        return flags
 
     def numbers(self, name: str) -> list[str]:
         """Return all numbers of a patient, the given one first."""
@@ -384,7 +384,7 @@ class Tonight:
     def recent_runs(self) -> list[Path | None]:
         """Return the run directories of the last nights in force before tonight.
 
-        In the order of `flagged_lately`; None for one that is gone or was altered.
+        In the order of `recent_flags`; None for one that is gone or was altered.
         """
         keys = [run.key for run in self._before[1 - NIGHTS_SHOWN :]]
         artefacts = register.current_artefacts(
@@ -445,7 +445,7 @@ class Tonight:
         columns : mapping, optional
             What the night's features counted.
         patients : Patients, optional
-            Those by which later nights are told that ids are written otherwise.
+            Used to detect on later nights that ids are spelled differently.
         """
         night = self.night
         champions = model_registry.champions(self._connection)
@@ -564,7 +564,7 @@ class Tonight:
     def _nights_until(self, entry: int) -> sa.Subquery:
         """Return for each patient of a night its length of the streak of flags.
 
-        Of a patient who had two numbers that night the longer one.
+        If a patient had two numbers that night, the longer streak counts.
         """
         patient = self._merged.patient(CASES.c.case_id).label("patient")
         cases = sa.select(patient, CASES.c.nights).where(
@@ -781,7 +781,7 @@ def _last_patients(
 
 
 def _accepted(tonight: Mapping[int, Night], table: str) -> str | None:
-    """Return why somebody accepted this very table tonight, or None."""
+    """Return the reason for accepting this very table tonight, or None."""
     for night in tonight.values():
         if night.table == table and night.delivery is not None:
             return night.delivery.accepted
@@ -807,8 +807,8 @@ def _elsewhere(
     """Return a night with tonight's table, and if that is odd.
 
     It is odd if the other series had other tables on the last night that both have. If
-    they have no night in common, it is odd if the model is the same: there is no reason
-    to read one table under two names.
+    they have no night in common, it is odd if the model is the same: nobody needs the
+    same scores under two names.
     """
     if run.series == series:
         return Elsewhere(run.night)

@@ -112,8 +112,8 @@ def recorded_outcomes(
 ) -> dict[str, tuple[str, ...]]:
     """Return the times of each patient's events, as the last entry on each has them.
 
-    What was entered on several numbers before they were merged counts together, until
-    a later entry states the patient's events anew.
+    Events entered under several numbers before a merge count together, until a later
+    entry replaces the patient's events.
     """
     before: dict[str, tuple[str, ...]] = {}
     since: dict[str, tuple[str, ...]] = {}

@@ -1,8 +1,8 @@
 """Patients of a table of outcomes: whether they are those of the nights, and how many.
 
-A table whose ids are written otherwise than the nights' would say that nobody had an
-event. So it is refused by row, until somebody accepts it with a reason. How many of its
-patients nobody scored is compared with the tables before.
+If ids were spelled differently from those of the nights, no patient would seem to have
+had an event. Such a table is refused by row, until somebody accepts it with a reason.
+The number of its patients that were never scored is compared with earlier tables.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TableIds:
         }
 
     def refuse_rewritten(self, rows: Sequence[int]) -> None:
-        """Raise CohortError for rows whose ids are others but for the writing."""
+        """Raise CohortError for rows whose ids match known ones except for spelling."""
         if rows:
             found = f"{len(rows)} ids are those of patients"
             if len(rows) == 1:
@@ -127,11 +127,11 @@ def names_by_hashes(names: Sequence[str], series: str) -> list[str]:
 def compared_with_earlier(
     patients: int, unknown: int, earlier: Sequence[PatientsOfTable]
 ) -> PatientsOfTable:
-    """Return the unknown patients of a table beside those of the tables before.
+    """Compare the unknown patients of a table with those of earlier tables.
 
     The share is compared with the one in the largest of the tables before, because a
-    growing table has most of its lines in common with them (hypergeometric test). A
-    table with too many is no measure for later ones, unless it was accepted.
+    growing table has most of its lines in common with them (hypergeometric test). Later
+    tables are not compared with one that had too many, unless it was accepted.
     """
     table = PatientsOfTable(patients=patients, unknown=unknown)
     usual: list[PatientsOfTable] = []

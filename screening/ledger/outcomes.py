@@ -78,18 +78,18 @@ class Entered(NamedTuple):
     ----------
     figures : OutcomeFigures
     new, corrected : int
-        Patients, or stays, whose outcomes were not stated before, or otherwise.
+        Patients, or stays, whose outcomes were not stated before or were different.
     withdrawn : int
-        Of the corrected ones, those that were cases before and are none now.
+        Corrected ones that were cases before and no longer are.
     unknown : int
         Patients, or stays, of the table that no night scored; they are not entered.
     other : int
-        Events that are none of those asked for; they are not entered.
+        Events other than those asked for; they are not entered.
     missed : DataFrame
-        A line an event whose patient was not flagged on the last night before: `night`,
-        `patient`, `score`, `event`.
+        One row per event whose patient was not flagged on the last night before:
+        `night`, `patient`, `score`, `event`.
     rows : DataFrame
-        A line a row of the nights: `night`, `taken_at`, `patient`, `stay`, `score`,
+        One row per row of the nights: `night`, `taken_at`, `patient`, `stay`, `score`,
         `flagged`, `truth`, `event` and `reason`, times as texts with their offset.
     """
 
@@ -117,7 +117,7 @@ def enter_outcomes(
 ) -> Entered:
     """Enter a series' table of outcomes, and judge its nights by all that are known.
 
-    Of a patient whom an earlier table named, this one's lines replace the earlier ones.
+    For a patient already recorded, later lines replace earlier ones.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def enter_outcomes(
     series : str
         Its name, or the first digits of its key.
     source : path, URL, Database, or a pandas, polars or Arrow table
-        A line an event.
+        One row per event.
     as_of : str, optional
         Time or date (its beginning) up to which the outcomes are said to be complete;
         now by default. No event may be later.
@@ -320,7 +320,7 @@ def _reach_of(
 
     `before`: up to when they were, by the tables entered earlier.
     """
-    # Events of people whom nobody scored say how far a table reaches, too.
+    # Events of people who were never scored also show how far a table reaches.
     events = pd.concat([table.lines, known.events])[["unit", "time"]]
     times = events.dropna().drop_duplicates()["time"].to_numpy()
     first_night = rows["at"].min().to_datetime64()
@@ -336,7 +336,7 @@ def _reach_of(
 
 
 def _missed_lines(rows: pd.DataFrame, clock: Clock) -> pd.DataFrame:
-    """Return a line an event whose patient was not flagged on the night before."""
+    """Return the events whose patients were not flagged on the night before."""
     missed = missed_cases(rows)[["night", "patient", "score", "event"]]
     night = missed["night"].dt.strftime("%Y-%m-%d")
     return missed.assign(
@@ -385,7 +385,7 @@ def _with_classes(
 def _is_other_event(
     lines: pd.DataFrame, nights: ScoredNights, asked: OutcomesAsked
 ) -> pd.Series[bool]:
-    """Return a mask of the lines whose event is none of those asked for."""
+    """Return a mask of the lines whose event was not asked for."""
     of_classes = chain.from_iterable(map(texts_of_class, nights.classes))
     events = set(asked.cases or of_classes)
     if not events:

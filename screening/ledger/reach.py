@@ -1,7 +1,8 @@
 """What a command on a ledger may write or delete.
 
-A register is no leave by itself: it may be a copy's, or forged, and then lists files of
-another site. Whatever writes, draws again or deletes files of a ledger asks `Reach`.
+A register alone does not permit this: it may be a copy's, or forged, and then lists
+files of another site. Whatever writes, draws again or deletes files of a ledger asks
+`Reach`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Register of files with a patient's name, by location and digest.
 
-A place stands in the register until an entry says that what lay there is gone; of
-several entries on a place the last one holds. Files are entered before they appear, so
-that one is known rather than missed. What lies below the folder of a ledger file is
-written relative to it: a copy of the whole site names its own files, and never those of
-the original.
+A place is in the register until an entry says that its file is gone. Of several entries
+on a place, the last one counts. Files are entered before they are written, so that none
+is missed. Places below the folder of a ledger file are stored relative to it: a copy of
+the whole site lists its own files, never those of the original.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from screening.schemas.model import ModelDocument
 from screening.spelling import first_of
 from screening.store.serialization import read_model
 
-# Stands for the digest of what a command is about to write: nothing was written yet.
+# Digest of a file that a command is about to write: nothing was written yet.
 UNFINISHED = hashlib.sha256(b"").hexdigest()
 DIRECTORIES = ("run", "model", "comparison")
 MAX_FOLDERS_NAMED = 5
@@ -47,7 +46,7 @@ def site_folder(connection: sa.Connection) -> Path | None:
 
 def _written(place: str | Path, site: Path | None) -> str:
     """Return a place as the register has it: relative to the site if it lies there."""
-    # The place of a table is no path, and never lies there.
+    # The place of a table is not a path.
     if site is None or not Path(place).is_relative_to(site):
         return str(place)
     return str(Path(place).relative_to(site))
@@ -84,8 +83,7 @@ def state_of(artefact: Artefact) -> str:
     if place.is_symlink() and what not in DIRECTORIES:
         return "altered"
     try:
-        # A model is written anew by `threshold` and `approve`; the next night enters
-        # it.
+        # `threshold` and `approve` rewrite a model; the next night enters it.
         is_as_written = what == "model" or digest_at(what, place) == artefact.sha256
     except OSError:
         return "unreachable"
@@ -201,7 +199,7 @@ def current_artefacts(
 ) -> list[Artefact]:
     """Return what was handed out and is not known to be gone, in order of entry.
 
-    Of several entries on a place the last one holds; places are those on this host.
+    Of several entries on a place, the last one counts. Places are those on this host.
     """
     site = site_folder(connection)
     return [_read_artefact(row, site) for row in current_rows(connection, *which)]
@@ -238,7 +236,7 @@ def run_artefacts(ledger: Ledger) -> list[Artefact]:
 
 
 def directories_with(ledger: Ledger, model: str) -> list[Path]:
-    """Return the directories of the register that hold a model now.
+    """Return the directories of the register that contain a model now.
 
     Parameters
     ----------
@@ -250,7 +248,7 @@ def directories_with(ledger: Ledger, model: str) -> list[Path]:
         artefacts = current_artefacts(connection, ARTEFACTS.c.what == "model")
     found = []
     for artefact in artefacts:
-        # A directory may be gone, or hold what can no longer be read.
+        # A directory may be gone or unreadable.
         with suppress(ModelError, OSError):
             if read_model(artefact.place).sha256 == model:
                 found.append(artefact.place)
@@ -335,9 +333,9 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
 
 
 def relocate(ledger: Ledger, reason: str) -> str:
-    """Enter that the site stands where its ledger lies now; return the location.
+    """Enter the ledger's current location as the site's; return it.
 
-    UsageError if the ledger stands where the trail says already.
+    UsageError if the trail already states this location.
     """
     why = reason_of(reason)
     with ledger.writing() as connection:

@@ -1,4 +1,4 @@
-"""Tell the reasons for attention that have stood for several nights from new ones."""
+"""Separate reasons for attention that persist for several nights from new ones."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class GivenReasons(NamedTuple):
 def mark_standing(
     reasons: Iterable[Reason], earlier: Sequence[GivenReasons]
 ) -> list[Reason]:
-    """Return tonight's reasons, those that stand last and with the night they began.
+    """Mark standing reasons with the night they began, and sort them to the end.
 
-    A reason stands if each of the last nights had it, by code and column, and if its
-    kind is about something that stays (`ReasonKind.stands`).
+    A reason is standing if each of the last nights had it, by code and column, and if
+    its kind is about a lasting state (`ReasonKind.stands`).
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ COUNTS = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 
 
 def _read_time(text: str) -> datetime.datetime:
-    """Return a time or night of the ledger; Unchained if it is none."""
+    """Parse a time or night of the ledger; Unchained if it cannot be parsed."""
     try:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -164,10 +164,10 @@ def acknowledge(
     """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
-        whose = "the site"
+        owner = "the site"
         if series != ALL_SERIES:
             series = find_series(connection, series)
-            whose = f"series {shown_series(series)}"
+            owner = f"series {shown_series(series)}"
         reasons = _last_attention(connection, series)
         figures = {
             (entry.code, entry.column): entry.figure
@@ -177,7 +177,7 @@ def acknowledge(
         if not figures:
             codes = ", ".join(sorted({entry.code for entry in reasons})) or "none"
             raise UsageError(
-                f"the last night of {whose} has no reason '{code}'; its reasons are "
+                f"the last night of {owner} has no reason '{code}'; its reasons are "
                 f"{codes}"
             )
         ordered = sorted(figures, key=str)
@@ -526,7 +526,7 @@ def exposition(
 
 
 def _attention_metric(series: Sequence[SeriesStatus]) -> list[str]:
-    """Return the lines that count reasons by series, code, and if they stand."""
+    """Return the lines that count reasons by series, code and state."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for status in series:
         for reason in status.attention:
@@ -581,7 +581,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def _label(series: str) -> str:
-    """Return the label of a series, whatever its name holds."""
+    """Return the label of a series, with its name escaped."""
     escaped = series.translate(_ESCAPES)
     return f'{{series="{escaped}"}}'
 

@@ -1,9 +1,9 @@
 """Write and read the append-only audit trail.
 
-An entry holds the digest of the one before, so that no entry can be changed unnoticed.
-An entry's parts hold facts and names. Facts never change. The chain has a salted digest
-of each name, so that a name can be replaced by a stand-in while everything else still
-verifies: see `screening.ledger.erasing`.
+An entry contains the digest of the one before, so that no entry can be changed
+unnoticed. An entry's parts contain facts and names. Facts never change. The chain has a
+salted digest of each name, so that a name can be replaced by a stand-in while
+everything else still verifies: see `screening.ledger.erasing`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Part:
 
 
 def text_part(what: str, text: str) -> Part:
-    """Return a part with a text, of which each word can be replaced by a stand-in."""
+    """Split a text into words, each of which a stand-in can replace."""
     return Part(what, names=re.findall(r"\w+|\W", text))
 
 
@@ -196,10 +196,10 @@ def _are_digests(gone: object) -> bool:
 
 
 def read_in(entry: int, text: str) -> Any:
-    """Return the content of a text of an entry; Unchained if it is no JSON."""
+    """Parse the JSON text of an entry; Unchained if it is not valid."""
     try:
         value = json.loads(text)
-        # Refuses NaN and infinity, which are no JSON.
+        # Refuses NaN and infinity, which are not JSON.
         plain(value)
     except (ValueError, RecursionError):
         raise Unchained(

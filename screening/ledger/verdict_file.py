@@ -57,7 +57,7 @@ def _in_utc(text: str, info: ValidationInfo) -> str:
     return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
 
 
-# No ledger can hold a null, and nobody types one.
+# A ledger cannot store a null character, and nobody types one.
 NO_NULL = r"^[^\x00]*$"
 Site = Annotated[str, Field(max_length=100, pattern=NO_NULL)]
 # Of a login, a name such as an address for mail.
@@ -125,17 +125,17 @@ def parse_verdict_file(text: bytes, name: str) -> dict[str, Any]:
 
 
 def parse_json(text: bytes) -> Any:
-    """Return the value of a JSON text in which no key stands twice in one object.
+    """Parse JSON in which no key occurs twice in one object.
 
-    ValueError or RecursionError if it is no JSON, VerdictError for such a key.
+    ValueError or RecursionError if it is not JSON, VerdictError for such a key.
     """
     return json.loads(text, object_pairs_hook=_each_once)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of a file; VerdictError if a key stands twice in it.
+    """Return an object of a file; VerdictError if a key occurs twice in it.
 
-    Only the last of the two would count, without a word.
+    Otherwise only the last of the two would count.
     """
     content = dict(pairs)
     if len(content) < len(pairs):

@@ -1,8 +1,8 @@
-"""Verify a ledger: its trail, its tables, and its heads that run directories hold.
+"""Verify a ledger: its trail, its tables, and its heads in run directories.
 
 Tables are compared with a new projection of the trail. Every run directory names the
-head of the trail at its time: a ledger that lacks it is not continued until somebody
-accepts.
+head of the trail at its time. A ledger without that head is not continued until
+somebody accepts it.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class _Erasure(NamedTuple):
     by: int
     is_purge: bool
     places: Sequence[int]
-    # SHA-256 over what stands there since.
+    # SHA-256 of the stand-ins at these places.
     digest: str
 
 
@@ -247,8 +247,8 @@ def _is_erased_as_stated(part: Part, erasures: Sequence[_Erasure]) -> bool:
 class _StandIns:
     """Compares what entries say they erased with what erasing can do.
 
-    Anybody who can write to the database can append an entry. One that erases what no
-    command erases is found by this, though the chain fits.
+    Anybody with write access to the database can append an entry. If it erases what no
+    command erases, it is found here, though the chain fits.
     """
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ def _are_mentions(part: Part, places: Sequence[int]) -> bool:
     return True
 
 
-# Queries for the kinds and names of what a database holds.
+# Queries for the kinds and names of the objects in a database.
 OBJECTS = {
     "sqlite": (
         """
@@ -338,9 +338,9 @@ OBJECTS = {
 
 
 def _refuse_strangers(connection: sa.Connection) -> None:
-    """Raise Unchained if the database holds what this program did not make.
+    """Raise Unchained if the database contains objects of another program.
 
-    A view, a trigger, a table or a column can say something else than the trail.
+    A view, a trigger, a table or a column can contradict the trail.
     """
     named = sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
     strangers = [f"setting {name}" for name in connection.scalars(named)]
@@ -447,8 +447,8 @@ def refuse_older(
     Raises
     ------
     ModelError
-        If the trail lacks an entry that a run directory was written by, because the
-        ledger is older, was begun anew, or is another.
+        If the entry of a run directory is missing in the trail, because the ledger is
+        older, was replaced by a new one, or is another.
     """
     with ledger.reading() as connection:
         first = trail.head(connection, 1).digest
@@ -484,7 +484,7 @@ def refuse_new(place: str, runs: Path) -> None:
     Raises
     ------
     ModelError
-        If there is no ledger at the place, and a run directory names one.
+        If the place has no ledger, and a run directory names one.
     """
     file = file_of(place)
     if file is not None and file.exists():
@@ -516,7 +516,7 @@ def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:
-    """Accept a ledger that lacks heads which run directories name.
+    """Accept a ledger without the heads that some run directories name.
 
     Returns the number of those run directories.
     """
@@ -536,7 +536,7 @@ def _not_in_trail(
     where: str = "**",
     n_newest: int | None = None,
 ) -> Iterator[tuple[Path, LedgerFacts]]:
-    """Yield run directories that the trail lacks and nobody accepted.
+    """Yield run directories that are neither in the trail nor accepted.
 
     `n_newest`: look only at those that were written last.
     """

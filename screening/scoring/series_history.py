@@ -345,7 +345,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
     else:
         names = [str(case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
-    lately = tonight.flagged_lately(list(known))
+    flags = tonight.recent_flags(list(known))
     numbers = {name: tonight.numbers(name) for name in known}
     p_values = recent_p_values(tonight.recent_runs(), numbers)
 
@@ -361,7 +361,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             nights=case.nights,
             last_verdict=verdict,
             drawn=case.drawn,
-            lately=lately[name],
+            lately=flags[name],
             p_lately=[*p_values[name], listed.p_value.value],
         )
 
