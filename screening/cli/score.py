@@ -1,4 +1,7 @@
-"""Commands of a night: `screen score`, and `run` for all wards of a site."""
+"""Commands of a night: `screen score`, and `run` for all wards of a site.
+
+Errors are raised; `cli.boundary` prints them and has the exit code of each kind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""From a model and a new cohort to a run directory, in bounded memory."""
+"""From a model and a new cohort to a run directory, in bounded memory.
+
+`score_pieces` yields the rows of the table in order, each piece with its totals. The
+rows are written as they come, the totals are added up, and the document, the ledger's
+entry and the page are made from the sum.
+
+Everything is written to a folder beside the run directory, which `publish` puts in its
+place at the end. A command that is killed leaves that folder, which the next one
+removes, and no run directory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Scoring a night's table piece by piece, in this process or by others."""
+"""Scoring a night's table piece by piece, in this process or by others.
+
+A piece is read, checked, scored and counted by whoever scores it
+(`BlockScorer.score_piece`). Pieces are those of the table in order, and `in_parallel`
+returns results in the order of its tasks, so that the rows come in the order of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +80,14 @@ def score_pieces(
     CohortError
         At the end, with all that is wrong with the table.
     """
+    if cluster is None and stream.by_group:
+        return _score_groups(scorer, stream)
     if cluster is not None:
         cluster.check(secret=True)
-    if stream.by_group and cluster is None:
-        return _score_groups(scorer, stream)
-    paths = stream.paths_of_places()
-    if cluster is None or (paths and cluster.sees(paths)):
-        return _Pass(scorer, stream, folder, jobs, cluster).scored()
-    return _decide_by_cluster(cluster, scorer, stream, out)
+        paths = stream.paths_of_places()
+        if not paths or not cluster.sees(paths):
+            return _decide_by_cluster(cluster, scorer, stream, out)
+    return _Pass(scorer, stream, folder, jobs, cluster).scored()
 
 
 def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
@@ -156,7 +162,7 @@ class _Pass:
         return seconds * (n_rows - n_done) / n_done
 
     def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[ScoredPiece]:
-        """Score pieces by processes, if there are any left."""
+        """Score pieces by the processes of `in_parallel`, if there are any left."""
         first = next(pieces, None)
         if first is None:
             return
