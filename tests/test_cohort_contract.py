@@ -13,6 +13,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening import Validation, read_cohort, train
 from screening.contract.contract import Contract, Feature
 from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
@@ -50,6 +51,41 @@ CONTRACTS = st.builds(
     capacity=st.none() | st.integers(1, 1000),
     on_violation=st.sampled_from(["stop", "refuse_rows"]),
 )
+
+
+SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"contract": SAMPLES / "nosocomial.toml", "drop": ["smoking"]},
+        {"label": "infected", "id": "patient_id", "drop": ["admission_date"]},
+        {"propose": True},
+    ],
+)
+def test_contract_of_a_training_is_made_once(monkeypatch, stated):
+    """Options, a file and the table fill a draft, and nothing changes its contract."""
+    made = []
+
+    def count(maker):
+        def counted(*args, **keywords):
+            contract = maker(*args, **keywords)
+            made.append(type(contract))
+            return contract
+
+        return counted
+
+    validate = count(Contract.model_validate.__func__)
+    monkeypatch.setattr(Contract, "model_validate", classmethod(validate))
+    monkeypatch.setattr(Contract, "model_copy", count(Contract.model_copy))
+
+    past = read_cohort(SAMPLES / "nosocomial_past.csv", need_label=True, **stated)
+    validation = Validation(folds=2, repeats=1, beside=[])
+    model = train(past, "logistic", validation=validation, search=1, jobs=1)
+
+    assert made.count(Contract) == 1
+    assert model.contract is past.contract
 
 
 @given(CONTRACTS, st.lists(st.text(), max_size=2))

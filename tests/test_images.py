@@ -394,7 +394,9 @@ def test_neighbourhood_without_missing_values(key, value, code):
     """
     feature = {"type": "number", "missing": "impute", key: value}
     roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
-    contract = Contract.from_dict({"cohort": roles, "features": {"t1": feature}})
+    names = ["t1", "t1_mean", "t1_sd", "t1_gradient"]
+    features = {name: {"type": "number"} for name in names} | {"t1": feature}
+    contract = Contract.from_dict({"cohort": roles, "features": features})
     empty = table_of(NIGHT)[["patient_id", "x", "y", "z", "t1"]].astype({"t1": float})
     empty.loc[::7, "t1"] = np.nan
     coded = empty.fillna({"t1": code})
@@ -402,7 +404,6 @@ def test_neighbourhood_without_missing_values(key, value, code):
     expected = concatenate([*open_cohort(empty, contract)])
     found = concatenate([*open_cohort(coded, contract)])
 
-    names = ["t1", "t1_mean", "t1_sd", "t1_gradient"]
     assert_frame_equal(found.features[names], expected.features[names])
 
 

@@ -217,15 +217,13 @@ def check_command(
     if as_of is not None:
         _check_as_of(Path(cohort), as_of, series, as_json)
         return
-    from screening.data.completing import resolve_contract
     from screening.data.reading import check_cohort
 
     if (model is None) == (contract is None):
         raise UsageError("give either --contract FILE or --model DIR")
+    expected = contract
     gates = checks = None
-    if contract is not None:
-        expected = resolve_contract(contract)
-    elif model is not None:
+    if model is not None:
         expected, gates, checks = _training_of(model)
     violations, notes = check_cohort(
         options.source_of(cohort, database), expected, checks=checks

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import tomlkit
 from pydantic import (
@@ -28,7 +28,7 @@ from screening.clock.names import HourOrColumn, ZoneName, hours_from, is_hour
 from screening.contract.choices import OnUnitChange, OnUnseen, Unlabelled
 from screening.errors import MAX_FAULTS_SHOWN, CohortError, UsageError
 from screening.files import read_bounded, read_toml
-from screening.io.date_formats import DateNumbers
+from screening.io.date_formats import DateNumbers, DateOrder
 from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
@@ -60,7 +60,7 @@ SHOWN_KEYS = {
 }
 
 
-def _list_of_texts(value: object) -> object:
+def _list_of_texts(value: object) -> list[object]:
     """Return a list of texts, so that `positive = 1` is valid."""
     items = value if isinstance(value, list | tuple) else [value]
     return [str(item) if type(item) in (int, float) else item for item in items]
@@ -354,7 +354,7 @@ class Contract(BaseModel):
     a box that is ticked or left blank; or left out and counted."""
     time: Name = None
     """Column of the row's date."""
-    date_order: Literal["dmy", "mdy"] | None = None
+    date_order: DateOrder | None = None
     """Order of day and month in dates such as 01/02/2024; not needed if dates begin
     with the year."""
     date_numbers: DateNumbers | None = None
@@ -552,8 +552,8 @@ class Contract(BaseModel):
         return role_of_column
 
     @classmethod
-    def load(cls, path: str | Path) -> Contract:
-        """Read a contract from a TOML file.
+    def load(cls, path: str | Path, roles: Mapping[str, Any] | None = None) -> Self:
+        """Read a contract from a TOML file; `roles` as for `from_dict`.
 
         Raises
         ------
@@ -569,25 +569,43 @@ class Contract(BaseModel):
             for feature in features.values():
                 if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
                     feature["labels"] = _read_labels(path.parent / feature["labels"])
-        return cls.from_dict(content, source=path.name)
+        return cls.from_dict(content, path.name, roles)
 
     @classmethod
     def from_dict(
-        cls, content: Mapping[str, Any], source: str = "contract"
-    ) -> Contract:
-        """Build a contract from the nested form of `to_dict` or of the TOML file."""
+        cls,
+        content: Mapping[str, Any],
+        source: str = "contract",
+        roles: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Build a contract from the nested form of `to_dict` or of the TOML file.
+
+        Parameters
+        ----------
+        content : mapping
+        source : str
+            Begins the message of each fault.
+        roles : mapping, optional
+            Keys of `[cohort]` that replace those of the content, unless they are None
+            or empty; `drop` is added to its own. Their columns are no features.
+        """
+        stated = {
+            role: value
+            for role, value in (roles or {}).items()
+            if value not in (None, "", [], ())
+        }
         try:
             nested = _Nested.model_validate(content)
-            listed = [name for name in nested.feature_order if name in nested.features]
-            features = {name: nested.features[name] for name in listed}
-            cohort = dict(nested.cohort)
+            cohort = nested.cohort | stated
+            if "drop" in stated:
+                own = _list_of_texts(nested.cohort.get("drop", []))
+                cohort["drop"] = [*own, *stated["drop"]]
             if nested.outcome is not None:
                 cohort["outcome"] = nested.outcome
             if nested.score is not None:
                 cohort["per_unit"] = nested.score
-            return cls.model_validate(
-                {**cohort, "features": features | nested.features}
-            )
+            cohort["features"] = nested.features_without(stated)
+            return cls.model_validate(cohort)
         except ValidationError as error:
             raise CohortError(_faults(source, error)) from error
 
@@ -632,25 +650,9 @@ class Contract(BaseModel):
             lines += [f"# - {_printable_line(note)}" for note in notes]
         return "\n".join(lines) + "\n"
 
-    def with_roles(self, **roles: Any) -> Contract:
-        """Return the contract with these roles, whose columns are no features."""
-        changed: dict[str, Any] = {
-            role: value
-            for role, value in roles.items()
-            if value not in (None, "", [], ())
-        }
-        if not changed:
-            return self
-        content = self.to_dict()
-        no_features = {changed.get(role) for role in ("label", "id", "group", "time")}
-        no_features.update(changed.get("drop", ()))
-        features = {
-            name: feature
-            for name, feature in content["features"].items()
-            if name not in no_features
-        }
-        cohort = content["cohort"] | changed
-        return Contract.from_dict(content | {"cohort": cohort, "features": features})
+    def with_roles(self, **roles: Any) -> Self:
+        """Return the contract with these roles, as `from_dict` sets them."""
+        return self.from_dict(self.to_dict(), roles=roles)
 
     def with_features(
         self, features: Mapping[str, Feature], show: Sequence[str]
@@ -740,6 +742,27 @@ class _Nested(BaseModel):
     score: dict[str, Any] | None = None
     feature_order: list[str] = []
 
+    def features_without(self, roles: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the features in their order, without the columns of some roles."""
+        columns = {roles.get(role) for role in ("label", "id", "group", "time")}
+        columns.update(roles.get("drop", ()))
+        names = dict.fromkeys([*self.feature_order, *self.features])
+        return {
+            name: self.features[name]
+            for name in names
+            if name in self.features and name not in columns
+        }
+
+
+class Draft(Contract):
+    """A contract of which keys may still be set, before it is completed."""
+
+    model_config = ConfigDict(frozen=False)
+
+    def completed(self) -> Contract:
+        """Return the contract, with every key checked."""
+        return Contract.from_dict(self.to_dict())
+
 
 def _faults(source: str, error: ValidationError) -> list[str]:
     """Describe what a contract breaks; misplaced keys of one table are one fault."""
@@ -774,7 +797,7 @@ def _is_misplaced(item: ErrorDetails) -> bool:
 def _fault(source: str, model_name: str, item: ErrorDetails) -> str:
     """Describe one error of pydantic: the source, the key and a remedy."""
     location = [str(part) for part in item["loc"]]
-    if model_name != Contract.__name__:
+    if model_name == _Nested.__name__:
         keys = ["[cohort]", "[features.NAME]", "[outcome]", "[score]", "format"]
     elif location[:1] == ["features"]:
         keys = list(Feature.model_fields)

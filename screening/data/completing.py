@@ -1,11 +1,11 @@
-"""Complete the contract of a table, from its file, options and the kind of table."""
+"""The draft of a table's contract: from its file, options and the kind of table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Draft
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Source
 from screening.registry import optional
@@ -28,43 +28,41 @@ def contract_beside(source: Readable) -> Path | None:
     return beside if is_there else None
 
 
-def stated_contract(table: TableOptions, beside: Path | None) -> Contract:
+def draft_of_table(table: TableOptions, beside: Path | None) -> Draft:
     """Return the contract of a table, or the one beside it, with the stated roles."""
     roles = table.stated()
     contract = roles.pop("contract", beside)
     roles.pop("keep", None)
-    return resolve_contract(contract, **roles)
+    return draft_contract(contract, **roles)
 
 
-def resolve_contract(
+def draft_contract(
     contract: Contract | str | Path | None,
-    neighbourhood: int | None = None,
     drop: str | Sequence[str] | None = None,
-    **roles: str | Sequence[str] | None,
-) -> Contract:
+    **roles: str | int | Sequence[str] | None,
+) -> Draft:
     """Return a contract, of a file or an empty one, with roles put in its place.
 
     Columns to drop, which may be one text with commas, are added to the contract's.
     """
-    if contract is None:
-        contract = Contract()
-    elif not isinstance(contract, Contract):
-        contract = Contract.load(contract)
-    if isinstance(drop, str):
-        drop = names_from(drop)
-    dropped = [*contract.drop, *drop] if drop else None
-    return contract.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
+    roles["drop"] = names_from(drop) if isinstance(drop, str) else drop
+    if isinstance(contract, str | Path):
+        return Draft.load(contract, roles)
+    content = {} if contract is None else contract.to_dict()
+    return Draft.from_dict(content, roles=roles)
 
 
-def open_source(source: Readable, contract: Contract) -> tuple[Source, Contract]:
-    """Open a cohort's source, and add to the contract what such a source brings.
+def open_source(source: Readable, draft: Draft) -> Source:
+    """Open a cohort's source, and add to its contract what such a source brings.
 
     A folder of images brings the group, a neighbourhood its features.
     """
     opened = source_at(source)
-    if not contract.features and not contract.group:
-        contract = contract.with_roles(group=opened.group)
-    if contract.neighbourhood is None:
-        return opened, contract
-    with_neighbourhood = optional("neighbourhood").with_neighbourhood
-    return with_neighbourhood(opened, contract)
+    if not draft.features and not draft.group:
+        draft.group = opened.group
+    if draft.neighbourhood is not None:
+        neighbourhood = optional("neighbourhood")
+        header = opened.files[0].header
+        draft.features |= neighbourhood.features_of_channels(draft, header)
+        neighbourhood.add_neighbourhood(opened, draft, draft.neighbourhood)
+    return opened

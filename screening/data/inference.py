@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Draft, Feature
 from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.column_names import is_called
 from screening.data.dependence import (
@@ -45,12 +45,12 @@ from screening.data.role_rules import (
     guessed_columns,
     infer_coordinates,
     infer_roles,
+    infer_stems,
     likely_outcomes,
     outcome_candidates,
     role_doubts,
     role_notes,
     taken_columns,
-    with_stems,
 )
 from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
@@ -80,11 +80,10 @@ possible, None where any number is.
 
 @dataclass(frozen=True)
 class Inference:
-    """A contract in which something was guessed.
+    """What was guessed of a table's contract.
 
     Parameters
     ----------
-    contract : Contract
     notes : list of str
         Everything that was guessed, a sentence each.
     guesses : list of str
@@ -95,7 +94,6 @@ class Inference:
         End of a sentence that names the likely outcomes, where none was recognised.
     """
 
-    contract: Contract
     notes: list[str] = field(default_factory=list)
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
@@ -204,21 +202,20 @@ def _refuse_unlike_files(source: Source) -> None:
         raise CohortError(faults)
 
 
-def proposed(
+def infer_contract(
     source: Source,
-    contract: Contract,
+    draft: Draft,
     ask: Ask | None = None,
     independent: bool = False,
     label_optional: bool = False,
     keep: Collection[str] = (),
 ) -> Inference:
-    """Guess the roles and features of a table.
+    """Guess the roles and features that a draft does not state, and set them.
 
     Parameters
     ----------
     source : Source
-    contract : Contract
-        Roles that were named; they stand.
+    draft : Draft
     ask : callable, optional
         Lets a person correct every guess.
     independent : bool
@@ -226,158 +223,152 @@ def proposed(
     label_optional : bool
         The table may have no label: only a column of a sure name is guessed.
     keep : collection of str
-        Columns that are features whatever they hold.
+        Columns that are features whatever they hold, such as those of a points table,
+        whose constant says something too.
     """
-    table = summarise(source, contract)
-    notes: list[str] = []
-    with_axes = contract.with_roles(coordinates=infer_coordinates(table, contract))
-    roles = infer_roles(table, with_axes, independent, label_optional)
-    guessed = with_axes.with_roles(**roles)
-    guessed = with_stems(table, guessed, notes)
+    table = summarise(source, draft)
+    stated = draft.model_copy()
+    draft.coordinates = infer_coordinates(table, draft)
+    infer_roles(table, draft, independent, label_optional)
+    notes = infer_stems(table, draft)
     signs: list[Sign] = []
     if not independent:
-        signs = dependence(source, guessed, table.head)
-    guessed = _with_group(guessed, signs)
+        signs = dependence(source, draft, table.head)
+    _infer_group(draft, signs)
     if ask:
-        guessed = _asked(table, with_axes, guessed, ask)
-    guessed = _with_date_order(table, guessed)
-    notes += role_notes(table, contract, guessed)
-    doubts = [] if ask else [*role_doubts(table, contract, guessed)]
-    inferred = with_features(table, guessed, keep)
+        _ask_for_roles(table, stated, draft, ask)
+    _infer_date_order(table, draft)
+    notes += role_notes(table, stated, draft)
+    doubts = [] if ask else [*role_doubts(table, stated, draft)]
+    inferred = _infer_columns(table, draft, keep)
     for sign in signs:
         note = sign.seen if sign.column else f"{sign.seen} {sign.remedy}"
         notes.append(note)
     return replace(
         inferred,
         notes=[*notes, *inferred.notes],
-        guesses=guessed_columns(table, contract, guessed),
+        guesses=guessed_columns(table, stated, draft),
         doubts=[*doubts, *inferred.doubts],
-        likely=likely_outcomes(outcome_candidates(table, guessed)),
+        likely=likely_outcomes(outcome_candidates(table, draft)),
     )
 
 
-def without_guessed_keys(inferred: Inference, stated: Contract) -> Inference:
+def drop_guessed_keys(draft: Draft, stated: Contract) -> list[str]:
     """Drop the columns that were guessed to name rows, patients or times.
 
     Parameters
     ----------
-    inferred : Inference
+    draft : Draft
         Of a contract that its table breaks.
     stated : Contract
-        Roles that were named; they stand.
+        Roles that were named; they stay.
 
     Returns
     -------
-    Inference
-        `inferred` itself, where no such column was guessed.
+    list of str
+        A note, where such a column was guessed.
     """
-    content = inferred.contract.to_dict()
-    cohort = content["cohort"]
-    guessed = [role for role in KEY_ROLES if cohort[role] != getattr(stated, role)]
-    columns = list(dict.fromkeys(cohort[role] for role in guessed))
+    guessed = [
+        role for role in KEY_ROLES if getattr(draft, role) != getattr(stated, role)
+    ]
+    columns = list(dict.fromkeys(getattr(draft, role) for role in guessed))
     if not columns:
-        return inferred
-    cohort |= dict.fromkeys(guessed)
-    cohort["drop"] = [*cohort["drop"], *columns]
+        return []
+    for role in guessed:
+        setattr(draft, role, None)
+    draft.drop = [*draft.drop, *columns]
     if "group" in guessed:
-        cohort |= {"group_stem": False, "fill_down": []}
+        draft.group_stem = False
+        draft.fill_down = []
     names = first_of([f"'{name}'" for name in columns], MAX_NAMES)
     note = (
         f"dropped: probably {' or '.join(guessed)}, but some cells are blank or "
         f"repeated; to use one, fill its cells and name it: {names}"
     )
-    contract = Contract.from_dict(content | {"cohort": cohort})
-    return replace(inferred, contract=contract, notes=[*inferred.notes, note])
+    return [note]
 
 
-def _with_group(contract: Contract, signs: Sequence[Sign]) -> Contract:
-    """Return the contract with the column that tells patients apart as its group."""
+def _infer_group(draft: Draft, signs: Sequence[Sign]) -> None:
+    """Make the column that tells patients apart the group."""
     sign = next((sign for sign in signs if sign.column), None)
-    if sign is None or contract.group:
-        return contract
-    roles: dict[str, Any] = {"group": sign.column}
+    if sign is None or sign.column is None or draft.group:
+        return
+    draft.group = sign.column
     if sign.kind == "first_row_only":
-        roles["fill_down"] = [sign.column]
+        draft.fill_down = [sign.column]
     if sign.kind == "stem":
-        roles["group_stem"] = True
-        roles["id"] = contract.id or sign.column
-    return contract.with_roles(**roles)
+        draft.group_stem = True
+        draft.id = draft.id or sign.column
 
 
-def _with_date_order(table: TableSummary, contract: Contract) -> Contract:
-    """Return the contract with the notation of its dates, as far as they allow."""
-    summary = table.columns.get(contract.time or "")
-    if summary is None or contract.date_order or contract.date_numbers:
-        return contract
+def _infer_date_order(table: TableSummary, draft: Draft) -> None:
+    """Set the notation of the dates, as far as they allow."""
+    summary = table.columns.get(draft.time or "")
+    if summary is None or draft.date_order or draft.date_numbers:
+        return
     if not summary.dates:
-        return contract.with_roles(date_numbers=date_numbers_of(summary.high))
-    if not summary.day_or_month_first or not summary.date_orders:
-        return contract
-    return contract.with_roles(date_order=min(summary.date_orders))
+        draft.date_numbers = date_numbers_of(summary.high)
+    elif summary.day_or_month_first and summary.date_orders:
+        draft.date_order = min(summary.date_orders)
 
 
-def _asked(
-    table: TableSummary, contract: Contract, guessed: Contract, ask: Ask
-) -> Contract:
-    """Return the contract with the roles that a person chose, who saw the guesses.
+def _ask_for_roles(
+    table: TableSummary, stated: Contract, draft: Draft, ask: Ask
+) -> None:
+    """Set the roles that a person chooses, who sees the guesses.
 
-    `contract` has the roles that were named, for which nobody is asked.
+    `stated` has the roles that were named, for which nobody is asked.
     """
     columns = list(table.columns)
-    roles: dict[str, Any] = {}
-    label = contract.label
-    if not label:
-        candidates = outcome_candidates(table, contract)[:MAX_SHOWN]
-        label = ask("label", guessed.label, [*map(str, candidates)], columns)
-    counts = table.columns[label].counts if label else None
-    if counts and not contract.positive:
+    guessed = draft.model_copy()
+    if not stated.label:
+        candidates = outcome_candidates(table, stated)[:MAX_SHOWN]
+        draft.label = ask("label", guessed.label, [*map(str, candidates)], columns)
+    draft.positive = stated.positive
+    counts = table.columns[draft.label].counts if draft.label else None
+    if counts and not stated.positive:
         values = list(dict(counts.most_common()))
-        case = infer_positive(str(label), counts)
-        roles["positive"] = ask("positive", case, values, values)
+        case = ask("positive", infer_positive(str(draft.label), counts), values, values)
+        draft.positive = [case] if case else []
     for role in ("group", "id", "time"):
-        named = getattr(contract, role)
-        roles[role] = named or ask(role, getattr(guessed, role), [], columns)
-    if roles["group"] == guessed.group:
-        roles["group_stem"] = guessed.group_stem
-        roles["fill_down"] = guessed.fill_down
-    capacity = contract.capacity or ask("capacity", None, [], None)
-    if capacity:
-        roles["capacity"] = int(capacity)
-    return contract.with_roles(label=label, **roles)
+        named = getattr(stated, role)
+        answer = named or ask(role, getattr(guessed, role), [], columns)
+        setattr(draft, role, answer)
+    if draft.group != guessed.group:
+        draft.group_stem = stated.group_stem
+        draft.fill_down = stated.fill_down
+    capacity = stated.capacity or ask("capacity", None, [], None)
+    draft.capacity = int(capacity) if capacity else None
 
 
-def completed(
-    source: Source, contract: Contract, keep: Collection[str] = ()
+def infer_features(
+    source: Source, draft: Draft, keep: Collection[str] = ()
 ) -> Inference:
-    """Infer the features of a contract that has none; `keep` as for `with_features`."""
-    if contract.features:
-        return Inference(contract)
-    return with_features(summarise(source, contract), contract, keep)
+    """Set the features of a draft that has none; `keep` as for `infer_contract`."""
+    if draft.features:
+        return Inference()
+    return _infer_columns(summarise(source, draft), draft, keep)
 
 
-def with_features(
-    table: TableSummary, contract: Contract, keep: Collection[str] = ()
+def _infer_columns(
+    table: TableSummary, draft: Draft, keep: Collection[str]
 ) -> Inference:
     """Make every column without a role a feature, or drop it.
-
-    `keep`: columns that are features whatever they hold, such as those of a points
-    table, whose constant says something too.
 
     Raises
     ------
     CohortError
         No column is left as a feature.
     """
-    notes: list[str] = []
-    contract = with_stems(table, contract, notes)
-    contract = _with_coordinates(table, contract, notes)
-    features: dict[str, Mapping[str, Any]] = {}
+    notes = infer_stems(table, draft)
+    notes += _coordinates_of_groups(table, draft)
+    features: dict[str, Feature] = {}
     # Names of columns, by what a note says of them.
     inferred = defaultdict[str, list[str]](list)
     dropped = defaultdict[str, list[str]](list)
     reviews: list[_Review] = []
-    taken = taken_columns(contract)
-    never_dropped = {*keep, contract.score}
+    taken = taken_columns(draft)
+    never_dropped = {*keep, draft.score}
     for name, summary in table.columns.items():
         if name in taken:
             continue
@@ -386,8 +377,8 @@ def with_features(
         if rule is not None:
             dropped[f"dropped, {rule.reason}"].append(name)
             continue
-        feature = _feature_of(candidate, contract)
-        features[name] = feature
+        feature = _feature_of(candidate, draft)
+        features[name] = Feature(**feature)
         inferred[f"inferred {feature['type']}"].append(name)
         if feature["missing"] in ("indicator", "category"):
             inferred[EXTRA_COLUMN].append(name)
@@ -397,11 +388,10 @@ def with_features(
         notes.append(f"{note}: {first_of(names, MAX_NAMES)}")
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
-    cohort = contract.to_dict()["cohort"]
-    cohort["drop"] = [*contract.drop, *chain.from_iterable(dropped.values())]
-    complete = Contract.from_dict({"cohort": cohort, "features": features})
+    draft.features = features
+    draft.drop = [*draft.drop, *chain.from_iterable(dropped.values())]
     doubts = [review.doubt for review in reviews if review.rule.changes_values]
-    return Inference(complete, notes, doubts=doubts)
+    return Inference(notes, doubts=doubts)
 
 
 def _feature_of(candidate: Candidate, contract: Contract) -> dict[str, Any]:
@@ -411,20 +401,18 @@ def _feature_of(candidate: Candidate, contract: Contract) -> dict[str, Any]:
     return infer_feature(candidate)
 
 
-def _with_coordinates(
-    table: TableSummary, contract: Contract, notes: list[str]
-) -> Contract:
-    """Return the contract with the coordinates of voxels, and add a note on them.
+def _coordinates_of_groups(table: TableSummary, draft: Draft) -> list[str]:
+    """Set the coordinates of voxels; return a note on them.
 
     Rows of a group with x, y and z are voxels; their position is no feature.
     """
-    if not contract.group:
-        return contract
-    coordinates = infer_coordinates(table, contract)
-    if coordinates == contract.coordinates:
-        return contract
-    notes.append(f"guessed role coordinates: {', '.join(coordinates)}")
-    return contract.with_roles(coordinates=coordinates)
+    if not draft.group:
+        return []
+    coordinates = infer_coordinates(table, draft)
+    if coordinates == draft.coordinates:
+        return []
+    draft.coordinates = coordinates
+    return [f"guessed role coordinates: {', '.join(coordinates)}"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Draft
 from screening.data.cohort import Cohort
 from screening.data.measurements import possible_range
 from screening.spelling import first_of
@@ -30,24 +30,17 @@ def ranges_of_numbers(batches: Iterable[Cohort]) -> dict[str, tuple[float, float
     return ranges
 
 
-def with_plausible(
-    contract: Contract, ranges: Mapping[str, tuple[float, float]]
-) -> tuple[Contract, list[str]]:
-    """Return the contract with `plausible` of the measurements that are known.
+def add_plausible(draft: Draft, ranges: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Set `plausible` of the measurements that are known; return notes on them.
 
     Parameters
     ----------
-    contract : Contract
+    draft : Draft
     ranges : mapping of str to (float, float)
         Least and greatest value of each number in the table, which keeps to the
         contract all the same.
-
-    Returns
-    -------
-    contract : Contract
-    notes : list of str
     """
-    features = dict(contract.features)
+    features = dict(draft.features)
     written = []
     for name, (low, high) in ranges.items():
         feature = features[name]
@@ -59,6 +52,7 @@ def with_plausible(
         limits = f"{possible.low:g} to {possible.high:g} {possible.unit}"
         written.append(f"'{name}' ({limits})")
     if not written:
-        return contract, []
+        return []
+    draft.features = features
     note = f"plausible ranges by name and unit; review: {first_of(written, MAX_NAMES)}"
-    return contract.model_copy(update={"features": features}), [note]
+    return [note]

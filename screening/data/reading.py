@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Draft
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.completing import (
     contract_beside,
+    draft_contract,
+    draft_of_table,
     open_source,
-    resolve_contract,
-    stated_contract,
 )
-from screening.data.inference import Ask, completed, proposed, without_guessed_keys
+from screening.data.inference import (
+    Ask,
+    drop_guessed_keys,
+    infer_contract,
+    infer_features,
+)
 from screening.data.labels import BLANK_IS, label_of_blank, same_label
 from screening.data.later_names import may_be_later
-from screening.data.plausible import ranges_of_numbers, with_plausible
+from screening.data.plausible import add_plausible, ranges_of_numbers
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
@@ -98,26 +103,25 @@ def read_cohort(
         roles["contract"] = contract
     (table,) = groups_from(roles, (TableOptions, table))
     beside = None if table.contract is not None else contract_beside(source)
-    stated = stated_contract(table, beside)
-    files, stated = open_source(source, stated)
-    is_proposed = propose and not stated.features
+    draft = draft_of_table(table, beside)
+    files = open_source(source, draft)
+    is_proposed = propose and not draft.features
     if is_proposed:
-        inferred = proposed(
+        inferred = infer_contract(
             files,
-            stated,
+            draft,
             independent=independent,
             label_optional=label_optional,
             keep=table.keep,
         )
     else:
-        inferred = completed(files, stated, table.keep)
-    complete = inferred.contract
-    if not complete.label and label_optional:
+        inferred = infer_features(files, draft, table.keep)
+    if not draft.label and label_optional:
         need_label = False
-    if not complete.label and need_label and propose:
+    if not draft.label and need_label and propose:
         raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
     stream = CohortStream(
-        files, complete, batch_rows, complete.label, need_label, inferred.notes
+        files, draft, batch_rows, draft.label, need_label, inferred.notes
     )
     cohort = replace(
         concatenate(list(stream)), guesses=inferred.guesses, doubts=inferred.doubts
@@ -125,13 +129,13 @@ def read_cohort(
     cohort = _with_labels_of_blanks(cohort)
     if need_label:
         cohort = _without_classes(cohort)
+    notes = []
     if is_proposed:
-        complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
-        cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
+        notes += add_plausible(draft, ranges_of_numbers([cohort]))
     if beside is not None:
-        note = f"the contract is {beside.name}, next to the table"
-        cohort = replace(cohort, notes=[*cohort.notes, note])
-    return cohort
+        notes.append(f"the contract is {beside.name}, next to the table")
+    contract = draft.completed()
+    return replace(cohort, contract=contract, notes=[*cohort.notes, *notes])
 
 
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
@@ -231,19 +235,14 @@ def check_cohort(
     checks : RowChecks, optional
         Check the table as one to score, not as one to train on.
     """
-    stated = resolve_contract(contract, label=label)
+    draft = draft_contract(contract, label=label)
     try:
-        files, stated = open_source(source, stated)
-        inferred = completed(files, stated)
-        complete = inferred.contract
-        notes = inferred.notes
-        if checks is None and not complete.label:
-            notes = [
-                *notes,
-                "no column is named as the outcome: to train, set `label`",
-            ]
+        files = open_source(source, draft)
+        notes = infer_features(files, draft).notes
+        if checks is None and not draft.label:
+            notes.append("no column is named as the outcome: to train, set `label`")
         stream = CohortStream(
-            files, complete, BATCH_ROWS, label, bool(label), notes, checks
+            files, draft.completed(), BATCH_ROWS, label, bool(label), notes, checks
         )
         stream.check()
     except CohortError as error:
@@ -282,28 +281,28 @@ def starter_contract(
     notes : list of str
         What was guessed.
     """
-    stated = resolve_contract(None, None, **roles)
-    stated = stated.with_roles(**{"capacity": capacity, **(settings or {})})
-    files, stated = open_source(source, stated)
-    inferred = proposed(files, stated, ask)
+    draft = draft_contract(None, **{**roles, "capacity": capacity, **(settings or {})})
+    files = open_source(source, draft)
+    stated = draft.model_copy()
+    notes = infer_contract(files, draft, ask).notes
     # A table that cannot be read is refused now, not by the next command.
     try:
-        ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
+        ranges = ranges_of_numbers(CohortStream(files, draft))
     except CohortError:
         # A guess of a column refuses no table.
-        inferred = without_guessed_keys(inferred, stated)
-        ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
-    contract, plausible_notes = with_plausible(inferred.contract, ranges)
+        notes += drop_guessed_keys(draft, stated)
+        ranges = ranges_of_numbers(CohortStream(files, draft))
+    notes += add_plausible(draft, ranges)
     if ask is not None:
-        contract = _with_availability(contract, ask)
-    return contract, [*files.notes, *inferred.notes, *plausible_notes]
+        _ask_for_availability(draft, ask)
+    return draft.completed(), [*files.notes, *notes]
 
 
-def _with_availability(contract: Contract, ask: Ask) -> Contract:
-    """Return the contract with what a person says of columns that may come later."""
-    features = dict(contract.features)
-    for name, feature in contract.features.items():
+def _ask_for_availability(draft: Draft, ask: Ask) -> None:
+    """Set what a person says of columns that may come later."""
+    features = dict(draft.features)
+    for name, feature in draft.features.items():
         if may_be_later(name):
             answer = ask("available", None, [name], ["before", "after"])
             features[name] = feature.model_copy(update={"available": answer})
-    return contract.model_copy(update={"features": features})
+    draft.features = features

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Draft
 from screening.data.column_names import is_called
 from screening.data.dependence import FEW_VALUES
 from screening.data.feature_rules import (
@@ -83,60 +82,45 @@ def outcome_candidates(table: RoleColumns, contract: Contract) -> list[OutcomeCo
 
 
 def infer_roles(
-    table: RoleColumns,
-    contract: Contract,
-    independent: bool,
-    label_optional: bool,
-) -> dict[str, Any]:
-    """Return the roles that a contract does not name, as arguments of `with_roles`.
+    table: RoleColumns, draft: Draft, independent: bool, label_optional: bool
+) -> None:
+    """Set the roles that a draft does not name.
 
     Parameters
     ----------
     table : RoleColumns
-    contract : Contract
+    draft : Draft
     independent : bool
         Every row is a patient of its own, so that no column is the patient.
     label_optional : bool
         The table may have no label: only a column of a sure name is guessed.
     """
-    label = contract.label
-    if not label:
-        candidates = outcome_candidates(table, contract)
+    if not draft.label:
+        candidates = outcome_candidates(table, draft)
         guess = likeliest_outcome(candidates)
-        is_sure = guess and guess.has_sure_name
-        if label_optional and not is_sure:
-            guess = None
-        label = guess.name if guess else None
-    roles: dict[str, Any] = {"label": label}
-    if label and not contract.positive:
-        case = infer_positive(label, table.columns[label].counts)
-        if case is not None:
-            roles["positive"] = [case]
-    taken = taken_columns(contract) | {label}
-    roles |= _infer_keys(table, contract, taken, independent)
-    if not contract.time:
-        taken |= {roles.get("id"), roles.get("group")}
-        roles["time"] = _infer_time(table, taken)
-    return roles
+        if guess and (guess.has_sure_name or not label_optional):
+            draft.label = guess.name
+    if draft.label and not draft.positive:
+        case = infer_positive(draft.label, table.columns[draft.label].counts)
+        draft.positive = [] if case is None else [case]
+    _infer_keys(table, draft, independent)
+    draft.time = draft.time or _infer_time(table, taken_columns(draft))
 
 
-def _infer_keys(
-    table: RoleColumns, contract: Contract, taken: set[str | None], independent: bool
-) -> dict[str, str]:
-    """Return id and group: the first column of unique keys, the first of patients."""
-    roles: dict[str, str] = {}
+def _infer_keys(table: RoleColumns, draft: Draft, independent: bool) -> None:
+    """Set id and group: the first column of unique keys, the first of patients."""
+    taken = taken_columns(draft)
     for name, keys in table.keys.items():
         summary = table.columns[name]
         if name in taken or summary.present < summary.rows:
             continue
         if 0 < len(keys) == len(pc.unique(keys)):
-            roles.setdefault("id", contract.id or name)
-        elif not independent and _names_patients(name, summary, contract):
-            roles.setdefault("group", contract.group or name)
+            draft.id = draft.id or name
+        elif not independent and _names_patients(name, summary, draft):
+            draft.group = draft.group or name
     counters = _row_counters(table, taken)
-    if not contract.id and len(counters) == 1:
-        roles.setdefault("id", counters[0])
-    return roles
+    if len(counters) == 1:
+        draft.id = draft.id or counters[0]
 
 
 def _row_counters(table: RoleColumns, taken: set[str | None]) -> list[str]:
@@ -201,29 +185,26 @@ def infer_coordinates(table: RoleColumns, contract: Contract) -> list[str]:
     return []
 
 
-def with_stems(table: RoleColumns, contract: Contract, notes: list[str]) -> Contract:
-    """Return the contract with `group_stem` where its group names rows, not patients.
+def infer_stems(table: RoleColumns, draft: Draft) -> list[str]:
+    """Set `group_stem` where the group names rows, not patients; return a note on it.
 
-    That is so where names are stems with a running end; a note then says so.
+    That is so where names are stems with a running end.
     """
     is_settled = (
-        not contract.group
-        or contract.group_stem
-        or contract.coordinates
-        or contract.fill_down
+        not draft.group or draft.group_stem or draft.coordinates or draft.fill_down
     )
     if is_settled:
-        return contract
-    keys = table.keys[str(contract.group)]
+        return []
+    keys = table.keys[str(draft.group)]
     names = pc.utf8_trim_whitespace(keys).to_pylist()
     sizes = sizes_of_stems(names)
     if not sizes:
-        return contract
-    notes.append(
-        f"column '{contract.group}': the patient is the stem of a row's name, without "
+        return []
+    draft.group_stem = True
+    return [
+        f"column '{draft.group}': the patient is the stem of a row's name, without "
         f"its running number ({len(sizes):,} patients)"
-    )
-    return contract.with_roles(group_stem=True)
+    ]
 
 
 def taken_columns(contract: Contract) -> set[str | None]:

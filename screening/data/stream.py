@@ -17,7 +17,6 @@ from screening.contract.parsing import fill_down, parse_texts
 from screening.contract.violations import Violations, refuse_absent
 from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort, concatenate
-from screening.data.completing import open_source, resolve_contract
 from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.observed_ids import ObservedIds, id_reader, rows_by_file
@@ -29,7 +28,7 @@ from screening.errors import CohortError
 from screening.identity.hashes import HASH_KEY
 from screening.identity.table import IdReader
 from screening.io.columns import stretches
-from screening.io.opening import Readable
+from screening.io.opening import Readable, source_at
 from screening.io.readers import (
     Block,
     FilePlace,
@@ -388,7 +387,7 @@ class ReadingTotals:
 
 def open_cohort(
     source: Readable,
-    contract: Contract | str | Path,
+    contract: Contract,
     *,
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
@@ -404,17 +403,19 @@ def open_cohort(
     CohortError
         The contract names no features, or a column that the table has not.
     """
-    complete = resolve_contract(contract)
-    if not complete.features:
+    if not contract.features:
         raise CohortError(
             "the contract has no features; add [features.NAME] for each "
             "column, as `screen init` does"
         )
-    opened, complete = open_source(source, complete)
+    opened = source_at(source)
+    if contract.neighbourhood is not None:
+        add_neighbourhood = optional("neighbourhood").add_neighbourhood
+        add_neighbourhood(opened, contract, contract.neighbourhood)
     checks = replace(checks or RowChecks(), to_score=True)
     if checks.bounds is None:
-        checks = replace(checks, bounds=bounds_of_columns(complete, None))
-    return CohortStream(opened, complete, batch_rows, label, checks=checks)
+        checks = replace(checks, bounds=bounds_of_columns(contract, None))
+    return CohortStream(opened, contract, batch_rows, label, checks=checks)
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:

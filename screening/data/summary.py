@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from screening.data.sampled_values import SampledValues
 from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
-from screening.io.date_formats import DATE, are_compact_dates, parse_time
+from screening.io.date_formats import DATE, DateOrder, are_compact_dates, parse_time
 from screening.io.number_formats import (
     FLAGGED,
     MARKS,
@@ -126,7 +126,7 @@ class ColumnSummary:
         self.native_boolean = False
         self.unreadable = False
         self.day_or_month_first = False
-        self.date_orders = {"dmy", "mdy"}
+        self.date_orders: set[DateOrder] = {"dmy", "mdy"}
         self.zero_led = False
         self.faults: Counter[str] = Counter()
         self.missing_codes: Counter[str] = Counter()

@@ -95,26 +95,22 @@ def _is_distinct(index: np.ndarray, shape: tuple[int, ...]) -> bool:
     return len(np.unique(cells)) == len(index)
 
 
-def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Contract]:
+def add_neighbourhood(source: Source, contract: Contract, size: int) -> None:
     """Add the contract's neighbourhood features to a source of voxels as columns.
 
-    If the contract declares features but none of the neighbourhood's, those of its
-    numeric features are declared too.
-
-    Returns
-    -------
+    Parameters
+    ----------
     source : Source
-        The same object, its files replaced.
+        Its files are replaced.
     contract : Contract
+    size : int
+        Side of the cube around a voxel, in voxels.
 
     Raises
     ------
     UsageError
         If there are no coordinates, or no patient column.
     """
-    size = contract.neighbourhood
-    if size is None:
-        return source, contract
     header = source.files[0].header
     axes = contract.coordinates or [axis for axis in AXES if axis in header]
     group = contract.group
@@ -123,7 +119,6 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
             "a neighbourhood needs voxels, with the patient (`group`) and x, y, z",
             parameters=["group"],
         )
-    contract = _declare_features(contract, header)
     channels = _channels(contract, header, axes)
     owners: dict[object, int] = {}
     parts: list[SourcePart] = [
@@ -132,7 +127,6 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     ]
     # In place: a source that was downloaded deletes its files when it is freed.
     source.files = parts
-    return source, contract
 
 
 def declare_channels(source: Source, contract: Contract) -> None:
@@ -150,16 +144,18 @@ def declare_channels(source: Source, contract: Contract) -> None:
             part.channels = {name: declared.get(name) for name in part.channels}
 
 
-def _declare_features(contract: Contract, header: Sequence[str]) -> Contract:
-    """Return the contract with neighbourhood features, unless it declares some."""
-    declared = {}
+def features_of_channels(
+    contract: Contract, header: Sequence[str]
+) -> dict[str, Feature]:
+    """Return neighbourhood features of a contract's numbers, unless it has some."""
+    declared: dict[str, Feature] = {}
     for channel, feature in contract.features.items():
         if feature.type == "number" and channel in header:
             for name in _feature_names(channel):
                 declared[name] = Feature(type="number", normalise=feature.normalise)
     if not declared.keys().isdisjoint(contract.features):
-        return contract
-    return contract.model_copy(update={"features": contract.features | declared})
+        return {}
+    return declared
 
 
 def _channels(

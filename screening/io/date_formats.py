@@ -68,6 +68,7 @@ LAST_YEAR = 2261
 FIRST_SHORT_YEAR = 70
 FEWEST_DATES = 5
 
+DateOrder = Literal["dmy", "mdy"]
 DateNumbers = Literal[
     "days_1900", "days_1904", "days_1960", "seconds_1970", "milliseconds_1970"
 ]
