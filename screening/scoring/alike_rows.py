@@ -14,8 +14,8 @@ from screening.schemas.run import AlikeRow
 
 # Rows of a table that are compared: the first ones.
 MAX_ROWS = 20_000
-# Pairs of rows that agree by chance from which values tell nobody apart. Columns are
-# taken as independent, which they are not, so the bound is low.
+# Largest expected number of pairs of rows that agree by chance. Columns are taken as
+# independent, which they are not, so the bound is low.
 MAX_EXPECTED = 1e-3
 MULTIPLIER = np.uint64(0x100000001B3)
 
@@ -79,7 +79,7 @@ class RowContents:
 def alike_rows(parts: Sequence[RowContents], has_group: bool) -> list[AlikeRow]:
     """Return the rows that agree with one of another patient, in the order of rows.
 
-    Empty where two of these rows would agree by chance.
+    Empty if two of these rows would agree by chance.
     """
     if not parts:
         return []

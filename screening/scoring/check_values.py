@@ -31,7 +31,7 @@ from screening.schemas.run import (
     OddValue,
 )
 
-# A page of more than this nobody reads; all are counted.
+# Values that a page lists: nobody reads more. All are counted.
 VALUES_SHOWN = 200
 VOXELS_SHOWN = 20
 CHANNELS_SHOWN = 200
@@ -196,7 +196,7 @@ def count_channels(batch: Cohort, bounds: Mapping[str, Bounds]) -> tuple[pa.Tabl
 
     One table with a row for each `group` and `column`: the number of voxels, of those
     that have a value and of values within bounds, the least and the greatest value.
-    Empty where rows are no voxels of patients.
+    Empty if rows are not voxels of patients.
     """
     if not batch.contract.coordinates or batch.group is None:
         return ()

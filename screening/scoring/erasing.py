@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 
 # Kinds of places: those that were rewritten; `removed`, because a command makes them
-# again; and `pieces` that a killed command left, with rows without names, so that
-# nobody knows whose they are.
+# again; and `pieces` that a killed command left, whose rows have no names and so no
+# known patients.
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces", "elsewhere")
 # What is made again goes before the runs that say whose files these are, and pages are
 # looked at after them.
@@ -100,7 +100,7 @@ class Erasure:
         Folders that are searched for run and comparison directories, models, and copies
         of pages.
     retrain_by : date, optional
-        Last day of models that hold a copy of the patient's row.
+        Last day of models that contain a copy of the patient's row.
     dry_run : bool
         Only report what would be erased.
     templates : Path, optional
@@ -119,7 +119,7 @@ class Erasure:
     artefacts : list of Artefact
         What the register lists, and what lies in the folders.
     clean : set of Path
-        Copies of pages of runs that name nobody in scope.
+        Copies of pages of runs without patients in scope.
     stored : dict
         Whether the machines of a model here store a row of the patient, by the digests
         of the files that it learned from.
@@ -154,9 +154,9 @@ class Erasure:
         dict
             As `--json` prints it: numbers of what was erased in the `ledger`; by
             `PLACES` the directories and files, those `elsewhere` being recalibrated
-            models that hold rows of a model which is not here; models to `retrain`
-            since they hold a copy of the patient's row, with the day after which each
-            refuses to score; and what was `left`, with the reason.
+            models that contain rows of a model which is not here; models to `retrain`
+            because they contain a copy of the patient's row, with the day after which
+            each refuses to score; and what was `left`, with the reason.
         """
         with self.ledger.reading() as connection:
             current = current_artefacts(connection)
@@ -192,7 +192,8 @@ class Erasure:
     def _order(self, artefact: Artefact) -> tuple[int, bool]:
         """Return the key by which places are erased.
 
-        Recalibrated models go before those that say whose rows their machines store.
+        Recalibrated models go before the models that identify the rows in their
+        machines.
         """
         is_last = artefact.place not in self.recalibrated
         return ORDER.index(artefact.what), is_last
@@ -278,7 +279,7 @@ class Erasure:
     def _erase(self, artefact: Artefact, is_named: bool) -> str | None:
         """Erase in one place; return why something was left there, or None.
 
-        `is_named`: the run that the artefact shows names somebody in scope.
+        `is_named`: the run that the artefact shows names a patient in scope.
         """
         if artefact.what == "table":
             return LEFT_TABLE.format(self._gone(artefact)) if is_named else None
@@ -332,7 +333,7 @@ class Erasure:
         return self.reach.refusal(artefact.place)
 
     def _rewrite(self, artefact: Artefact) -> None:
-        """Write a directory anew; models and comparisons hold single patients alone."""
+        """Rewrite a directory; in models and comparisons only one patient is erased."""
         if artefact.what == "run":
             self._run(artefact.place)
         elif self.scope.patient is not None and artefact.what == "model":
@@ -341,7 +342,7 @@ class Erasure:
             self._comparison(artefact.place)
 
     def _names_somebody(self, artefact: Artefact, is_named: bool, state: str) -> bool:
-        """Return True if a page or an export names somebody in scope."""
+        """Return True if a page or an export names a patient in scope."""
         if artefact.what == "page":
             is_unknown = state == "altered" or self.scope.patient is None
             return self._mentioned(artefact.place) or (is_named and is_unknown)
@@ -388,11 +389,11 @@ class Erasure:
         return None
 
     def _mentioned(self, page: Path) -> bool:
-        """Return True if the patient's id stands in a page."""
+        """Return True if a page contains the patient's id."""
         return mentions(page.read_bytes(), self.scope.patient or "")
 
     def _find_stored(self) -> None:
-        """Find whose machines store rows of the patient, before models are rewritten.
+        """Find machines that store rows of the patient, before models are rewritten.
 
         A recalibrated model has the machines of its origin, and no ids of these rows.
         """
@@ -419,7 +420,7 @@ class Erasure:
                     self.stored[files] = stored | self.stored.get(files, False)
 
     def _model(self, folder: Path) -> None:
-        """Write a model anew without the patient."""
+        """Rewrite a model without the patient."""
         before = load_model(folder)
         last_day = self.retrain_by or datetime.date.max
         patient = str(self.scope.patient)
@@ -451,7 +452,7 @@ class Erasure:
             record_sealed(self.ledger, before.digest, after.digest)
 
     def _comparison(self, folder: Path) -> None:
-        """Write a comparison anew without the patient."""
+        """Rewrite a comparison without the patient."""
         scores = folder / "scores.parquet"
         ids = pq.read_table(scores, columns=["id"])["id"]
         if self.scope.patient not in ids.to_pylist():
@@ -465,7 +466,7 @@ class Erasure:
             rewrite_scores(scores, new / scores.name, self.scope.patient)
 
     def _run(self, folder: Path) -> None:
-        """Write a run anew without those in scope, and the copies of its page."""
+        """Rewrite a run and the copies of its page without the patients in scope."""
         page = folder / "report.html"
         document = read_document(folder, "run")
         run = RunDocument.from_dict(document)
@@ -494,7 +495,7 @@ class Erasure:
             digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
             digests[folder] = digest_of(new / "run.json")
             self._enter_digests(key, digests)
-            # Before the run by whose page they are recognised is replaced.
+            # Before the run is replaced: copies are recognised by its page.
             for copy in copies:
                 status = copy.stat()
                 write_whole(copy, drawn, status.st_mode & 0o777, status.st_gid)
@@ -511,7 +512,7 @@ class Erasure:
         hand_out(self.ledger, *rewritten)
 
     def _run_names_somebody(self, folder: Path, document: Mapping[str, Any]) -> bool:
-        """Return True if a run's document or its rows name somebody in scope."""
+        """Return True if a run's document or its rows name a patient in scope."""
         patient = self.scope.patient
         if document_without(document, patient) != document:
             return True
@@ -593,8 +594,8 @@ def find_named(root: Path | None, name: str) -> list[Path]:
     return [path for path in sorted(top.rglob(name)) if not is_hidden(path, top)]
 
 
-# Keys of a run's document that hold ids, lists that name patients, and keys with such
-# lists inside.
+# Keys of ids in a run's document, lists that name patients, and keys that contain such
+# lists.
 ID_KEYS = ("id", "group")
 PATIENT_LISTS = ("cases", "near_misses", "groups", "sample", "geometries")
 NESTED_LISTS = {
@@ -625,7 +626,7 @@ def rewrite(
 def document_without(
     document: Mapping[str, Any], patient: str | None
 ) -> dict[str, Any]:
-    """Return a run's document without a patient, or without anybody if None."""
+    """Return a run's document without a patient, or without any if None."""
     fewer = dict(document)
     erased: set[str] = set()
     for key in PATIENT_LISTS:
@@ -653,9 +654,10 @@ def document_without(
 def _others(
     elements: Sequence[Any], patient: str | None, erased: set[str]
 ) -> list[Any]:
-    """Return the elements of a list that name nobody in scope.
+    """Return the elements of a list without those of patients in scope.
 
-    An element is an id, or has ids under `ID_KEYS`. Who is named is added to `erased`.
+    An element is an id, or has ids under `ID_KEYS`. The ids of removed elements are
+    added to `erased`.
     """
     others = []
     for element in elements:
@@ -676,7 +678,7 @@ def _others(
 def _drift_without(
     drift: Mapping[str, Any], patient: str | None, key: str
 ) -> dict[str, Any]:
-    """Return the scores of a night without a patient, or without anybody if None.
+    """Return the scores of a night without a patient, or without any if None.
 
     `key`: of the hashes by which they name patients.
     """
@@ -684,15 +686,15 @@ def _drift_without(
     cells = []
     if patient is not None:
         erased = short_hash(patient, key)
-        for who, cell in zip(drift.get("who", ()), drift.get("cell", ()), strict=True):
-            if who != erased:
-                hashes.append(who)
+        for unit, cell in zip(drift.get("who", ()), drift.get("cell", ()), strict=True):
+            if unit != erased:
+                hashes.append(unit)
                 cells.append(cell)
     return {**drift, "who": hashes, "cell": cells}
 
 
 def rewrite_scores(source: Path, target: Path, patient: str | None) -> None:
-    """Copy a table of rows without a patient, or without anybody if None."""
+    """Copy a table of rows without a patient, or without any if None."""
     Rows(source).write_without(target, partial(_of_patient, patient=patient))
 
 

@@ -138,7 +138,7 @@ class TopCases:
         Largest number of rows.
     kept : tuple of (Cohort, pyarrow.Table)
         The rows as they were read and as they were scored, the highest score first;
-        rows of equal scores in the order of the table. Empty if there is none.
+        rows of equal scores in the order of the table. Empty if there are none.
     """
 
     size: int
@@ -192,7 +192,7 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     typical = encoder.typical_row()
     scores = model.scores(encoded)[np.arange(len(encoded)), columns]
     feature_of = np.array([names.index(name) for name in encoder.columns])
-    # Of most features many rows hold the median already: those need no second score.
+    # In many rows a feature is already the median: these need no second score.
     differ = np.zeros((len(encoded), len(names)), dtype=bool)
     row, column = np.nonzero(encoded != typical)
     differ[row, feature_of[column]] = True
@@ -211,7 +211,7 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
 def votes(
     model: Model, cohort: Cohort, columns: np.ndarray
 ) -> list[dict[str, bool]] | None:
-    """Return which members of a blend would flag each row; None if it is no blend."""
+    """Return which members of a blend would flag each row; None for other models."""
     by_member = getattr(model.ensemble, "by_member", None)
     if by_member is None:
         return None
@@ -248,7 +248,7 @@ def explained(
     names = list(cohort.contract.features)
     missing = np.column_stack([absent(cohort.measured[name]) for name in names])
     if model.recipe.machine == "given":
-        # The score is no reason for itself.
+        # A score does not explain itself.
         most = 0
     cases = []
     for row, case in enumerate(cases_of(model, rows)):
@@ -481,7 +481,7 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
 
 
 class _NamedRow(NamedTuple):
-    """A scored row whose id, or else whose group, is asked for."""
+    """A scored row, found by its id or else by its group."""
 
     is_id: bool
     score: float

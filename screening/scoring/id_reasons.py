@@ -18,23 +18,23 @@ from screening.schemas.reasons import (
 from screening.schemas.run import RunDocument
 from screening.scoring.summary import Summary
 
-# Findings by which the ids of a run may name nobody in another system.
+# Findings after which other systems may not recognise the ids of a run.
 _OF_WRITING = (IDS_OF_ANOTHER_SHAPE, IDS_REWRITTEN, IDS_COLLIDE)
 
 
 def reasons_of_ids(
     summary: Summary, stream: CohortStream, has_ledger: bool
 ) -> list[Reason]:
-    """Return why the ids of a table that was read may name nobody, or one as several.
+    """Return reasons why ids may match no patient, or one patient has several ids.
 
     Parameters
     ----------
     summary : Summary
     stream : CohortStream
     has_ledger : bool
-        Without a ledger nobody is recognised by an id, so another hospital's ids may be
-        unlike; but an id without its zeros is a wrong one, and its patient is not
-        found.
+        Without a ledger no patient is recognised by an id, so another hospital's ids
+        may be different. But an id without its leading zeros is wrong, and its patient
+        is not found.
     """
     reasons = []
     for column, differences in _differences(summary, has_ledger):
@@ -51,7 +51,7 @@ def reasons_of_ids(
 
 
 def note_on_writing(run: RunDocument) -> str | None:
-    """Return what whoever takes a run's ids must know of how they are written.
+    """Return a note for other systems about how a run's ids are written.
 
     None for ids that are written as always.
     """
@@ -65,7 +65,7 @@ def note_on_writing(run: RunDocument) -> str | None:
 
 
 def _rewritten(stream: CohortStream, rows: np.ndarray) -> Reason:
-    """Return the reason for patients of earlier nights who are written otherwise."""
+    """Return the reason for patients of earlier nights with other spellings."""
     return IDS_REWRITTEN(
         column=stream.ids.reader.patient,
         figure=len(rows),

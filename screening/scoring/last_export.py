@@ -69,7 +69,7 @@ def endings(flagged: FlaggedRows, last_flagged: Mapping[str, str]) -> dict[str, 
     merges = flagged.merges
     numbers = {subject: merges.numbers(subject) for subject in last_flagged}
     every = dict.fromkeys(chain.from_iterable(numbers.values()))
-    lacking = set(Rows(flagged.directory / "scores.parquet").lacking([*every]))
+    no_row = set(Rows(flagged.directory / "scores.parquet").without_row([*every]))
     flagged_now = set(map(merges.patient, subjects_of(flagged.rows)))
     reasons = {}
     for subject, night in last_flagged.items():
@@ -78,7 +78,7 @@ def endings(flagged: FlaggedRows, last_flagged: Mapping[str, str]) -> dict[str, 
             reason = CORRECTED
         elif len(numbers[subject]) > 1 and merges.patient(subject) in flagged_now:
             reason = MERGED
-        elif lacking.issuperset(numbers[subject]):
+        elif no_row.issuperset(numbers[subject]):
             reason = NO_ROW
         reasons[subject] = reason
     return reasons

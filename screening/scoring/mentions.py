@@ -10,17 +10,17 @@ from urllib.parse import unquote
 
 from screening.identity.writing import word_pattern
 
-# Styles of a page name nobody; an id such as 100% may stand there.
+# Styles of a page name no patient, but may contain an id such as 100%.
 _STYLES = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
 # Characters as JSON and JavaScript write them; two escapes may be one character.
 _JSON_ESCAPES = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
 
 
 def mentions(content: bytes, name: str) -> bool:
-    """Return True if an id stands in a text file, past the styles of a page.
+    """Return True if a text file contains an id, outside the styles of a page.
 
     It is looked for as it is and as HTML, XML, JSON, CSV, SQL and URLs spell it, in
-    either Unicode form, and only where it is no part of a longer id.
+    either Unicode form, and not within a longer id.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def _spellings(text: str) -> Iterator[str]:
     yield text
     unescaped = html.unescape(text)
     yield unescaped
-    # Pages hold JSON within attributes and scripts.
+    # Pages contain JSON within attributes and scripts.
     yield _without_json_escapes(unescaped)
     yield unquote(text, errors="surrogateescape")
     yield text.replace('""', '"').replace("''", "'")

@@ -42,7 +42,7 @@ from screening.store.model import (
     score_batch,
 )
 
-# Flagged rows that the page lists with their reasons, and in all: nobody reads more.
+# Flagged rows that the page lists with their reasons, and in all.
 CASES_EXPLAINED = 100
 CASES_SHOWN = 5000
 # Of a voxel run the page names patients first; single voxels are examples.
@@ -179,7 +179,7 @@ class ScoredPiece:
     totals : NightTotals or None
         None if no row was scored.
     counts : ReadCounts
-        Of all rows, sound or not.
+        Of all rows, valid or not.
     """
 
     rows: pa.Table | None

@@ -28,13 +28,14 @@ def recent_p_values(
     runs : sequence of Path or None
         Run directory of each night.
     numbers : mapping of str to sequence of str
-        By id all ids of the patient, whose numbers may have been merged.
+        All ids of each patient, by id: numbers may have been merged.
 
     Returns
     -------
     dict
-        Of a group, or of several ids, the p-value of the highest row. None for a night
-        without a row of the id, without a sound run directory, or with very many rows.
+        For a group, or for several ids, the p-value of the highest row. None for a
+        night without a row of the id, without a valid run directory, or with very many
+        rows.
     """
     every = [*dict.fromkeys(chain.from_iterable(numbers.values()))]
     nights = [_p_values_in(run, every) for run in runs]

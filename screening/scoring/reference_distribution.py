@@ -103,12 +103,12 @@ class ScoreHistogram:
     ) -> Stopping | None:
         """Return the share of all cases that a night's reviews would find.
 
-        None if there is room to review everybody.
+        None if all can be reviewed.
 
         Parameters
         ----------
         waiting : sequence of float
-            Scores of those who wait for a review, the highest first.
+            Scores of the patients that wait for a review, the highest first.
         capacity : int or None
             Number of reviews that there is room for.
         """

@@ -70,8 +70,8 @@ class RowFile:
 class ListedCopy:
     """The rows of a file that is being written which `flagged.csv` lists.
 
-    They are in a file without a name: who has just written the rows need not decode all
-    of them to read these.
+    They are in a file without a name, so that these rows can be read again without
+    decoding all.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema):

@@ -53,7 +53,7 @@ class Rows:
 
     @contextmanager
     def appending(self) -> Iterator[RowFile]:
-        """Open the file to write it anew."""
+        """Open the file to replace it."""
         file = RowFile(self.path)
         with closing(file):
             yield file
@@ -63,7 +63,7 @@ class Rows:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order of the table, all columns or some."""
         with parquet_file(self.path) as table:
-            # Threads would read ahead of a slow caller, and hold what they have read.
+            # Threads would read ahead of a slow caller, and keep what they have read.
             yield from table.iter_batches(READ_ROWS, columns=columns, use_threads=False)
 
     @cached_property
@@ -183,7 +183,7 @@ class Rows:
                     return rows.to_pylist()
         return []
 
-    def lacking(self, names: Sequence[str]) -> list[str]:
+    def without_row(self, names: Sequence[str]) -> list[str]:
         """Return those ids without a row; ids of groups, if rows come in groups."""
         if not names:
             return []
@@ -349,7 +349,7 @@ def as_listed(rows: pa.Table) -> pa.Table:
 def write_table(
     file: BinaryIO, tables: Iterable[pa.Table], header: bool = True
 ) -> None:
-    """Write tables of the same columns as CSV in which no cell is a formula.
+    """Write tables of the same columns as CSV, without formulas.
 
     It begins with a byte-order mark, without which Excel does not read UTF-8.
     """
@@ -414,7 +414,7 @@ class FlaggedRows:
     def table(self) -> pa.Table:
         """Return all rows with their night (`OF_RUN`), so that nights can be joined.
 
-        A column to be shown whose name is one of a night keeps its prefix.
+        A displayed column with the name of one of these keeps its prefix.
         """
         rows = pa.concat_tables([self.rows, self.to_check])
         shown = {name: DISPLAY + name for name in OF_RUN if name in rows.column_names}
@@ -476,8 +476,8 @@ def export(
     Raises
     ------
     UsageError
-        If there is no such form, an option is missing or too many, or the place is
-        taken.
+        If the format is unknown, an option is missing or not one of the format's, or
+        the place is taken.
     ModelError
         If the run is damaged.
 
@@ -508,9 +508,9 @@ def prepared(
     options: Mapping[str, Any],
     merges: Merges = NO_MERGES,
 ) -> tuple[FlaggedRows, Callable[[], str | None]]:
-    """Return the flagged rows of a run, and a function that writes them in a form.
+    """Return the flagged rows of a run, and a function that writes them in a format.
 
-    `merges`: of patients' numbers; those that hold on the night of the run count.
+    `merges`: of patients' numbers; those that apply on the night of the run count.
 
     Raises
     ------

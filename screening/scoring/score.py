@@ -77,7 +77,7 @@ from screening.store.publishing import flushed_digest, publish
 from screening.store.serialization import canonical, read_run, written
 from screening.threads import limit_threads
 
-# No night is older, so that an earlier year is a slip of the pen.
+# Earlier years are typing errors.
 EARLIEST = 1900
 
 
@@ -88,8 +88,8 @@ class Run(InBrief):
     Parameters
     ----------
     directory : Path
-        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; of a run in
-        shadow neither page nor list.
+        Contains `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; for a
+        run in shadow neither page nor list.
     document : dict
         Content of `run.json`.
     """
@@ -152,9 +152,9 @@ def score(
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again gives the same page.
     night : NightOptions, optional
-        The date, what the table says of it, its series, and the files to write beside.
+        The date, what the table says of it, its series, and further files to write.
         With a ledger, a night in shadow is scored in addition to the series' champion,
-        whose cases and counts stay as they are.
+        and does not change its cases and counts.
     resources : Resources, optional
         Processes, or threads if there is little to do, and workers. The scores do not
         depend on them.
@@ -165,7 +165,7 @@ def score(
     Returns
     -------
     Run
-        Where it lies, and what `run.json` states.
+        Its directory, and the content of `run.json`.
 
     Raises
     ------
@@ -173,9 +173,9 @@ def score(
         If the table breaks the model's contract, or is surely another night's or
         another ward's.
     UsageError
-        If the date is none, the directory cannot be written or holds another night or
-        model, a template cannot be drawn, or another table or model is in force for
-        this night of the series.
+        If the date is not valid, the directory cannot be written or contains another
+        night or model, a template cannot be drawn, or another table or model is in
+        force for this night of the series.
     Locked
         If another run is writing there.
 
@@ -452,7 +452,7 @@ def night_of_date(
     Raises
     ------
     UsageError
-        If the text is no date, or a date to come.
+        If the text is not a date, or is a date in the future.
     """
     today = (clock or host_clock()).today()
     try:
@@ -478,11 +478,11 @@ def night_of_date(
 
 
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
-    """Raise UsageError if the directory holds another night, or another model's."""
+    """Raise UsageError if the directory contains another night, or another model's."""
     try:
         earlier = read_run(out)
     except ModelError:
-        # There is no run, or a damaged one, which may be replaced.
+        # Without a run, or with a damaged one, it may be replaced.
         return
     if earlier.date != night:
         content = f"the night of {earlier.date}"

@@ -91,7 +91,7 @@ def score_pieces(
 
 
 def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
-    """Score a table whose groups must be whole, such as the voxels of an image."""
+    """Score a table by whole groups, such as the voxels of an image."""
     for batch in stream:
         scored = score_batch(scorer.model, batch)
         yield scored.rows, scorer.totals_of(batch, scored)

@@ -55,7 +55,7 @@ from screening.spelling import shown_series
 from screening.store.model import Model
 
 Listed = TypeVar("Listed", Case, GroupFacts)
-# States of a case that somebody has judged: no work of tonight.
+# States of a case with a verdict: it needs no review tonight.
 JUDGED = ("ruled out", "known")
 # The past of a table that is scored without a ledger.
 NO_NIGHTS = PastNights({}, {}, {}, None, ())
@@ -166,7 +166,7 @@ def with_drift(
     """
     share = independent(share_that_stays(past.deliveries.values()))
     alarms, training = _drift_of_values(gates, past, share)
-    # What a model says of its ids holds for every table it reads.
+    # What a model states about its ids is true of every table.
     for reason in model.facts.attention:
         if reason.code == IDS_ARE_ROW_NUMBERS.code:
             alarms.append(reason)
@@ -236,8 +236,8 @@ def night_of(
     missing = [feature.missing for feature in run.data]
     points = run.model.operating_points
     promised = None
-    # What the model's page says of a night holds where its rows are the patients that
-    # the ledger counts. That no case has been seen holds in any case.
+    # Figures on the model's page apply to a night if its rows are the patients that the
+    # ledger counts. "No case was seen" always applies.
     is_by_patient = run.model.stated.group is None or points[0].n_positive == 0
     if len(points) == 1 and is_by_patient:
         promised = SensitivityAndPpv(
@@ -390,11 +390,11 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
 def _without_row(
     rows: Rows, names: Sequence[str], numbers: Callable[[str], Sequence[str]]
 ) -> list[str]:
-    """Return those patients of whom no number has a row."""
+    """Return the patients without a row under any of their numbers."""
     of_patient = {name: numbers(name) for name in names}
     every = dict.fromkeys(chain.from_iterable(of_patient.values()))
-    lacking = set(rows.lacking([*every]))
-    return [name for name in names if lacking.issuperset(of_patient[name])]
+    no_row = set(rows.without_row([*every]))
+    return [name for name in names if no_row.issuperset(of_patient[name])]
 
 
 def waiting(run: RunDocument) -> list[float]:

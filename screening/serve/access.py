@@ -33,18 +33,18 @@ class Reader:
 
 
 class Access:
-    """Decides who sends a request, by the table `[serve]` of a site.
+    """Identifies the reader of a request, by the table `[serve]` of a site.
 
     Parameters
     ----------
     network : Network
     over_unix : bool
-        The service listens on a Unix socket, whose mode says who may reach it.
+        The service listens on a Unix socket; its mode restricts who may reach it.
 
     Raises
     ------
     UsageError
-        If the table lacks what makes its login or its secrets worth believing.
+        If the table's login or secrets could be forged.
     """
 
     def __init__(self, network: Network, over_unix: bool):
@@ -74,7 +74,7 @@ class Access:
         self.secret = _digest_of_file(table.secret)
 
     def reader_of(self, request: Request, address: str) -> Reader:
-        """Return who sends a request.
+        """Identify the reader of a request.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Access:
         Raises
         ------
         Refused
-            If nobody is known by it.
+            If the reader is unknown.
         """
         if self.table.login is None:
             return self._reader_with_key(request)
@@ -108,7 +108,7 @@ class Access:
         except ValueError:
             raise Refused(401, "no key") from None
         digest = _digest(key)
-        # Every secret is compared, so that the time says nothing of which was right.
+        # Every secret is compared, so that the time does not reveal the right one.
         fits = {s: hmac.compare_digest(digest, own) for s, own in self.keys.items()}
         allowed = frozenset(series for series, fit in fits.items() if fit)
         if not allowed:

@@ -115,7 +115,7 @@ class Service:
         self.network, self.access, self.shelf = network, access, Shelf(publish)
 
     def _follow_file(self) -> None:
-        """Read the site's file again if it has changed: who may see what is in it."""
+        """Read the site's file, with its access rights, again if it has changed."""
         changed_at = self.network.file.stat().st_mtime_ns
         if changed_at != self.changed_at:
             self._use(read_network(self.network.file, needs_ledger=False))
@@ -134,7 +134,7 @@ class Service:
             asked.reason = str(error) or "the reader disconnected"
             response = _refusal(503)
         except Exception as error:
-            # Not its message, which might hold a patient's value.
+            # Not its message, which might contain a patient's value.
             place = traceback.format_tb(error.__traceback__)[-1].strip()
             asked.reason = f"{type(error).__name__}: {place}"
             response = _refusal(500)
@@ -185,7 +185,7 @@ class Service:
         return await run_in_threadpool(self._shown, reader, asked)
 
     def _reader(self, request: Request, asked: Asked) -> Reader:
-        """Return who sends a request; Refused if nobody is known, or too often."""
+        """Identify the reader of a request; Refused if unknown, or too often."""
         self._follow_file()
         try:
             reader = self.access.reader_of(request, asked.address)
@@ -266,14 +266,14 @@ def _saying_in(request: Request, body: bytes) -> Saying:
 
 
 def _refusal(status: int) -> Response:
-    """Return what a reader is told of a request that is refused."""
+    """Return the response to a refused request."""
     headers = {"www-authenticate": ASK_KEY} if status == 401 else None
     error = WORDS.get(status, "this was refused")
     return JSONResponse({"error": error}, status, headers)
 
 
 def _sent(page: bytes | None) -> Response:
-    """Return a page as a response, with its policy; Refused if there is none."""
+    """Return a page as a response, with its policy; Refused if it does not exist."""
     if page is None:
         raise Refused(404, "no page")
     headers = {"content-security-policy": f"{policy_of(page)}; frame-ancestors 'none'"}

@@ -16,7 +16,7 @@ from screening.report.drawing import ENVIRONMENT, text_of
 
 MAX_BYTES = 64 << 20
 _META = '<meta http-equiv="Content-Security-Policy" content="'
-# It stands in the head, before any text of a table, in which quotes are escaped.
+# It is in the head, before any text of a table, in which quotes are escaped.
 _POLICY = re.compile(f'{_META}([^"]*)">'.encode())
 _RUN = re.compile(rb'data-run="([0-9A-Za-z_-]{1,64})"')
 _ACTIONS = re.compile(rb'data-actions="([^"]*)"')
@@ -46,14 +46,13 @@ class Shelf:
         return None
 
     def published(self, *names: str) -> bytes | None:
-        """Return a page as it was published; None if there is none."""
+        """Return a page as it was published; None if it does not exist."""
         return read_below(self.folder, *names, most=MAX_BYTES)
 
     def page(self, series: str, night: str, reader: str) -> bytes | None:
-        """Return the page of a night, whose *Save* sends; None if there is none.
+        """Return the page of a night with a *Save* that sends; None without a page.
 
-        A page on which nothing can be judged, or whose templates have another policy,
-        is sent as it is.
+        A page without review, or with a policy of its own templates, is sent unchanged.
         """
         content = self.published(series, f"{night}.html")
         policy = policy_of(content or b"")
@@ -75,13 +74,13 @@ def policy_of(content: bytes) -> str:
 
 
 def run_of(content: bytes) -> str | None:
-    """Return the run whose verdicts a page takes; None if it asks for none."""
+    """Return the run of a page's verdicts; None if the page asks for none."""
     found = _RUN.search(content)
     return found[1].decode() if found else None
 
 
 def ids_of(content: bytes) -> set[str]:
-    """Return whose lines a page has, as templates/line.html.j2 writes them."""
+    """Return the ids of a page's lines, as templates/line.html.j2 writes them."""
     ids = set()
     for line in _LINE.split(content)[1:]:
         if found := _ID.match(line):

@@ -22,7 +22,7 @@ from screening.site.site import Letterbox, Network
 # Seconds from the beginning of a connection to its end: each has one request.
 MAX_SECONDS = 30
 MAX_CONNECTIONS = 400
-# Of one address that is none of the proxies.
+# Of one address that is not a proxy.
 MAX_OF_ADDRESS = 40
 
 
@@ -109,12 +109,12 @@ def _bound_to_path(path: Path) -> socket.socket:
 
 
 def _refuse_open(listener: socket.socket, table: Letterbox) -> None:
-    """Refuse a socket that lets in whom it should not."""
+    """Refuse a socket that is open to unauthorized readers."""
     if (table.certificate is None) != (table.certificate_key is None):
         raise UsageError("serve: give certificate and certificate_key together")
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX:
-        # An abstract socket, whose name is bytes, has no mode.
+        # An abstract socket has bytes as its name, and no mode.
         if isinstance(name, bytes) or os.stat(name).st_mode & stat.S_IWOTH:
             raise UsageError(
                 f"every user of this host can reach {name}; give its socket the mode "
@@ -153,7 +153,7 @@ def _protocol(service: Service, tls: ssl.SSLContext | None) -> type[asyncio.Prot
             if len(self.connections) > MAX_CONNECTIONS or not is_free:
                 transport.abort()
             elif tls is not None:
-                # Read by TLS alone, whose beginning may be as slow as a request.
+                # Only TLS reads it; its handshake may be as slow as a request.
                 transport.pause_reading()
                 self.encrypting = self.loop.create_task(self._encrypt(transport, tls))
 

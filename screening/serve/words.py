@@ -35,7 +35,7 @@ from screening.store.publishing import write_whole
 
 # Words of one request.
 MAX_WORDS = 5000
-# Seconds for which a night that reads the inbox is waited for.
+# Seconds to wait for a night that is reading the inbox.
 PATIENCE = 5.0
 # Where a file of words lies, and what the page says of it; later ones come before.
 _STATES = {DONE: "read overnight", REFUSED: "refused overnight", ".": "saved"}
@@ -129,7 +129,7 @@ class Inbox:
             If a word that is to be withdrawn has been read, or the file cannot be
             replaced, or would be too large to be read.
         Locked
-            While a night reads the inbox.
+            While a night is reading the inbox.
         """
         digest = sha256(json.dumps([saying.run_id, reader]).encode()).hexdigest()[:12]
         path = self.folder / f"verdicts-{series}-{night}-{digest}.json"
@@ -156,13 +156,13 @@ class Inbox:
         text = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
         if len(text) > MAX_BYTES:
             raise Refused(413, "file of words")
-        # Whoever may read the inbox, as the account of the night does.
+        # Readable by the inbox's group, such as the account of the night.
         folder = self.folder.stat()
         mode = 0o600 | folder.st_mode & stat.S_IRGRP
         write_whole(path, text, mode, folder.st_gid)
 
     def _names(self, place: str, prefix: str) -> list[str]:
-        """Return the files of words whose names begin so, sorted."""
+        """Return the files of words with this prefix, sorted."""
         with suppress(OSError):
             now, changed = time.time_ns(), (self.folder / place).stat().st_mtime_ns
             # A folder changed in the last second may change once more in this tick.
@@ -172,7 +172,7 @@ class Inbox:
         return []
 
     def _words_of(self, place: str, prefix: str, run_id: str) -> Iterator[_Word]:
-        """Yield the words on a run in the files whose names begin so."""
+        """Yield the words on a run in the files with this prefix."""
         for name in self._names(place, prefix):
             text = read_below(self.folder, place, name, most=MAX_BYTES)
             yield from _words_in(text, run_id)

@@ -40,7 +40,7 @@ def _shipped() -> Iterator[tuple[str, Write]]:
 
 
 def _accepted(name: str, write: Any) -> Write:
-    """Return the function of a plug-in; TypeError or ValueError if it is none."""
+    """Check the function of a plug-in; TypeError or ValueError if it cannot be used."""
     first, *others = [*signature(write).parameters, None]
     if first != "flagged":
         raise TypeError("it is not a function whose first parameter is `flagged`")

@@ -1,8 +1,8 @@
 """Export the flagged rows as CSV, UTF-8 with a header, as in `flagged.csv`.
 
-No spreadsheet takes a cell for a formula. With the last export of the series (`since`)
-each row says what became of its patient: new, changed or the same; and the rows of
-patients who are no longer flagged stand last, with the reason.
+No spreadsheet takes a cell for a formula. With the last export of the series (`since`),
+each row has its patient's change: new, changed or the same. Patients who are no longer
+flagged are last, with the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from screening.store.publishing import write_whole
 
 Row = Mapping[str, str]
 
-# Columns of a night; a patient whose other cells are alike is the same.
+# Columns of a night; a patient is the same if all other cells are equal.
 OF_NIGHT = (*OF_RUN, "rank", "nights", "drawn", "change", "reason")
 
 
@@ -44,7 +44,7 @@ def write(flagged: FlaggedRows, *, out: Path, since: Path | None = None) -> None
 
     `since`: the last CSV of the series, or the run directory that it was made from.
 
-    UsageError if `since` is no earlier export.
+    UsageError if `since` is not an earlier export.
     """
     table = flagged.table()
     if since is not None:
@@ -72,7 +72,7 @@ def _rows_in(content: bytes) -> list[Row]:
 
 
 def _read_earlier(since: Path) -> list[Row]:
-    """Return the rows of those who were flagged, of an export or of a run."""
+    """Read the flagged rows of an earlier export or run."""
     if is_run(since):
         return _rows_in(_encoded(read_flagged(since).table()))
     try:

@@ -3,8 +3,8 @@
 A patient of a series has one RiskAssessment and one Flag that points to it, and for
 each time of being flagged one Task for the review. All are conditional updates on
 identifiers that last, so a server that has them already changes what differs and adds
-nothing. The export of an earlier night (`since`) tells who is no longer flagged: their
-Flags end, with the reason.
+nothing. With the export of an earlier night (`since`), the Flags of patients who are no
+longer flagged end, with the reason.
 
 The assessment of a patient with a value out of bounds, flagged or not, is preliminary
 and says why, and the Flag asks to check the value. The patient is a reference by
@@ -86,11 +86,11 @@ def write(
 ) -> None:
     """Write a bundle (transaction) as JSON.
 
-    `id_system`: URI of the system whose identifiers the ids are. `since`: the last
-    bundle of the series, or the run directory that it was made from.
+    `id_system`: URI of the identifier system of the ids. `since`: the last bundle of
+    the series, or the run directory that it was made from.
 
-    UsageError if an id is no string of FHIR, or `since` is no earlier export of this
-    series.
+    UsageError if an id is not a FHIR string, or `since` is not an earlier export of
+    this series.
     """
     night = _Night(flagged, id_system)
     earlier: Mapping[str, Resource] = {}
@@ -185,7 +185,7 @@ class _Night:
     def _rows_by_patient(self) -> dict[str, list[Resource]]:
         """Return the rows of each patient, the highest score first.
 
-        UsageError if an id is no string of FHIR.
+        UsageError if an id is not a FHIR string.
         """
         table = pa.concat_tables([self.flagged.rows, self.flagged.to_check])
         by_patient: dict[str, list[Resource]] = {}
@@ -260,8 +260,9 @@ class _Night:
         """Return the RiskAssessment of a patient's highest row."""
         model = self.run.model
         prediction: Resource = {"outcome": {"text": self._outcome(row)}}
-        # A score is no probability: there is one only if the model passed calibration.
-        # FHIR R4 defines the element as a percentage, up to 100 by rule ras-2.
+        # A score is not a probability: there is one only if the model passed
+        # calibration. FHIR R4 defines the element as a percentage, up to 100 by rule
+        # ras-2.
         if row.get("chance") is not None:
             percent = round(100 * row["chance"], N_DECIMALS)
             prediction["probabilityDecimal"] = percent
@@ -376,7 +377,7 @@ def _ended(flag: Resource, date: str, reason: str) -> Resource:
 
 
 def _cancelled(task: Resource, date: str, reason: str) -> Resource:
-    """Return the Task of a patient who needs no review any more."""
+    """Cancel the Task of a patient who no longer needs a review."""
     return task | {
         "status": "cancelled",
         "statusReason": {"text": reason},
@@ -411,7 +412,7 @@ def _flags(resources: Mapping[str, Resource]) -> Iterator[tuple[str, str, Resour
 
 
 def _patient_of(resource: Resource) -> str:
-    """Return the id of the patient whom a resource is about."""
+    """Return the id of a resource's patient."""
     subject = resource.get("subject") or resource["for"]
     return str(subject["identifier"]["value"])
 
@@ -461,7 +462,7 @@ def _closed(
 
 
 def _close(resource: Resource, date: str, reason: str) -> Resource:
-    """Return a resource of a patient who is no longer flagged."""
+    """Close a resource of a patient who is no longer flagged."""
     kind = resource["resourceType"]
     if kind == "Flag" and resource["status"] == "active":
         return _ended(resource, date, reason)

@@ -89,8 +89,8 @@ def write(
     `since`: the last export of the series, which is continued, or the run directory
     that it was made from.
 
-    UsageError if an id is no person_id, the model does not say that an id is a person,
-    or `since` is no earlier export of this series.
+    UsageError if an id is not a person_id, the model does not say that an id is a
+    person, or `since` is not an earlier export of this series.
     """
     stated = flagged.run.model.stated
     if stated.group is None and not stated.id_is_person:

@@ -16,13 +16,13 @@ from screening.store.publishing import write_whole
 # Excel's limits; one line is the header.
 MAX_ROWS = (1 << 20) - 1
 MAX_CHARACTERS = 32_767
-# Characters that XML cannot hold or would change, and texts that look like the escapes
-# that Excel writes for them.
+# Characters that XML cannot contain or would change, and texts that look like the
+# escapes that Excel writes for them.
 _NO_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
-    """Write a workbook of one sheet, in which no text is a formula.
+    """Write a workbook of one sheet without formulas.
 
     The same rows give the same bytes.
     """
@@ -39,7 +39,7 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
             "them as csv"
         )
     book = Workbook(write_only=True)
-    # The clock is no part of the night.
+    # The time of writing is not part of the night.
     date = datetime.datetime.fromisoformat(flagged.run.date)
     book.properties.created = date
     book.properties.modified = date
