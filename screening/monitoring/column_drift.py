@@ -19,7 +19,7 @@ Everything here is a function of counts by night; ledger and pages are elsewhere
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -383,6 +383,8 @@ def stratified(differences: Sequence[Difference]) -> Difference:
 
     All have the same dates.
     """
+    if len(differences) == 1:
+        return differences[0]
     variances = np.array([difference.variance for difference in differences])
     weights = 1 / variances
     weights /= weights.sum()
@@ -484,10 +486,15 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     site_bound, ward_bound = bounds(len(shared), n_pairs)
     changed: list[Drift] = []
     for measure, tested in series_of.items():
-        of_site: list[Drift] = []
+        of_site = None
         if measure in shared:
-            of_site = _drift_of_site(measure, shared[measure], tested, site_bound)
-        changed += of_site or _drifts_of_wards(measure, tested, ward_bound)
+            of_site = _drift_of(measure, shared[measure], tested, site_bound)
+        if of_site is not None:
+            changed.append(of_site)
+            continue
+        for name, tests in tested.items():
+            alone = {name: tests}
+            changed += filter(None, [_drift_of(measure, alone, alone, ward_bound)])
     return changed
 
 
@@ -601,7 +608,7 @@ def _one_of_each_table(tests: Mapping[str, _SeriesTests]) -> dict[str, _SeriesTe
     return {name: tests[name] for name in by_table.values()}
 
 
-def _site_differences(
+def _differences(
     measure: Measure, tests: Mapping[str, _SeriesTests], window: int
 ) -> dict[str, Difference]:
     """Return the difference of a column by series, of those that have enough nights."""
@@ -613,80 +620,56 @@ def _site_differences(
     return by_series
 
 
-def _drift_of_site(
+def _drift_of(
     measure: Measure,
     tests: Mapping[str, _SeriesTests],
     all_tests: Mapping[str, _SeriesTests],
     limit: float,
-) -> list[Drift]:
-    """Return the change of a column in all series together, if it is beyond the limit.
+) -> Drift | None:
+    """Return the clearest change of a column in one or several series together.
 
-    `tests`: of one series of each table; `all_tests`: of all that have the column.
+    None if no change is beyond the limit and large enough to matter.
+
+    Parameters
+    ----------
+    measure : Measure
+    tests : mapping from str to _SeriesTests
+        Of one series, or of one of each table of a site.
+    all_tests : mapping from str to _SeriesTests
+        Of all series in which the change may be clear.
+    limit : float
+        Standard errors.
     """
-    by_window = {}
+    of_site = len(tests) > 1
+    least = 2 if of_site else 1
+    beyond = {}
     for window in WINDOWS:
-        by_series = _site_differences(measure, tests, window)
-        if len(by_series) > 1:
-            by_window[window] = stratified([*by_series.values()])
-    clearest = _clearest_window(by_window, limit)
-    if clearest is None:
-        return []
-    joint = by_window[clearest]
-    by_series = _site_differences(measure, all_tests, clearest)
+        differences = [*_differences(measure, tests, window).values()]
+        if len(differences) >= least:
+            joint = stratified(differences)
+            if abs(joint.raw) >= WORTH_SAYING and joint.z > limit:
+                beyond[window] = joint
+    if not beyond:
+        return None
+    clearest = max(beyond, key=lambda window: beyond[window].z)
+    joint = beyond[clearest]
+    by_series = _differences(measure, all_tests, clearest)
     sign = np.sign(joint.effect)
     clear = [
         name
         for name, differs in by_series.items()
         if differs.z > CLEAR_IN_SERIES and np.sign(differs.effect) == sign
     ]
-    drift = Drift(
+    return Drift(
         measure=measure,
         series=tuple(clear),
         n_series=len(by_series),
-        of_site=True,
+        of_site=of_site,
         since=_since(measure, tests),
         window=clearest,
         difference=joint,
         bound=limit,
     )
-    return [drift]
-
-
-def _clearest_window(by_window: Mapping[int, Difference], limit: float) -> int | None:
-    """Return the window with the clearest difference beyond the limit, if there is one.
-
-    Differences too small to matter are left out.
-    """
-    beyond = {
-        window: difference.z
-        for window, difference in by_window.items()
-        if abs(difference.raw) >= WORTH_SAYING and difference.z > limit
-    }
-    return max(beyond, key=beyond.__getitem__, default=None)
-
-
-def _drifts_of_wards(
-    measure: Measure, tests: Mapping[str, _SeriesTests], limit: float
-) -> Iterator[Drift]:
-    """Yield the changes of a column in single series that are beyond the limit."""
-    for name, series in tests.items():
-        by_window = {}
-        for window in WINDOWS:
-            difference = series.difference(measure, window)
-            if difference is not None:
-                by_window[window] = difference
-        clearest = _clearest_window(by_window, limit)
-        if clearest is not None:
-            yield Drift(
-                measure=measure,
-                series=(name,),
-                n_series=1,
-                of_site=False,
-                since=_since(measure, {name: series}),
-                window=clearest,
-                difference=by_window[clearest],
-                bound=limit,
-            )
 
 
 def _since(measure: Measure, tests: Mapping[str, _SeriesTests]) -> str:
@@ -697,10 +680,9 @@ def _since(measure: Measure, tests: Mapping[str, _SeriesTests]) -> str:
     nights = max((series.nights.nights for series in tests.values()), key=len)
     z_of_night = {}
     for window in range(2, max(WINDOWS) + 1):
-        by_series = _site_differences(measure, tests, window)
-        if by_series:
-            site_difference = stratified([*by_series.values()])
-            z_of_night[nights[-window]] = site_difference.z
+        differences = [*_differences(measure, tests, window).values()]
+        if differences:
+            z_of_night[nights[-window]] = stratified(differences).z
     least = max(z_of_night.values()) ** 2 - 2 * LOG_LIKELIHOOD_BELOW
     return min(night for night, z in z_of_night.items() if z**2 >= least)
 

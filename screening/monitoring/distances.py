@@ -1,9 +1,28 @@
-"""Distances of a night's counts from those of training."""
+"""Distances of a night's counts from those of training, and bins of equal shares."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+TENTHS = 10
+
+
+def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
+    """Return which of `n_steps` equal shares of the training rows each bin is in.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_bins,)
+        Training rows in each bin.
+    n_steps : int
+    """
+    counted = np.asarray(counts, float)
+    weight = counted / max(counted.sum(), 1.0)
+    middle = np.cumsum(weight) - weight / 2
+    step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
+    _, share = np.unique(step, return_inverse=True)
+    return share
 
 
 def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:

@@ -29,9 +29,14 @@ from screening.data.observers import JudgedBlock, Observer
 from screening.data.sampled_values import SampledValues
 from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
-from screening.monitoring.bins import TENTHS, equal_shares
-from screening.monitoring.distances import ks, psi, total_variation
-from screening.monitoring.score_scale import FractionCounts
+from screening.monitoring.distances import (
+    TENTHS,
+    equal_shares,
+    ks,
+    psi,
+    total_variation,
+)
+from screening.monitoring.score_scale import fault_of_scale, scale_counts
 from screening.monitoring.tests import effective_units
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
@@ -43,7 +48,6 @@ from screening.schemas.reasons import (
     UNIT_CHANGED,
     UNSEEN_CATEGORY,
     VALUES_DIFFER,
-    ReasonKind,
 )
 from screening.schemas.run import FeatureDrift
 from screening.spelling import first_of
@@ -292,8 +296,8 @@ class ColumnGate:
 
 
 # Rate of false alarms by gate, on nights from the population of training: together
-# one in a hundred. A new gate is added here, in `SHARES` and in `_met_by_gate`, and its
-# number of columns in `Gates._allowed_by_gate`.
+# one in a hundred. A new gate is added here, in `KINDS`, in `SHARES` and in
+# `_met_by_gate`, and its number of columns in `Gates`.
 ALARMS = {
     "values": 0.004,
     "missing": 0.003,
@@ -305,11 +309,17 @@ ALARMS = {
 MAX_P_OF_CONVERSION = 0.001
 # Smallest distance that is reported, whatever its p-value.
 MIN_REPORTED_DISTANCE = 0.1
-# By gate: the kind of reason, its words, and the smallest difference worth a word.
+KINDS = {
+    "values": VALUES_DIFFER,
+    "missing": MISSING_MORE,
+    "unseen": UNSEEN_CATEGORY,
+    "outside": OUTSIDE_RANGE,
+}
+# By gate: the words, and the smallest difference worth a word.
 SHARES = {
-    "missing": (MISSING_MORE, "without a value", 0.05),
-    "unseen": (UNSEEN_CATEGORY, "with a category never seen in training", 0.0),
-    "outside": (OUTSIDE_RANGE, "outside the training range", 0.02),
+    "missing": ("without a value", 0.05),
+    "unseen": ("with a category never seen in training", 0.0),
+    "outside": ("outside the training range", 0.02),
 }
 # Unseen categories that are named: as many, of so many letters, in so many rows.
 MOST_NAMED = 3
@@ -343,26 +353,6 @@ class Reference:
     columns: Mapping[str, np.ndarray]
     worth: float
     remedy: str
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """Difference of a column from a reference, by one gate.
-
-    Parameters
-    ----------
-    gate : str
-        Key of `ALARMS`.
-    kind : ReasonKind
-    words : str
-    p : float
-        Probability of so large a difference by chance.
-    """
-
-    gate: str
-    kind: ReasonKind
-    words: str
-    p: float
 
 
 def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
@@ -406,13 +396,13 @@ class GateCounts:
         By feature.
     groups : tuple of pyarrow.Table
         Tables of `group` and `rows`: how many rows each group has.
-    score_scale : FractionCounts
-        Of the values of a score made elsewhere.
+    score_scale : ndarray of int, shape (2,)
+        `scale_counts` of a score made elsewhere.
     """
 
     columns: Mapping[str, ColumnCounts]
     groups: tuple[pa.Table, ...]
-    score_scale: FractionCounts
+    score_scale: np.ndarray
 
     def __add__(self, other: GateCounts) -> GateCounts:
         columns = {
@@ -432,7 +422,7 @@ class Gates(Observer):
         self.contract = contract
         self.past = past
         self.groups: tuple[pa.Table, ...] = ()
-        self.score_scale = FractionCounts()
+        self.score_scale = np.zeros(2, dtype=np.int64)
         names = [name for name in contract.features if name in past.features]
         self.columns = {
             name: ColumnGate(past.features[name], past.n_rows) for name in names
@@ -453,22 +443,16 @@ class Gates(Observer):
             for name in names
             if name in self.measured and self.columns[name].numeric
         ]
-        self.allowed = self._allowed_by_gate()
-
-    def _allowed_by_gate(self) -> dict[str, float]:
-        """Return the chance of a false alarm of one column, by gate.
-
-        All columns together keep to `ALARMS`.
-        """
-        n_texts = sum(not column.numeric for column in self.columns.values())
         n_columns = {
-            "missing": len(self.columns),
             "values": len(self.measured),
-            "unseen": n_texts,
+            "missing": len(self.columns),
+            "unseen": sum(not column.numeric for column in self.columns.values()),
+            "outside": len(self.numbers),
+            "units": len(self.numbers),
         }
-        return {
-            gate: chance / max(n_columns.get(gate, len(self.numbers)), 1)
-            for gate, chance in ALARMS.items()
+        # Chance of a false alarm of one column: all together keep to `ALARMS`.
+        self.allowed = {
+            gate: chance / max(n_columns[gate], 1) for gate, chance in ALARMS.items()
         }
 
     @property
@@ -521,10 +505,9 @@ class Gates(Observer):
             if unlisted and name in unlisted and ordinal:
                 n_unlisted = int(np.count_nonzero(unlisted[name]))
             columns[name] = column.count(features[name], rows, n_unlisted)
-        score_scale = FractionCounts()
         score = self.contract.score
-        if score is not None and score in features:
-            score_scale = FractionCounts.of(features[score])
+        scores = features[score] if score and score in features else np.zeros(0)
+        score_scale = scale_counts(scores)
         if groups is None:
             return GateCounts(columns, (), score_scale)
         by_group = pa.table({"group": pa.array(groups)}).group_by("group")
@@ -534,17 +517,17 @@ class Gates(Observer):
 
     def add(self, counts: GateCounts) -> None:
         """Take in the counts of further rows."""
-        self.__dict__.pop("shifts", None)
-        self.__dict__.pop("sentinels", None)
+        for computed in ("worth", "shifts", "sentinels"):
+            self.__dict__.pop(computed, None)
         self.groups += counts.groups
-        self.score_scale += counts.score_scale
+        self.score_scale = self.score_scale + counts.score_scale
         for name, column in self.columns.items():
             column.counted += counts.columns[name]
 
     def faults(self) -> list[str]:
         """Return why nothing is to be scored: values in other units than training's."""
         faults = [f"column {stop.words} {stop.remedy}" for stop in self.stops()]
-        of_score = self.score_scale.fault(self.contract, self.past)
+        of_score = fault_of_scale(self.score_scale, self.contract, self.past)
         return faults if of_score is None else [*faults, of_score]
 
     def stops(self) -> list[Reason]:
@@ -584,7 +567,8 @@ class Gates(Observer):
         reasons: list[Reason] = []
         for name in self.columns:
             shift = self.shifts.get(name)
-            if own_nights is not None and _may_be_habit_of_ward(shift):
+            if own_nights and shift and shift.share == 1 and not shift.sure:
+                # An uncertain shift of all rows may be usual in the ward.
                 shift = None
             if shift is not None:
                 reasons.append(_unit_changed(name, shift))
@@ -609,27 +593,24 @@ class Gates(Observer):
 
     def facts(self) -> dict[str, FeatureDrift]:
         """Return what every feature has tonight beside training."""
-        return {
-            name: self._facts_of(name, column) for name, column in self.columns.items()
-        }
+        facts = {}
+        for name, column in self.columns.items():
+            counted = column.counted
+            is_measured = name in self.measured
+            tested = self._difference_of_values(self.training, name)
+            facts[name] = FeatureDrift(
+                psi=column.index(),
+                ks=column.distance(column.expected, counted.bins),
+                outside=counted.outside / max(counted.present, 1),
+                unseen=counted.unseen.total(),
+                normalised=not is_measured,
+                alarm=is_measured
+                and any(p < self.allowed[gate] for gate, _, p in tested),
+                counts=counted.bins.tolist(),
+            )
+        return facts
 
-    def _facts_of(self, name: str, column: ColumnGate) -> FeatureDrift:
-        is_measured = name in self.measured
-        differences = []
-        if is_measured:
-            differences = self._differences(self.training, name, True)
-        codes = {reason.code for reason in differences}
-        return FeatureDrift(
-            psi=column.index(),
-            ks=column.distance(column.expected, column.counted.bins),
-            outside=column.counted.outside / max(column.counted.present, 1),
-            unseen=column.counted.unseen.total(),
-            normalised=not is_measured,
-            alarm=VALUES_DIFFER.code in codes,
-            counts=column.counted.bins.tolist(),
-        )
-
-    @property
+    @cached_property
     def worth(self) -> float:
         """Return how many independent rows a row of tonight is worth."""
         if not self.groups:
@@ -675,12 +656,8 @@ class Gates(Observer):
 
         Columns of numbers without one are left out.
         """
-        shifts = {}
-        for name in self.numbers:
-            shift = self._shift_of(name)
-            if shift is not None:
-                shifts[name] = shift
-        return shifts
+        by_name = {name: self._shift_of(name) for name in self.numbers}
+        return {name: shift for name, shift in by_name.items() if shift is not None}
 
     def _shift_of(self, name: str) -> UnitShift | None:
         column = self.columns[name]
@@ -706,31 +683,29 @@ class Gates(Observer):
 
         `values`: its values are compared too, and not only shares of rows.
         """
-        differences = [*self._differences_of_shares(past, name, values)]
+        tested = [*self._differences_of_shares(past, name, values)]
         if values:
-            differences += self._difference_of_values(past, name)
-        reasons = []
-        for difference in differences:
-            allowed = self.allowed[difference.gate]
-            if difference.p < allowed:
-                reason = difference.kind(
-                    column=name,
-                    figure=difference.p,
-                    threshold=allowed,
-                    description=difference.words,
-                    remedy=past.remedy,
-                )
-                reasons.append(reason)
-        return reasons
+            tested += self._difference_of_values(past, name)
+        return [
+            KINDS[gate](
+                column=name,
+                figure=p,
+                threshold=self.allowed[gate],
+                description=description,
+                remedy=past.remedy,
+            )
+            for gate, description, p in tested
+            if p < self.allowed[gate]
+        ]
 
     def _differences_of_shares(
         self, past: Reference, name: str, values: bool
-    ) -> Iterator[GateResult]:
-        """Yield the gates of a column that more rows meet than in a reference."""
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yield the gates that more rows meet than in a reference, in words, and p."""
         column = self.columns[name]
         tonight = _met_by_gate(column.tonight())
         earlier = _met_by_gate(past.columns[name])
-        for gate, (kind, description, least) in SHARES.items():
+        for gate, (description, least) in SHARES.items():
             n_met, n_rows = tonight[gate]
             n_met_before, n_rows_before = earlier[gate]
             usual = n_met_before / max(n_rows_before, 1)
@@ -756,7 +731,7 @@ class Gates(Observer):
                 p = tests.outside(met, units, units_before)
             if gate == "unseen":
                 description += self._named_categories(name)
-            yield GateResult(gate, kind, f"{n_met} of {n_rows} rows {description}", p)
+            yield gate, f"{n_met} of {n_rows} rows {description}", p
 
     def _named_categories(self, name: str) -> str:
         """Return the unseen categories of a column in brackets, "" for none to name.
@@ -773,22 +748,22 @@ class Gates(Observer):
         ]
         return f" ({first_of(names, MOST_NAMED)})" if names else ""
 
-    def _difference_of_values(self, past: Reference, name: str) -> list[GateResult]:
-        """Return the difference of a column's values, if it is worth a word."""
+    def _difference_of_values(
+        self, past: Reference, name: str
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yield the same for a column's values, if their difference is worth a word."""
         column = self.columns[name]
         bins = column.tonight()[N_SHARES:] * self.worth
         bins_before = past.columns[name][N_SHARES:] * past.worth
         distance = column.distance(bins_before, bins) or 0.0
         if distance < MIN_REPORTED_DISTANCE:
-            return []
+            return
         if column.numeric:
             p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
         else:
             p = tests.other_shares(bins, bins_before)
-        description = (
-            f"distributed differently than {past.where} (distance {distance:.2f})"
-        )
-        return [GateResult("values", VALUES_DIFFER, description, p)]
+        where = f"{past.where} (distance {distance:.2f})"
+        yield "values", f"distributed differently than {where}", p
 
 
 def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
@@ -799,11 +774,6 @@ def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
         "unseen": (unseen, present),
         "outside": (outside, present),
     }
-
-
-def _may_be_habit_of_ward(shift: UnitShift | None) -> bool:
-    """Return True for an uncertain shift of all rows, perhaps the ward's usual one."""
-    return shift is not None and shift.share == 1 and not shift.sure
 
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from markupsafe import Markup
 
-from screening.monitoring.bins import TENTHS, equal_shares
+from screening.monitoring.distances import TENTHS, equal_shares
 from screening.report import format as fmt
 from screening.report.charts import Scale, Tick
 from screening.report.values import value_text

@@ -37,7 +37,10 @@ class Rule:
 
     def __post_init__(self) -> None:
         for name in ("value", "confidence", "prevalence"):
-            _check_number(name, getattr(self, name))
+            number = getattr(self, name)
+            is_number = isinstance(number, Real) and not isinstance(number, bool)
+            if number is not None and not is_number:
+                raise ValueError(f"{name} must be a number, got {number!r}")
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
         self._check_range()
@@ -56,13 +59,6 @@ class Rule:
         raise ValueError(
             f"{self.name} must be above 0{at_most}, got {_describe_share(self.value)}"
         )
-
-
-def _check_number(name: str, number: object) -> None:
-    """Raise ValueError unless a value is a number or None."""
-    is_number = isinstance(number, Real) and not isinstance(number, bool)
-    if number is not None and not is_number:
-        raise ValueError(f"{name} must be a number, got {number!r}")
 
 
 @dataclass(frozen=True)
@@ -253,12 +249,7 @@ def _from_facts(stored: object) -> object:
 
 def _to_facts(rule: Rule) -> RuleFacts:
     """Return the facts by which a rule is stored."""
-    return RuleFacts(
-        name=rule.name,
-        value=rule.value,
-        confidence=rule.confidence,
-        prevalence=rule.prevalence,
-    )
+    return RuleFacts.model_validate(rule, from_attributes=True)
 
 
 StoredRule = Annotated[

@@ -18,7 +18,6 @@ from screening.ledger.standing import (
     GivenReasons,
     mark_standing,
 )
-from screening.monitoring.bins import equal_shares
 from screening.monitoring.column_drift import (
     Drift,
     drifts,
@@ -26,6 +25,7 @@ from screening.monitoring.column_drift import (
     outbreak,
     slow_rise,
 )
+from screening.monitoring.distances import equal_shares
 from screening.monitoring.drift import BINS
 from screening.report import format as shown
 from screening.schemas.base import Reason

@@ -553,15 +553,12 @@ def _texts_beside(batch: Cohort, is_listed: np.ndarray) -> dict[str, pa.Array]:
 
 def names_of_odd_cells(batch: Cohort) -> pa.Array:
     """Return the columns out of bounds of each row as one text, null for none."""
-    if batch.out_of_bounds is None:
+    if batch.out_of_bounds is None or not batch.out_of_bounds.any():
         return pa.nulls(batch.n_rows, pa.string())
-    odd_rows = np.flatnonzero(batch.out_of_bounds)
-    if not odd_rows.size:
-        return pa.nulls(batch.n_rows, pa.string())
-    names = np.full(batch.n_rows, None, dtype=object)
-    for row in odd_rows:
-        cells = batch.out_of_bounds[row]
-        names[row] = ", ".join(cell.column for cell in cells)
+    names = [
+        ", ".join(cell.column for cell in cells) if cells else None
+        for cells in batch.out_of_bounds
+    ]
     return pa.array(names, pa.string())
 
 
@@ -569,10 +566,8 @@ def tissue_of(contract: Contract) -> str | None:
     """Return the first numeric feature of voxels, which flags are drawn over."""
     if not contract.coordinates:
         return None
-    for name, feature in contract.features.items():
-        if feature.type == "number":
-            return name
-    return None
+    features = contract.features.items()
+    return next((name for name, each in features if each.type == "number"), None)
 
 
 def chances_of(
