@@ -48,7 +48,7 @@ def instants_of(local: np.ndarray, clock: Clock) -> Instants:
 
 
 def next_instants_of(local: np.ndarray, clock: Clock) -> np.ndarray:
-    """Return the instants of local times, the next one where there is none.
+    """Return the instants of local times, or the next instant if a time does not exist.
 
     A day may begin with an hour that does not exist.
     """

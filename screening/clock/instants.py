@@ -114,7 +114,7 @@ def times_of_counts(
 def _times(
     local: np.ndarray, zoned: np.ndarray, is_day: np.ndarray, clock: Clock
 ) -> TimeCells:
-    """Return times of which some are local and some instants; NaT where they are not.
+    """Combine local times and instants; each is NaT for times of the other kind.
 
     A day begins with the first time that it has.
     """

@@ -46,7 +46,7 @@ HourOrColumn: TypeAlias = Annotated[
 def hours_from(text: object) -> object:
     """Return a duration such as "72h" or "3d" in hours; anything else as it is.
 
-    ValueError for a text that is no duration.
+    ValueError for a text that is not a duration.
     """
     if not isinstance(text, str):
         return text

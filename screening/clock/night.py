@@ -51,7 +51,7 @@ def hour_of_night(
     hour : str, optional
         What a person stated: an hour of the day, or a column.
     in_column : sequence of datetime64
-        Instants in that column, the newest of which counts.
+        Instants in that column; the newest counts.
     written : datetime, optional
         When the table's file was written, in UTC. It counts if that was on the
         night's day: a file may be copied or read later.
@@ -91,7 +91,7 @@ def _instant(clock: Clock, local: np.datetime64) -> np.datetime64:
 def _refuse_other_day(
     column: str, newest: np.datetime64, midnight: np.datetime64, clock: Clock
 ) -> None:
-    """Raise CohortError if the newest time of a table is no time of its night.
+    """Raise CohortError if the newest time of a table is not of its night.
 
     A table that is taken in the evening may be the next day's.
     """

@@ -56,8 +56,8 @@ def reach_of_events(
     first_night : datetime64
         Instant of the first night; earlier events do not count for the rate.
     last_window : datetime64
-        End of the last night's window; no event is expected later, because nobody has
-        been scored since.
+        End of the last night's window; no event is expected later, because no patient
+        has been scored since.
     as_of : datetime64
         Outcomes are said to be complete up to here.
 

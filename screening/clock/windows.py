@@ -38,7 +38,7 @@ class Window:
     within : float
         An event later than this belongs to no row of the night.
     after : float
-        Rows of patients whose event came before this are no longer at risk.
+        Rows of patients with an event before this are no longer at risk.
     again : float, optional
         Hours after an event from which a patient is at risk again; never by default.
     case_without_time : bool
@@ -75,14 +75,14 @@ class Known:
     Parameters
     ----------
     events : DataFrame
-        A line an event: `unit` (the patient or stay), `time` (datetime64), and its
-        `name` where events have names.
+        One row per event: `unit` (the patient or stay), `time` (datetime64), and its
+        `name` if events have names.
     without_time : DataFrame, optional
-        A line a case that is known without a time: `unit` and `name`.
+        One row per case that is known without a time: `unit` and `name`.
     ends : DataFrame, optional
-        A line a stay: `unit`, `time` of its end.
+        One row per stay: `unit`, `time` of its end.
     is_of_stays : bool
-        A unit is a stay. A patient who lies there after a stay has ended is in another.
+        A unit is a stay. A patient who is still there after its end is in another stay.
     """
 
     events: pd.DataFrame
@@ -112,7 +112,7 @@ def with_truth(
     Parameters
     ----------
     rows : DataFrame
-        A line a scored row: `night` (datetime64, its day), `at` (datetime64, the
+        One row per scored row: `night` (datetime64, its day), `at` (datetime64, the
         instant of the night), `unit` (the patient or stay), and others.
     known : Known
     window : Window

@@ -114,7 +114,7 @@ class EasyEnsemble(Classifier):
     seed: int = 0
 
     name = "easy_ensemble"
-    storable = False  # its trees are no plain arrays
+    storable = False  # its trees are not plain arrays
     linear = False
 
     def check_parameters(self) -> None:

@@ -185,7 +185,7 @@ class HistogramBoosting(_Boosted, TreesClassifier):
 def _mean_hessian(codes: np.ndarray, weights: np.ndarray) -> float:
     """Return the mean second derivative of the log loss before the first tree.
 
-    Over rows and classes; p (1 - p) with two classes, of which one has the share p.
+    Over rows and classes; p (1 - p) with two classes, one of them with the share p.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class Boosting(_Boosted):
         return self.model_.predict(rows, raw_score=True, num_threads=n_threads())
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return LightGBM's text as bytes, and the classes, which it lacks."""
+        """Return LightGBM's text as bytes, and the classes."""
         check_is_fitted(self)
         text = np.frombuffer(self.text_.encode(), np.uint8)
         return {"classes": as_array(self.classes_), "text": text}

@@ -113,8 +113,8 @@ class FoldEnsemble:
     def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Return the decisions of one machine, by number, as held-out rows have them.
 
-        Numbers are those of folds; of a condensed ensemble every machine stands for
-        all folds. Shape as for ``decisions``.
+        Numbers are those of folds; in a condensed ensemble every machine represents all
+        folds. Shape as for ``decisions``.
         """
         return oriented_decisions(
             self.machines[machine % len(self.machines)],
@@ -523,8 +523,8 @@ class BlendedEnsemble:
     ) -> BlendedEnsemble:
         """Return the ensemble that ``state`` described.
 
-        `builders` holds for each member a function that returns its unfitted estimator,
-        and its kind of machine.
+        `builders`: for each member, a function that returns its unfitted estimator, and
+        its kind of machine.
         """
         members = []
         for j, (build, kind) in enumerate(builders):

@@ -419,7 +419,7 @@ class TrainingRows:
         return np.bincount(self.codes, self.sample_weight)
 
     def at(self, chosen: Landmarks) -> TrainingRows:
-        """Return the landmarks as rows, each with the weight of those it stands for."""
+        """Return the landmarks as rows, weighted by the rows that they represent."""
         index = chosen.rows
         return TrainingRows(
             numbers=self.numbers[index],
@@ -442,7 +442,7 @@ class FitInputs:
     whole : TrainingRows
         All rows.
     rows : TrainingRows
-        All rows, or the landmarks that stand for them.
+        All rows, or the landmarks that represent them.
     n_rescalings : int
         Number of rescalings.
     cache : KernelCache

@@ -1,8 +1,8 @@
-"""Landmarks: rows that stand for many, for tables with too many rows to train on all.
+"""Landmarks: rows that represent many, for tables with too many rows to train on all.
 
 These are rows with costs, not low-rank features: every factor, pass and remedy works
 on them. Hinge losses are summed over a stratified sample, each with the cost of the
-rows it stands for. Most losses are 0, far from the boundary; a pilot machine finds
+rows it represents. Most losses are 0, far from the boundary; a pilot machine finds
 where they are not, and there the sample is dense. Alternatively a linear machine is
 trained on the features that some rows span (Nystroem), at a cost that grows no faster
 than the number of rows.
@@ -37,7 +37,7 @@ MAX_NYSTROEM_ROWS = 30_000
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Row numbers of landmarks and how many rows each stands for.
+    """Row numbers of landmarks and how many rows each represents.
 
     Within a class the weights sum to its rows. Of two classes the weights of the
     commoner one are then lowered until the rarer has a share of 0.2, as in a

@@ -42,11 +42,11 @@ class MultiClassSVM(KernelClassifier):
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of
-        ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
-        margin, the change that one row at its bound makes.
+        ``solvers.Problem.unit``: the margin or, if that is smaller or undefined, the
+        change that one row at its bound makes.
     approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
-        stands for (see ``estimators.landmarks``). Exact if there are no more rows than
+        represents (see ``estimators.landmarks``). Exact if there are no more rows than
         that.
     n_landmarks : int, >= 2
         Number of landmarks.

@@ -51,11 +51,11 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of
-        ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
-        margin, the change that one row at its bound makes.
+        ``solvers.Problem.unit``: the margin or, if that is smaller or undefined, the
+        change that one row at its bound makes.
     approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
-        stands for (see ``estimators.landmarks``). Exact if there are no more rows than
+        represents (see ``estimators.landmarks``). Exact if there are no more rows than
         that.
     n_landmarks : int, >= 2
         Number of landmarks.
@@ -163,8 +163,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     ) -> list[KernelExpansion]:
         n_rows = len(inputs.rows.x)
         weights = inputs.rows.weights
-        # A one-class fit reads a fifth of the Gram matrix's rows or fewer: if there are
-        # many they are computed one by one.
+        # A one-class fit needs a fifth of the Gram matrix's rows or fewer: if there are
+        # many, they are computed one by one.
         gram = gram_within(inputs.kernel, inputs.cache, n_solutions=0)
 
         def solve(c_of_passes: Sequence[np.ndarray]) -> list[DualSolution]:

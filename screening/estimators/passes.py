@@ -550,7 +550,7 @@ def _first_pass(problem: PassProblem) -> KernelMachineState:
         rows=cache.rows,
         basis_index=np.arange(len(cache.rows)),
         class_counts=problem.class_counts,
-        # A weak reference: the cache holds the state, and its Gram matrices would
+        # A weak reference: the cache refers to the state, and its Gram matrices would
         # otherwise stay in memory until the next garbage collection.
         cache=weakref.proxy(cache),
     )

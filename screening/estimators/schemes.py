@@ -40,7 +40,7 @@ class OneVsRest:
         Class numbers, 0 to n_classes - 1.
     n_classes : int
     weights : ndarray of shape (n_rows,)
-        Number of rows that each row stands for.
+        Number of rows that each row represents.
     C : float
     cost_ratio : float or "balanced"
     tol : float

@@ -15,7 +15,7 @@ from screening.estimators.base import Classifier, as_array
 
 @dataclass(eq=False, repr=False)
 class GivenScore(Classifier):
-    """A score that somebody else made: the sum of the columns.
+    """A score from outside the model: the sum of the columns.
 
     Of two classes, the second is the one that a higher score makes likelier.
     """
@@ -30,7 +30,7 @@ class GivenScore(Classifier):
         return tags
 
     def check_parameters(self) -> None:
-        """Accept all: there is no parameter."""
+        """Accept all: it has no parameters."""
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         if len(self.classes_) > 2:

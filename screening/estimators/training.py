@@ -12,7 +12,7 @@ from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import Gram, KernelRows, Problem, Solution, solve_warm_started
 
-# A row whose alpha is below this share of the largest one is no support vector.
+# A row whose alpha is below this share of the largest one is not a support vector.
 MIN_ALPHA_SHARE = 1e-8
 
 
@@ -33,7 +33,7 @@ class Training:
     groups : ndarray of shape (n,), optional
         Groups that a remedy's inner folds must not split.
     counts : ndarray of shape (n,), optional
-        Number of rows that each row stands for; None for one.
+        Number of rows that each row represents; None for one.
     cache : KernelCache, optional
         Cache of the Gram matrix.
     """
@@ -164,8 +164,8 @@ def inner_folds(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (train, test) row numbers of stratified folds that keep groups whole.
 
-    Every training part holds all classes. There are fewer folds if the rarest class has
-    fewer rows or groups, and none if it has one only.
+    Every training part contains all classes. There are fewer folds if the rarest class
+    has fewer rows or groups, and none if it has only one.
     """
     n_classes = int(codes.max()) + 1
     n_units = []

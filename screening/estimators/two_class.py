@@ -48,13 +48,12 @@ class TwoClassSVM(KernelClassifier):
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of
-        ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
-        margin, the change that one row at its bound makes.
+        ``solvers.Problem.unit``: the margin or, if that is smaller or undefined, the
+        change that one row at its bound makes.
     approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
-        stands for; "nystroem", without a factor, trains on all rows in the span of that
-        many (see ``estimators.landmarks``). Exact if there are no more
-        rows than that.
+        represents; "nystroem", without a factor, trains on all rows in the span of that
+        many (see ``estimators.landmarks``). Exact if there are no more rows than that.
     n_landmarks : int, >= 2
         Number of landmarks.
     random_state : int, RandomState or None

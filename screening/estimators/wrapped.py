@@ -19,9 +19,9 @@ N_ROWS_OF_DIGEST = 1_000
 class WrappedEstimator(Classifier):
     """A scikit-learn classifier of the caller.
 
-    Scores are its probabilities where it has ``predict_proba`` (of two classes less one
-    half), and otherwise its decisions, a column a class if there are more than two. Its
-    state identifies a fit and cannot be restored, so a model of it is never stored.
+    Scores are its probabilities if it has ``predict_proba`` (of two classes less one
+    half), and otherwise its decisions, one column per class if there are more than two.
+    Its state identifies a fit and cannot be restored, so a model of it is never stored.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class WrappedEstimator(Classifier):
         self.digest_ = np.frombuffer(digest, np.uint8)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return scores, (n_rows,) or a column a class."""
+        """Return scores, shape (n_rows,) or (n_rows, n_classes)."""
         check_is_fitted(self, "estimator_")
         rows = self._rows(X)
         if not hasattr(self.estimator_, "predict_proba"):

@@ -152,7 +152,7 @@ def mean_neighbor_distance(neighbors: Neighbors, empty: str) -> np.ndarray:
         Of n rows, for each of n_radii radii.
     empty : {"zero", "nearest"}
         Value for a row with no neighbor within the radius: 0, or the squared distance
-        of the nearest support vector of that label. 0 if there is none at all.
+        of the nearest support vector of that label. 0 if that label has none.
 
     Returns
     -------

@@ -38,10 +38,10 @@ class Factor:
     ``scope`` "output" makes one c for each decision function from its own f and support
     vectors, and gets a ``FirstPass``; "joint" makes them from all outputs at once, and
     gets the ``KernelMachineState``. ``machines`` and ``kernels`` are those the factor
-    can be used with. ``varies`` names fields of which several values may be tried on
-    one first pass: the second passes are then trained together. A joint factor with
-    such fields may define ``log_each(first_pass, states)``, which gets the
-    ``KernelMachineState`` and one state per factor, and returns log c of all at once.
+    can be used with. ``varies`` names fields that may take several values on one first
+    pass: the second passes are then trained together. A joint factor with such fields
+    may define ``log_each(first_pass, states)``, which gets the ``KernelMachineState``
+    and one state per factor, and returns log c of all at once.
     """
 
     name: ClassVar[str]
@@ -58,7 +58,7 @@ class Factor:
         return {}
 
     def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms | None:
-        """Return the bumps of the input space whose sum is c, or None if c is no sum.
+        """Return the bumps of the input space that sum to c; None if c is not a sum.
 
         A machine computes such sums together with its decision.
         """
@@ -159,7 +159,7 @@ class KernelMachineState:
         The pass before and its factor, from which c of this pass is computed; None for
         the first pass.
     rows : ndarray of shape (n_rows, n_features)
-        Rows that the machine's expansion stands on.
+        Rows of the machine's expansion.
     basis_index : ndarray of shape (n_rows,)
         Indices of ``rows`` in the block's basis.
     class_counts : ndarray of shape (n_classes,)

@@ -11,8 +11,8 @@ HASH_KEY = "0123456789abcdef"
 
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
-    """Return 64 bits a name, shape (n,), that nobody can compute without the key."""
-    # What reads a ledger and hashes no id need not wait for pandas.
+    """Return 64-bit hashes, shape (n,), that cannot be computed without the key."""
+    # Commands that read a ledger and hash no id need not wait for pandas.
     import pandas as pd
 
     texts = np.asarray(names, dtype=object)

@@ -15,7 +15,7 @@ _NO_HASHES = np.zeros(0, np.uint64)
 
 @dataclass(frozen=True)
 class Patients:
-    """Some patients, by keyed hashes; one who is written in two ways stands twice.
+    """Some patients, by keyed hashes; a patient with two spellings occurs twice.
 
     Parameters
     ----------

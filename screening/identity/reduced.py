@@ -23,7 +23,7 @@ N_ROWS_KEPT = 1000
 
 
 def reduced_forms(names: np.ndarray) -> np.ndarray:
-    """Return the reduced form of each id, shape (n,); None where there is no id.
+    """Return the reduced form of each id, shape (n,); None where an id is missing.
 
     Unicode NFKC, case folded, without blanks and separators, an exponent among digits
     expanded, without zeros in front.

@@ -17,16 +17,16 @@ HEX = "^[0-9A-Fa-f-]+$"
 SEPARATED = r"[^\p{L}\p{N}]"
 UPPER = r"\p{Lu}"
 LOWER = r"\p{Ll}"
-# Chance below which ids without a property of training's are written otherwise, and
-# are not only other ones.
+# Probability below which ids without a property of training's ids are spelled
+# differently, and are not only other ids.
 ALPHA = 1e-4
 # By chance one id in ten, or in eleven, has a right check digit: all of so many do not.
 MIN_CHECKED = 20
 # A shorter number has no check digit.
 MIN_CHECKED_DIGITS = 6
-# More ids tell nothing new.
+# More ids do not change the result.
 MAX_CHECKED = 10_000
-# Share of wrong check digits from which it is no slip of a hand.
+# Share of wrong check digits from which they are not typing errors.
 MAX_WRONG = 0.1
 
 

@@ -45,9 +45,9 @@ class IdCounts:
     sample : Patients
         Of the patients those with the lowest hashes.
     rewritten : tuple of ndarray of int64
-        Numbers of rows of a patient of earlier nights who is written otherwise now.
+        Numbers of rows with a new spelling of a patient of earlier nights.
     reduced : tuple of ndarray of uint64
-        Hashes of the reduced ids of all rows, 0 where there is no id; empty without a
+        Hashes of the reduced ids of all rows, 0 where an id is missing; empty without a
         column of ids that do not repeat.
     """
 
@@ -106,7 +106,7 @@ class IdReader:
     known : Patients
         Of earlier nights.
     whole_only : set of str
-        Columns whose reduced forms say nothing: in training many collide.
+        Columns whose reduced forms are not used: in training many collide.
     exempt : mapping of str to ndarray of uint64
         By column the reduced forms, hashed, that collide in training. Of these ids too
         only the whole form is used.
@@ -209,7 +209,7 @@ class IdReader:
     def _rewritten(
         self, names: np.ndarray, reduced: np.ndarray, rows: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Return the rows of earlier nights' patients who are written otherwise."""
+        """Return the rows with new spellings of earlier nights' patients."""
         if not len(self.known):
             return ()
         among = np.flatnonzero(np.isin(reduced, self.known.reduced))

@@ -50,17 +50,17 @@ def _expanded(text: str) -> str:
 def colliding(
     names: Iterable[str], known: Iterable[str], *, within: bool = True
 ) -> list[int]:
-    """Return the places of ids that are another id but for the writing.
+    """Return the places of ids that differ from another id only in spelling.
 
     Parameters
     ----------
     names : iterable of str
-        Of a table, such as one of outcomes; an id may repeat. One that is known as it
-        is written is nobody else.
+        Of a table, such as one of outcomes; an id may repeat. An id that is known with
+        this spelling is never another patient's.
     known : iterable of str
-        Of the nights. Where two of them have one reduced form it says nothing.
+        Of the nights. A reduced form that two of them have is not used.
     within : bool
-        Two of the names may also be each other's.
+        Also compare the names with each other.
     """
     given = list(names)
     forms = {name: reduced_form(name) for name in given}
@@ -78,7 +78,7 @@ def colliding(
 
 
 def word_pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern that finds an id in a text where it is no part of a longer id.
+    """Return a pattern that finds an id in a text, but not within a longer id.
 
     Signs such as "-" join the parts of an id: AB is not found in AB-1, nor in X/AB. One
     rule for pages that name a patient and for notes from which an id is erased.
@@ -86,6 +86,6 @@ def word_pattern(name: str) -> re.Pattern[str]:
     joints = re.escape(_JOINTS)
     unicode_forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
     words = map(re.escape, sorted({name, *unicode_forms}))
-    # What stands before is looked at last: re finds a literal by a fast search.
+    # The text before the id is checked last: re finds a literal by a fast search.
     found = (rf"{word}(?<!\w{word})(?<!\w[{joints}]{word})" for word in words)
     return re.compile(rf"(?:{'|'.join(found)})(?!\w)(?![{joints}]\w)")

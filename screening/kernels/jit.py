@@ -59,7 +59,7 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return True if nobody but this user and root can have written to a folder.
+    """Return True if only this user and root can have written to a folder.
 
     An empty folder of this user that others may write gets mode 0700 first.
     """

@@ -33,7 +33,7 @@ CONTAINER_LIMITS = (
 
 
 class Distances:
-    """Distances among all rows of a table, of which fits on subsets read a part.
+    """Distances among all rows of a table, shared by fits on subsets.
 
     They are computed when first needed. If they take more than a quarter of `memory`,
     ``part`` returns None and every fit computes its own.
@@ -50,7 +50,7 @@ class Distances:
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._matrices: dict[tuple[int, str], np.ndarray] = {}
         self._lock = Lock()
-        # Tells these rows from those of any other table, in every process.
+        # Distinguishes these rows from those of any other table, in every process.
         self._key = uuid4().hex
 
     def __reduce__(
@@ -61,11 +61,11 @@ class Distances:
 
     @cached_property
     def ties(self) -> np.ndarray | None:
-        """A number for each distinct row, (n,), where one stands for many."""
+        """Numbers of distinct rows, (n,), if many rows are equal; None otherwise."""
         return number_ties(self.rows)
 
     def part(self, index: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
-        """Return the distances among some rows, (m, m); None for lack of memory."""
+        """Return the distances among some rows, (m, m); None if memory is too small."""
         dtype_name = np.dtype(dtype).str
         n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
         if 4 * n_bytes > self.memory:
@@ -87,7 +87,7 @@ _last_received: dict[str, Distances] = {}
 def _received(key: str, rows: np.ndarray, memory: int) -> Distances:
     """Return distances that another process sent, shared by tasks on the same rows.
 
-    The place of rows in shared memory is no key: it is given again to other rows.
+    The address of rows in shared memory cannot be the key: other rows reuse it.
     """
     distances = _last_received.get(key)
     if distances is None:
@@ -202,7 +202,7 @@ class KernelCache:
 
 
 def n_concurrent_fits(n_rows: int, memory: int | None) -> int:
-    """Return how many fits may hold their kernel matrices at a time, at least 1.
+    """Return how many kernel matrices fit into the memory at a time, at least 1.
 
     Each needs a float32 Gram matrix and a copy of it.
 

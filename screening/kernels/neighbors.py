@@ -1,6 +1,6 @@
 """Support vectors near a row by feature-space distance.
 
-Only sum, number and smallest of the distances are returned. ``neighbors`` holds those
+Only sum, number and smallest of the distances are returned. ``neighbors`` stores those
 of a block of rows at a time, ``neighbors_in`` those of all rows.
 """
 
@@ -52,7 +52,7 @@ class Neighbors:
     count : ndarray of float, shape (n_radii, n)
     nearest : ndarray of shape (n,)
         Smallest squared distance to a centre of the label, within the radius or not;
-        infinite if there is none.
+        infinite without such a centre.
     """
 
     total: np.ndarray
@@ -154,7 +154,7 @@ def neighbors_in(
 
 
 def _as_array(radii: Sequence[float] | None) -> np.ndarray:
-    """Return the radii for the loops, where NaN stands for a radius per row."""
+    """Return the radii for the loops; NaN means one radius per row."""
     if radii is None:
         radii = [np.nan]
     return np.array(radii, float)

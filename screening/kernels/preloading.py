@@ -1,4 +1,4 @@
-"""Load numba's compiler in a server of processes, and freeze what the server holds.
+"""Load numba's compiler in a server of processes, and freeze the server's objects.
 
 The server imports this module last. No thread may run in it.
 """

@@ -97,8 +97,8 @@ _IS_X86 = llvm.get_default_triple().startswith("x86_64")
 def _use_widest_vectors(typingctx):
     """Let the calling function use vectors as wide as the processor's registers.
 
-    By default LLVM takes half of that for Intel's server processors, the first of which
-    ran slower with full width.
+    By default LLVM takes half of that for Intel's server processors, because the first
+    of them ran slower with full width.
     """
 
     def codegen(context, builder, signature, args):
@@ -349,10 +349,9 @@ def _tile(add_distances: AddDistances):
 squared_tile = _tile(_add_squares)
 """squared_tile(panels, centres, i, acc): squared distances of rows to centres.
 
-They are those to the centres i .. i + 3, stored in acc (4, block). ``panels``
-(block / PANEL, features, PANEL) hold the rows, centres are (n, features), features a
-multiple of four, all in C order. Features are summed four by four, the last of four
-first.
+They are those to the centres i .. i + 3, stored in acc (4, block). ``panels`` (block /
+PANEL, features, PANEL) contain the rows, centres are (n, features), features a multiple
+of four, all in C order. Features are summed four by four, the last of four first.
 """
 absolute_tile = _tile(_add_absolutes)
 """absolute_tile(panels, centres, i, acc): the same with city-block distances."""

@@ -2,8 +2,8 @@
 
 A cache is one flat buffer (of the Gram matrix's type, or float32 if rows are computed)
 of rows as long as the active set; a new row replaces the oldest. When the active set
-shrinks the rows are compacted in place, so the buffer never grows and later holds more
-rows.
+shrinks, the rows are compacted in place, so the buffer never grows and has room for
+more rows.
 """
 
 from __future__ import annotations
@@ -269,8 +269,7 @@ def fetch_row(i, rows):
 def compact(keep, m, buffer, owner, new_slot_of, new_owner):
     """Drop columns and rows of inactive points from the buffer, in place.
 
-    `keep` holds the positions that stay active, of m before. Returns the number of
-    cached rows.
+    `keep`: the positions that stay active, out of m. Returns the number of cached rows.
     """
     position = np.full(m, -1, np.int64)
     for k in range(keep.size):

@@ -49,7 +49,7 @@ class Problem:
     upper : ndarray of shape (n,)
         Bound of each alpha (the row's cost), > 0.
     total : float or None
-        Right-hand side of the equality; None if there is none, and then no intercept.
+        Right-hand side of the equality; None without an equality, and so no intercept.
     """
 
     gram: Gram

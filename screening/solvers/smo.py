@@ -147,7 +147,7 @@ def _check_start(problem: Problem, start: np.ndarray) -> None:
 class ActivePoints(NamedTuple):
     """Arrays over the active points, as the compiled steps take them.
 
-    ``first`` holds signs if there is an equality, class numbers otherwise.
+    ``first`` contains signs if there is an equality, class numbers otherwise.
     """
 
     first: np.ndarray

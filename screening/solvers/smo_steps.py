@@ -164,7 +164,7 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
     curve = (c * c * diagonal).astype(np.float32)
     for t in range(m):
         _set_pair_masks(t, s, alpha, upper, up, low)
-    # The first pass only reads: with both steps 0 the update changes nothing.
+    # The first pass changes nothing: both steps are 0.
     row_i = np.zeros(m, rows.buffer.dtype)
     row_j = row_i
     step_i = 0.0
@@ -200,8 +200,8 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
         row_i = rows.gram[i] if rows.mode == DIRECT else fetch_row(i, rows)
         curve_i = curve[i]
         twice_c = np.float32(2.0) * c32[i]
-        # Levels may differ by 1e-24, whose square float32 cannot hold; scaling by a
-        # power of two changes no digit.
+        # Levels may differ by 1e-24, whose square float32 cannot represent; scaling by
+        # a power of two changes no digit.
         unit = math.ldexp(1.0, -math.frexp(gap)[1])
         best = np.float32(0.0)
         block = -1
@@ -390,7 +390,7 @@ def take_steps(
 
     It ends earlier if the gap is below `least_stop` or the rounding of levels, or if
     the active set can shrink. `coupling` is None under an equality, and `first` then
-    holds signs; otherwise it holds class numbers. Returns (steps, gap, whether no
+    contains signs; otherwise it contains class numbers. Returns (steps, gap, whether no
     further step was found).
     """
     done = 0

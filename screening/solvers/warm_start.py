@@ -17,9 +17,9 @@ from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
 
-# Up to this many rows per solution, computing the whole matrix pays: a solution reads
-# enough of it. The number grows with the features, since a row that is computed alone
-# reads all of them again.
+# Up to this many rows per solution, computing the whole matrix pays: a solution uses
+# enough of it. The number grows with the features, since computing a row alone reads
+# all of them again.
 _ROWS_PER_SOLUTION = 1500
 _ROWS_PER_FEATURE = 60
 
@@ -29,9 +29,9 @@ def gram_within(
 ) -> Gram:
     """Return K over the cache's rows, stored or computed by rows.
 
-    A solution reads a tenth to a fifth of the rows, so computing all pays if there are
-    several. Of many rows K is computed by rows if it does not pay or exceeds the
-    memory.
+    A solution uses a tenth to a fifth of the rows, so computing all pays if there are
+    several solutions. With many rows, K is computed by rows if the whole does not pay
+    or exceeds the memory.
 
     Parameters
     ----------

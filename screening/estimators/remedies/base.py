@@ -19,8 +19,8 @@ class Remedy:
     name : str
         Name in recipes.
     whole_matrix : bool
-        ``solve`` reads the kernel matrix. If no remedy does, problems with many rows
-        are solved without computing all of it.
+        Whether ``solve`` needs the whole kernel matrix. If no remedy does, problems
+        with many rows are solved without computing all of it.
     """
 
     name: ClassVar[str]
