@@ -31,13 +31,13 @@ from screening.data.cohort import labels_of
 from screening.errors import ScreenError
 from screening.estimators.ensembles import Pooling
 from screening.metrics.ranking import area_under_roc, average_precision
-from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import plan_method
+from screening.model_selection.folds import split_study
+from screening.model_selection.held_out import encode, plan_method
 from screening.model_selection.plans import run_plan
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ENOUGH_POSITIVES
-from screening.settings import Resources
+from screening.settings import Resources, Validation
 
 CASES = (2, 3, 5, 9, 15, 30)
 MAX_NEGATIVES = 900
@@ -65,15 +65,15 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
     others = rng.permutation(old[~is_case[old]])[:MAX_NEGATIVES]
     past = whole.take(np.sort(np.concatenate([cases, others])))
     task, _ = infer_task(past, several=False)
-    study = plan_study(past, task, 5, 1, seed, search=1)
+    study = split_study(past, task, Validation(repeats=1, seed=seed), n_settings=1)
     members: dict[str, Member] = {}
     for recipe in (*AUTO.members, *AUTO.scarce):
         if AUTO.every[recipe].machine == "multi_class":
             continue
         try:
-            fitted = run_plan(
-                plan_method(study, load_recipe(recipe)), Resources(jobs=1)
-            )
+            loaded = load_recipe(recipe)
+            plan = plan_method(study, loaded, encode(study, loaded))
+            fitted = run_plan(plan, Resources(jobs=1))
         except ScreenError as error:
             print(f"{name}, {n_cases} cases: {recipe} left out: {error}")
             continue

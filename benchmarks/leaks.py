@@ -38,7 +38,7 @@ from screening import read_cohort
 from screening.errors import ScreenError
 from screening.model_selection.folds import DEFAULT_RULE
 from screening.model_selection.leakage import MIN_VALUES_OF_TIME, reliance_of
-from screening.model_selection.planning import prepare_study
+from screening.model_selection.preparing import prepare_study
 from screening.recipes.building import load_recipe
 from screening.schemas.model import group_with, questions_at_approval
 from screening.settings import Search, Validation

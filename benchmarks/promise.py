@@ -46,17 +46,22 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import area_under_roc, delong
-from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import HeldOutDecisions, blended, plan_method
+from screening.model_selection.folds import Study, split_study
+from screening.model_selection.held_out import (
+    HeldOutDecisions,
+    blended,
+    encode,
+    plan_method,
+)
 from screening.model_selection.judge import judge
-from screening.model_selection.planning import sample_rows
 from screening.model_selection.plans import run_plan
+from screening.model_selection.preparing import sample_rows
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import tells_apart
 from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
-from screening.settings import Resources
+from screening.settings import Resources, Validation
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)
@@ -232,11 +237,12 @@ def trained(
     """
     recipe = load_recipe(name)
     task, _ = infer_task(past, tells_apart(recipe, past))
-    sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
-    study = plan_study(sample, task, 5, repeats, seed, search=search)
-    held_out = run_plan(
-        plan_method(replace(study, params=params or {}), recipe), Resources(jobs=1)
-    )
+    validation = Validation(repeats=repeats, seed=seed)
+    sample, _, _ = sample_rows(past, task, RULE, validation)
+    study = split_study(sample, task, validation, n_settings=search)
+    study = replace(study, params=params or {})
+    plan = plan_method(study, recipe, encode(study, recipe))
+    held_out = run_plan(plan, Resources(jobs=1))
     return Trained(study, held_out, seed)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import default_rng
 from scipy.stats import norm
 
-from screening.model_selection.held_out import plan_method
+from screening.model_selection.held_out import encode, plan_method
 from screening.model_selection.plans import run_plan
 from screening.settings import Resources
 
@@ -100,4 +100,6 @@ def folded(
 
 def held_out_by(study, recipe, **resources):
     """Hold every row of a study out by a recipe."""
-    return run_plan(plan_method(study, recipe), Resources(**resources))
+    return run_plan(
+        plan_method(study, recipe, encode(study, recipe)), Resources(**resources)
+    )

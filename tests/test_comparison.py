@@ -42,11 +42,12 @@ from screening.metrics.ranks import (
 from screening.model_selection import compare as comparison
 from screening.model_selection import fits
 from screening.model_selection.compare import figures_of_method
-from screening.model_selection.folds import plan_study
+from screening.model_selection.folds import split_study
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.task import infer_task
 from screening.report import render_model
 from screening.report.comparison import render_comparison
+from screening.settings import Validation
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     whole = cohort(folder, "one")
     recipe = load_recipe("svm")
     task = infer_task(whole, False)[0]
-    study = plan_study(whole, task, 3, 1, 0, search=1)
+    study = split_study(whole, task, Validation(folds=3, repeats=1), n_settings=1)
     held_out = study.fold[0] == 0
     other_label = np.where(whole.label == "yes", "no", "yes")
     flipped = np.where(held_out, other_label, whole.label)
@@ -574,12 +575,12 @@ def test_factor_contrast_same_machine(folder):
     """The contrast's decisions differ by the factor alone, and by nothing else."""
     whole = cohort(folder, "one")
     task = infer_task(whole, False)[0]
-    study = plan_study(whole, task, 3, 1, 0, search=4)
+    study = split_study(whole, task, Validation(folds=3, repeats=1), n_settings=4)
     held_out = held_out_by(study, load_recipe("williams"))
     contrast = held_out.factor
     assert contrast is not None
     machine = {name: contrast.setting[name] for name in ("C", "gamma")}
-    alone = replace(study, search=1, params=machine)
+    alone = replace(study, n_settings=1, params=machine)
 
     plain = held_out_by(alone, load_recipe("svm"))
     with_factor = replace(alone, params=contrast.setting)

@@ -35,10 +35,11 @@ from screening.metrics.predictive_intervals import (
     variance_inflation,
 )
 from screening.metrics.ranking import delong
-from screening.model_selection.folds import plan_study
+from screening.model_selection.folds import split_study
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 from screening.schemas.base import Estimate
+from screening.settings import Validation
 
 RULES = (MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(), Threshold(0.0))
 
@@ -319,7 +320,9 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
         need_label=True,
     )
     task, *_ = infer_task(cohort, False)
-    study = plan_study(cohort, task, 5, 1, seed, search=3)
+    study = split_study(
+        cohort, task, Validation(folds=5, repeats=1, seed=seed), n_settings=3
+    )
     held_out = held_out_by(study, load_recipe(recipe), jobs=1)
     validation = HeldOutScores.of(held_out, study)
     scores = validation.scores[:, 0]

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 
-from screening import read_cohort
+from screening import Validation, read_cohort
 from screening.errors import UsageError
 from screening.identity.hashes import keyed_hashes, short_hash
 from screening.model_selection.folds import (
+    choose_groups,
     hash_names,
     in_hash_order,
-    plan_groups,
-    plan_study,
     split_folds,
+    split_study,
     sub_sample,
 )
 from screening.model_selection.task import infer_task
@@ -33,6 +33,21 @@ def grouped(seed, n_groups=12, rows_each=15):
     groups = np.repeat(names, rows_each)
     target = (rng.random(len(groups)) < 0.2).astype(int)
     return target, groups
+
+
+def table(group, coordinates=None):
+    contract = SimpleNamespace(group="patient")
+    return SimpleNamespace(
+        group=group, coordinates=coordinates, contract=contract, copy_of=None
+    )
+
+
+def rows_named(n_rows):
+    """Rows without groups, with ids in no order."""
+    ids = default_rng(3).permutation(n_rows).astype(str)
+    return SimpleNamespace(
+        group=None, id=ids, contract=SimpleNamespace(id="row"), copy_of=None
+    )
 
 
 def test_keys_of_names_are_fixed_numbers():
@@ -61,7 +76,7 @@ def test_keys_of_names_are_fixed_numbers():
 @given(seed=st.integers(0, 1000), folds=st.integers(2, 5))
 def test_a_group_is_never_on_both_sides(seed, folds):
     target, groups = grouped(seed)
-    fold = split_folds(target, groups, hash_names(groups, seed), folds)
+    fold = split_folds(table(groups), target, groups, folds, seed)
     for group in np.unique(groups):
         assert len(set(fold[groups == group])) == 1
     assert set(fold) == set(range(folds))
@@ -72,10 +87,8 @@ def test_every_fold_has_its_share_of_positives():
     target = (np.arange(200) % 10 == 0).astype(int)
     two_large = np.repeat([0, 1], 40)
     several = np.concatenate([two_large, [2, 2, 3]])
-    order = hash_names(np.arange(len(target)).astype(str), 0)
-    fold = split_folds(target, None, order, 5)
-    order = hash_names(np.arange(len(several)).astype(str), 0)
-    of_several = split_folds(several, None, order, 5)
+    fold = split_folds(rows_named(len(target)), target, None, 5, 0)
+    of_several = split_folds(rows_named(len(several)), several, None, 5, 0)
     cases_of_fold = np.bincount(fold[target == 1])
     rows_of_class = np.bincount(of_several[several == 1])
 
@@ -87,11 +100,10 @@ def test_every_fold_has_its_share_of_positives():
 
 def test_groups_of_one_row_are_dealt_as_rows():
     target = (default_rng(2).random(60) < 0.2).astype(int)
-    groups = default_rng(3).permutation(60)
-    order = hash_names(groups.astype(str), 0)
-    as_groups = split_folds(target, groups, order, 5)
+    rows = rows_named(60)
+    as_groups = split_folds(rows, target, rows.id, 5, 0)
 
-    assert np.array_equal(as_groups, split_folds(target, None, order, 5))
+    assert np.array_equal(as_groups, split_folds(rows, target, None, 5, 0))
 
 
 def test_rows_without_an_id_are_known_by_what_they_hold():
@@ -121,7 +133,7 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": ill})
     nameless = read_cohort(table, label="ill", need_label=True)
     task, *_ = infer_task(nameless, False)
-    study = plan_study(nameless, task, 5, 1, 0)
+    study = split_study(nameless, task, Validation(repeats=1))
     fold = study.fold[0]
     ill = nameless.label == "yes"
     is_same = kind[:, None] == kind
@@ -136,9 +148,9 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
     rows = np.tile(np.arange(cohort.n_rows), 21)
     many = cohort.take(rows)
     task, *_ = infer_task(cohort, False)
-    study = plan_study(cohort, task, 5, 3, 0)
-    few = plan_study(cohort, task, 5, None, 0)
-    one = plan_study(many, task, 5, None, 0)
+    study = split_study(cohort, task, Validation(repeats=3))
+    few = split_study(cohort, task, Validation())
+    one = split_study(many, task, Validation())
 
     assert study.fold.shape == (3, cohort.n_rows)
     for fold in study.fold:
@@ -150,7 +162,9 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
         )
         < 0.4
     )
-    assert [(len(each.fold), each.repeats_asked) for each in (study, few, one)] == [
+    assert [
+        (len(each.fold), each.repeats_are_needed) for each in (study, few, one)
+    ] == [
         (3, True),
         (3, False),
         (1, False),
@@ -166,18 +180,11 @@ def test_a_class_that_some_dealt_fold_lacks_is_not_watched():
     cohort = read_cohort(wards, label="ward", group="hospital", need_label=True)
     task, *_ = infer_task(cohort, True)
     task = task.replace(watched=["icu", "surgery"])
-    study = plan_study(cohort, task, 10, 1, 0)
+    study = split_study(cohort, task, Validation(folds=10, repeats=1))
 
     assert study.folds == 4
     assert list(study.task.watched) == ["icu"]
     assert "surgery (2 groups)" in study.notes[0]
-
-
-def table(group, coordinates=None):
-    contract = SimpleNamespace(group="patient")
-    return SimpleNamespace(
-        group=group, coordinates=coordinates, contract=contract, copy_of=None
-    )
 
 
 def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
@@ -186,7 +193,7 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     coordinates = np.column_stack(columns).astype(float)
     target = np.arange(len(coordinates)) % 2
     alike = np.full(len(coordinates), "a")
-    groups, number, notes = plan_groups(table(alike, coordinates), target, 5)
+    groups, number, notes = choose_groups(table(alike, coordinates), target, 5)
 
     assert number == 5
     assert "along y" in notes[0]
@@ -222,7 +229,7 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 def test_folds_fewer_than_asked(groups, target, folds, words):
     """Where there is too little for the folds there are fewer and that is said."""
     of_rows = groups and np.array(groups)
-    _, number, notes = plan_groups(table(of_rows), np.array(target), 5)
+    _, number, notes = choose_groups(table(of_rows), np.array(target), 5)
     assert number == folds
     assert notes[0].startswith(words)
 
@@ -241,9 +248,9 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     one_case = np.array([0] * 9 + [1])
     of_rows = groups and np.array(groups)
     with pytest.raises(UsageError, match=what):
-        plan_groups(table(of_rows), one_case, 5)
+        choose_groups(table(of_rows), one_case, 5)
     with pytest.raises(UsageError, match="one contains all rows of a class"):
-        split_folds(target, whose, hash_names(whose, 0), 2)
+        split_folds(table(whose), target, whose, 2, 0)
 
 
 @given(

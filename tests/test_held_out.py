@@ -31,7 +31,7 @@ from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import area_under_roc
-from screening.model_selection.folds import plan_study
+from screening.model_selection.folds import split_study
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.search import (
@@ -45,6 +45,7 @@ from screening.model_selection.search import (
     unusable,
 )
 from screening.recipes.recipe import Criterion
+from screening.settings import Validation
 
 BINARY = {
     "svm_weighted": {},
@@ -84,7 +85,7 @@ FORESTS = ("random_forest", "balanced_forest")
 @pytest.mark.parametrize("recipe", FORESTS)
 def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
     """The model mixes trees of all folds; held-out rows are scored before that."""
-    study = plan_study(cohort, BINARY_TASK, 5, 1, 0, search=1)
+    study = split_study(cohort, BINARY_TASK, Validation(repeats=1), n_settings=1)
     held_out = held_out_by(study, load_recipe(recipe))
     forests = held_out.ensemble.machines
 

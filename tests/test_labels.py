@@ -17,7 +17,7 @@ from screening.contract.contract import Contract
 from screening.data.ids import row_number_ids
 from screening.data.labels import is_slip
 from screening.errors import CohortError, UsageError
-from screening.model_selection.planning import prepare_study
+from screening.model_selection.preparing import prepare_study
 from screening.model_selection.task import infer_task
 from screening.schemas.figures import DEFAULT_RULE
 from screening.settings import Search, Validation

@@ -16,7 +16,7 @@ from screening.estimators.remedies import Smote, UnequalCosts
 from screening.estimators.schemes import SCHEMES
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
-from screening.model_selection import planning
+from screening.model_selection import preparing
 
 KERNEL = Gaussian(0.3)
 
@@ -109,7 +109,7 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
 
 def test_landmarks_too_many_rows(monkeypatch):
     """Too many rows are trained on landmarks and the model says what it cost."""
-    monkeypatch.setattr(planning, "_MAX_ROWS_BY_ROWS", 300)
+    monkeypatch.setattr(preparing, "_MAX_ROWS_BY_ROWS", 300)
     settings = {
         "params": {"n_landmarks": 200},
         "search": 1,

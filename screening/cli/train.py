@@ -119,7 +119,7 @@ def train_command(
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
-    from screening.model_selection.planning import refuse_other_model
+    from screening.model_selection.preparing import refuse_other_model
     from screening.model_selection.train import train
     from screening.recipes.building import load_recipe
     from screening.recipes.encoders import columns_of_points
@@ -179,7 +179,7 @@ def train_command(
 def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
     """Raise UsageError if a model that would be replaced is in use, by its ledger."""
     from screening.ledger.database import NoLedger, open_ledger
-    from screening.model_selection.planning import refuse_model_in_use
+    from screening.model_selection.preparing import refuse_model_in_use
 
     if ledger is None:
         refuse_model_in_use(out)

@@ -353,7 +353,9 @@ class ByLesion:
             coordinates = np.asarray(part.coordinates)
             patients.append(Patient.of(coordinates, scores, positive[rows]))
         assert isinstance(study.rule, MinSensitivity)  # see `check`
-        threshold, facts = choose_by_lesions(patients, study.rule, study.seed)
+        threshold, facts = choose_by_lesions(
+            patients, study.rule, study.validation.seed
+        )
         scores = np.empty(cohort.n_rows)
         for rows, patient in zip(rows_of_patients, patients, strict=True):
             scores[rows] = _lesion_map(

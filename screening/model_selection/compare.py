@@ -48,13 +48,13 @@ from screening.model_selection.judge import (
     means_over_classes,
     method_differences,
 )
-from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.plans import (
     Plan,
     raise_errors,
     run_plan,
     side_by_side,
 )
+from screening.model_selection.preparing import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task, watchable
 from screening.option_groups import groups_from
@@ -387,7 +387,7 @@ def _plan_methods(
     """
     encoded = encode(studies[0], recipes[0])
     plans = [
-        plan_method(study, recipe, like=encoded)
+        plan_method(study, recipe, encoded)
         for recipe, study in zip(recipes, studies, strict=True)
     ]
     outcomes = yield from side_by_side(plans)
@@ -416,7 +416,7 @@ def _judge_methods(
         if not several:
             scores = replace(scores, predicted=None)
         rules = [study.rule] * len(study.task.watched)
-        judgement = judge(scores, rules, study.seed, refuse=False)
+        judgement = judge(scores, rules, study.validation.seed, refuse=False)
         factor_declined = None
         if any(setting.get("passes") == 0 for setting in search.candidates):
             factor_declined = search.chosen.get("passes") == 0
@@ -512,7 +512,7 @@ def _cohort_facts(
     The first method is the control.
     """
     judgements = [judgement for _, judgement in methods]
-    draws = _resampled_figures(judgements, at_sensitivity, study.seed)
+    draws = _resampled_figures(judgements, at_sensitivity, study.validation.seed)
     control = judgements[0]
     control_values = figures_of_method(control, at_sensitivity)
     watched = control.held.watched

@@ -105,7 +105,6 @@ def plan_training(
     recipe: Recipe,
     encoded: EncodedRows,
     others: Sequence[Recipe],
-    memory: int | None,
     forward: bool,
 ) -> Plan[Fits]:
     """Plan the method, its baselines and its temporal validation side by side.
@@ -120,46 +119,42 @@ def plan_training(
     encoded : EncodedRows
         The sample, encoded for the recipe.
     others : sequence of Recipe
-    memory : int, optional
-        Bytes for kernel matrices.
     forward : bool
         Validate on later rows, if rows have dates.
     """
     names = (recipe.name, *recipe.members)
     separate = [other for other in others if other.name not in names]
-    plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]
-    for other in separate:
-        plans.append(_plan_baseline(study, other, memory, encoded))
-    plans.append(validate_later(study, recipe, memory, forward))
-    method, *outcomes, temporal_validation = yield from side_by_side(plans)
+    plans: list[Plan[Any]] = [plan_method(study, recipe, encoded)]
+    plans += [_plan_baseline(study, other, encoded) for other in separate]
+    if forward:
+        plans.append(validate_later(study, recipe, encoded.distances.memory))
+    method, *outcomes = yield from side_by_side(plans)
     if isinstance(method, ScreenError):
         raise method
+    temporal_validation = outcomes.pop() if forward else TemporalValidation()
     assert isinstance(temporal_validation, TemporalValidation)
-    fitted = {
-        other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
-    }
+    names_of_others = [other.name for other in separate]
+    fitted = dict(zip(names_of_others, outcomes, strict=True))
     for part in (*method.parts, *method.dropped):
         fitted[part.recipe.name] = part
     # Members that were left out may do with other parameters.
     for other in others:
         if other.name not in (*fitted, recipe.name):
-            plan = _plan_baseline(study, other, memory, encoded)
+            plan = _plan_baseline(study, other, encoded)
             (fitted[other.name],) = yield from side_by_side([plan])
     return Fits(method, fitted, temporal_validation)
 
 
 def _plan_baseline(
-    study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
+    study: Study, other: Recipe, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
     """Plan a baseline, with those fixed parameters that hold for every method."""
-    shared = {}
-    for name in ALWAYS:
-        if name in study.params and name in other.names:
-            shared[name] = study.params[name]
-    outcome = yield from plan_method(
-        replace(study, params=shared), other, memory, encoded
-    )
-    return outcome
+    shared = {
+        name: value
+        for name, value in study.params.items()
+        if name in ALWAYS and name in other.names
+    }
+    return (yield from plan_method(replace(study, params=shared), other, encoded))
 
 
 def baselines(

@@ -7,7 +7,7 @@ order are dealt the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Importance, Leak, Reliance
 from screening.schemas.validation import WithoutCases
+from screening.settings import Validation
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
 _SLABS_PER_FOLD = 4
@@ -52,23 +53,17 @@ class Study:
         Fold in which each row of the sample is held out.
     groups : ndarray of shape (n_rows,), optional
         Groups that no fold splits; None if rows are independent.
+    validation : Validation
+        As the caller asked for it; there may be fewer folds.
     rule : Rule
         With the prevalence, if the sample no longer has it.
-    repeats_asked : bool
-        The caller asked for the repeats, or a promise without cases needs them: the
-        share of flags is that of the mean of machines, of which one decides on a
-        held-out row. Otherwise machines with a factor are dealt once: each of them
-        costs its own time at every scoring, while plain ones average to a single
-        machine.
     params : dict
         Parameters that the caller fixed.
-    search : int, optional
+    n_settings : int, optional
         Number of settings of the machine that compete; None for the recipe's number, or
         with several classes for as many as a budget of work allows.
     grid : {"recipe", "paper"}
         Grid of the settings: the recipe's, or the one that its paper prints, if any.
-    seed : int
-        Of folds and settings.
     leaks : sequence of Leak
     same_measurements : sequence of sequence of str
         Columns that may be known only after the outcome.
@@ -81,8 +76,6 @@ class Study:
     notes : sequence of str
     without_cases : WithoutCases, optional
         How it is trained if there are no cases, or too few for every fold.
-    refuse : bool
-        Refuse settings none of which can be used.
     """
 
     cohort: Cohort
@@ -91,12 +84,11 @@ class Study:
     task: Task
     fold: np.ndarray
     groups: np.ndarray | None
+    validation: Validation
     rule: Rule = DEFAULT_RULE
-    repeats_asked: bool = True
     params: Mapping[str, object] = field(default_factory=dict)
-    search: int | None = None
+    n_settings: int | None = None
     grid: GridName = "recipe"
-    seed: int = 0
     leaks: Sequence[Leak] = ()
     same_measurements: Sequence[Sequence[str]] = ()
     reliance: Reliance | None = None
@@ -104,12 +96,22 @@ class Study:
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
     without_cases: WithoutCases | None = None
-    refuse: bool = True
 
     @property
     def folds(self) -> int:
         """Number of folds of a repeat."""
         return int(self.fold.max()) + 1
+
+    @property
+    def repeats_are_needed(self) -> bool:
+        """True if the caller asked for repeats, or a promise without cases needs them.
+
+        The share of flags is that of the mean of machines, of which one decides on a
+        held-out row. Otherwise machines with a factor are fitted in one repeat: each of
+        them costs its own time at every scoring, while plain ones average to a single
+        machine.
+        """
+        return self.validation.repeats is not None or self.without_cases is not None
 
     @cached_property
     def target(self) -> np.ndarray:
@@ -156,7 +158,7 @@ def _make_distinct(hashes: np.ndarray, seed: int) -> np.ndarray:
     return hashes ^ hash_of_copy[copy]
 
 
-def plan_groups(
+def choose_groups(
     cohort: Cohort, target: np.ndarray, folds: int
 ) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
     """Return the groups that no fold splits, the number of folds, and notes.
@@ -232,40 +234,58 @@ def _slabs(
 
 
 def split_folds(
-    target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int
+    cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
     """Return the fold in which each row is held out, (n_rows,).
 
-    Folds are stratified and keep groups whole.
+    Folds are stratified and keep groups whole. Without groups one fold holds all copies
+    of a row.
 
     Parameters
     ----------
+    cohort : Cohort
     target : int ndarray of shape (n_rows,)
     groups : ndarray of shape (n_rows,), optional
-    order : ndarray of shape (n_rows,)
-        Hashes of the rows, or of their groups, by which they are dealt.
     folds : int
+    seed : int
+        Of the hashes of rows, or of their groups, by which they are dealt.
 
     Raises
     ------
     UsageError
         If a fold would leave a class out of its training rows.
     """
+    if groups is None:
+        order = _hash_rows(cohort, seed)
+        units = cohort.copy_of
+    else:
+        order = hash_names(groups, seed)
+        units = groups
+    if units is None:
+        units = np.arange(len(target))
+    _, first, unit_of_row = np.unique(units, return_index=True, return_inverse=True)
     present, strata = np.unique(target, return_inverse=True)
-    if groups is not None and len(np.unique(groups)) == len(groups):
-        # Groups of one row need no splitter that weighs them.
-        groups = None
-    n_units = np.array([units_of(target == value, groups) for value in present])
     # A class with fewer units than folds cannot be spread evenly: it is dealt with the
     # commonest class.
+    n_units = [units_of(target == value, unit_of_row) for value in present]
     commonest = int(np.bincount(strata).argmax())
-    strata = np.where(n_units[strata] >= folds, strata, commonest)
-    if groups is None:
-        dealt = np.lexsort([order, strata])
-        fold = np.empty(len(target), int)
-        fold[dealt] = np.arange(len(target)) % folds
+    strata = np.where(np.array(n_units)[strata] >= folds, strata, commonest)
+    if len(first) > _MAX_SPLITTER_GROUPS or len(first) == len(target):
+        # Units with the same numbers of rows of each class are dealt in turn.
+        counts = np.zeros((len(first), strata.max() + 1), int)
+        np.add.at(counts, (unit_of_row, strata), 1)
+        fold_of_unit = np.empty(len(first), int)
+        dealt = np.lexsort([order[first], *counts.T])
+        fold_of_unit[dealt] = np.arange(len(first)) % folds
+        fold = fold_of_unit[unit_of_row]
     else:
-        fold = _deal_groups(strata, groups, order, folds)
+        rank_of_unit = np.argsort(np.argsort(order[first], kind="stable"))
+        fold = np.empty(len(target), int)
+        splits = StratifiedGroupKFold(folds).split(
+            strata, strata, rank_of_unit[unit_of_row]
+        )
+        for number, (_, held_out) in enumerate(splits):
+            fold[held_out] = number
     _refuse_without_class(target, fold)
     return fold
 
@@ -303,41 +323,15 @@ def _folds_of_caller(cohort: Cohort, target: np.ndarray) -> np.ndarray:
     return fold[None]
 
 
-def _deal_groups(
-    strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int
-) -> np.ndarray:
-    """Return the fold of each row, groups whole and classes in proportion."""
-    _, first, group_of_row = np.unique(groups, return_index=True, return_inverse=True)
-    if len(first) > _MAX_SPLITTER_GROUPS:
-        # Groups with the same numbers of rows of each class are dealt in turn.
-        n_classes = strata.max() + 1
-        counts = np.zeros((len(first), n_classes), int)
-        np.add.at(counts, (group_of_row, strata), 1)
-        fold_of_group = np.empty(len(first), int)
-        dealt = np.lexsort([order[first], *counts.T])
-        fold_of_group[dealt] = np.arange(len(first)) % folds
-        return fold_of_group[group_of_row]
-    groups_in_order = np.argsort(order[first], kind="stable")
-    rank_of_group = np.argsort(groups_in_order, kind="stable")
-    fold = np.empty(len(strata), int)
-    splitter = StratifiedGroupKFold(folds)
-    splits = splitter.split(strata, strata, rank_of_group[group_of_row])
-    for number, (_, test) in enumerate(splits):
-        fold[test] = number
-    return fold
-
-
-def plan_study(
+def split_study(
     sample: Cohort,
     task: Task,
-    folds: int,
-    repeats: int | None,
-    seed: int,
+    validation: Validation,
     *,
-    search: int | None = None,
+    n_settings: int | None = None,
     without_cases: WithoutCases | None = None,
 ) -> Study:
-    """Deal a cohort's rows to folds, anew for each repeat.
+    """Deal a cohort's rows to folds, otherwise in each repeat.
 
     By default there are three repeats if the table is small: they reduce the effect of
     one deal on the specificity that is printed, and more gain nothing. Without cases
@@ -351,45 +345,29 @@ def plan_study(
     if sample.fold is not None:
         groups = sample.group
         fold = _folds_of_caller(sample, target)
-        folds = int(fold.max()) + 1
     else:
-        groups, folds, fold_notes = plan_groups(sample, target, folds)
-        n_repeats = repeats
-        if not n_repeats:
+        groups, n_folds, fold_notes = choose_groups(sample, target, validation.folds)
+        n_repeats = validation.repeats
+        if n_repeats is None:
             n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
         dealt = [
-            split_cohort(sample, target, groups, folds, seed + repeat)
+            split_folds(sample, target, groups, n_folds, validation.seed + repeat)
             for repeat in range(n_repeats)
         ]
         fold = np.array(dealt)
-    task, task_notes = watchable(task, target, groups, folds)
-    return Study(
+    study = Study(
         cohort=sample,
         sample=sample,
         contract=sample.contract,
         task=task,
         fold=fold,
         groups=groups,
-        repeats_asked=repeats is not None or without_cases is not None,
-        search=search,
-        seed=seed,
-        notes=[*task_notes, *fold_notes],
+        validation=validation,
+        n_settings=n_settings,
         without_cases=without_cases,
     )
-
-
-def split_cohort(
-    cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
-) -> np.ndarray:
-    """Return ``split_folds`` by the ids of rows, or of their groups.
-
-    Without groups one fold holds all copies of a row.
-    """
-    if groups is None:
-        return split_folds(target, cohort.copy_of, _hash_rows(cohort, seed), folds)
-    # Numbers are counted and sorted in less time than names.
-    numbers = codes_of(groups)
-    return split_folds(target, numbers, hash_names(groups, seed), folds)
+    watched, task_notes = watchable(task, target, groups, study.folds)
+    return replace(study, task=watched, notes=[*task_notes, *fold_notes])
 
 
 def sub_sample(

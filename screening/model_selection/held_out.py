@@ -219,7 +219,7 @@ def hold_out(
         seconds = _mean_seconds(fits)
     decisions = [first]
     ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
-    if study.repeats_asked or ensemble.is_averageable:
+    if study.repeats_are_needed or ensemble.is_averageable:
         repeats = yield from _plan_later_repeats(study, encoded, chosen)
         for repeat_machines, decided in repeats:
             machines = machines + repeat_machines
@@ -249,7 +249,8 @@ def _competing_rows(
     fold = study.fold[0]
     if study.sample.n_rows <= most or len(search.settings) <= 1:
         return encoded, fold
-    few = sub_sample(encoded.target, study.groups, most, RARE_SHARE, study.seed)
+    seed = study.validation.seed
+    few = sub_sample(encoded.target, study.groups, most, RARE_SHARE, seed)
     return encoded.part(few), fold[few]
 
 
@@ -306,9 +307,9 @@ class _Competition:
             self.rows.target,
             self.fold,
             rule,
-            refuse=study.refuse,
+            refuse=study.validation.refuse,
         )
-        return facts.replace(asked=study.search or 0, grid=study.grid)
+        return facts.replace(asked=study.n_settings or 0, grid=study.grid)
 
     def first_repeat(self, chosen: Parameters) -> tuple[list[Estimator], np.ndarray]:
         """Return machines and held-out decisions at a setting.
@@ -424,33 +425,35 @@ def _mean_seconds(fits: Sequence[FoldFit]) -> tuple[float, float]:
     return float(means[0]), float(means[1])
 
 
-def encode(
-    study: Study,
-    recipe: Recipe,
-    memory: int | None = None,
-    like: EncodedRows | None = None,
-) -> EncodedRows:
+def encode(study: Study, recipe: Recipe, memory: int | None = None) -> EncodedRows:
     """Return the sample's rows as a recipe learns from them.
 
-    Parameters
-    ----------
-    study : Study
-    recipe : Recipe
-    memory : int, optional
-        Bytes for kernel matrices.
-    like : EncodedRows, optional
-        The same rows encoded for another recipe: encoding and distances are used again
-        where they serve.
+    `memory` is the number of bytes for kernel matrices.
     """
+    learner = _recipe_that_encodes(study, recipe)
+    return EncodedRows.of(study.sample, learner, study.task, study.groups, memory)
+
+
+def _encode_for(study: Study, recipe: Recipe, encoded: EncodedRows) -> EncodedRows:
+    """Return the sample's rows for another recipe than they were encoded for.
+
+    Encoding and distances are used again where they serve.
+    """
+    learner = _recipe_that_encodes(study, recipe)
+    if not is_encoded_alike(encoded.recipe, learner):
+        return encode(study, learner, encoded.distances.memory)
+    return replace(
+        encoded, recipe=learner, target=study.target, n_outputs=study.task.n_outputs
+    )
+
+
+def _recipe_that_encodes(study: Study, recipe: Recipe) -> Recipe:
+    """Return a recipe, or the first member of a blend that learns from one class."""
     if recipe.machine == "blend":
         members = _members(study, recipe)
         if all(member.machine == "one_class" for member in members):
-            recipe = members[0]
-    if like is None or not is_encoded_alike(like.recipe, recipe):
-        return EncodedRows.of(study.sample, recipe, study.task, study.groups, memory)
-    return replace(
-        like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs
-    )
+            return members[0]
+    return recipe
 
 
 def _members(study: Study, recipe: Recipe) -> Sequence[Recipe]:
@@ -479,16 +482,19 @@ def _decisions_at(fits: Sequence[FoldFit], at: int) -> np.ndarray:
 
 
 def plan_method(
-    study: Study,
-    recipe: Recipe,
-    memory: int | None = None,
-    like: EncodedRows | None = None,
+    study: Study, recipe: Recipe, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
     """Return the plan that holds every row out by a recipe; ``run_plan`` runs it.
 
     Settings are drawn from the recipe's search, in a blend as many for each member. A
     parameter that the study fixes is passed on to those members that take it.
-    Parameters as for ``encode``.
+
+    Parameters
+    ----------
+    study : Study
+    recipe : Recipe
+    encoded : EncodedRows
+        The sample, encoded for this recipe or another one.
 
     Raises
     ------
@@ -496,20 +502,18 @@ def plan_method(
         If the recipe, or every member, cannot be fitted here.
     """
     if recipe.machine == "blend":
-        outcome = yield from _plan_blend(study, recipe, memory, like)
-        return outcome
+        return (yield from _plan_blend(study, recipe, encoded))
     n_rows = min(study.sample.n_rows, MANY_ROWS)
     n_settings = n_settings_within_budget(
         recipe, n_rows, study.task.n_outputs, study.folds
     )
     search = SettingSearch.of(recipe, study, n_settings)
-    encoded = encode(study, recipe, memory, like)
-    outcome = yield from hold_out(study, recipe, search, encoded)
-    return outcome
+    encoded = _encode_for(study, recipe, encoded)
+    return (yield from hold_out(study, recipe, search, encoded))
 
 
 def _plan_blend(
-    study: Study, recipe: Recipe, memory: int | None, like: EncodedRows | None
+    study: Study, recipe: Recipe, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
     """Plan the members of a blend side by side, and blend those that can be used."""
     for_all = {
@@ -517,8 +521,8 @@ def _plan_blend(
     }
     refuse_overrides(recipe, for_all)
     members = _members(study, recipe)
-    encoded = encode(study, recipe, memory, like)
-    if not study.repeats_asked:
+    encoded = _encode_for(study, recipe, encoded)
+    if not study.repeats_are_needed:
         # Trees do not average to a single machine, and members have equal repeats.
         study = replace(study, fold=study.fold[:1])
     notes = []

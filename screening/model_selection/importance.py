@@ -57,7 +57,7 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
         return []
     watched = study.task.watched_codes
     is_case = study.target[:, None] == np.asarray(watched)
-    rows = _chosen_rows(is_case.any(axis=1), study.seed)
+    rows = _chosen_rows(is_case.any(axis=1), study.validation.seed)
     x = method.encoded.x[rows]
     fold = method.fold[0][rows]
     groups = None if study.groups is None else study.groups[rows]
@@ -66,7 +66,7 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     n_shuffles = N_SHUFFLES if len(rows) < MAX_ROWS else 1
     whole = np.empty((len(rows), study.task.n_outputs))
     shuffled = np.empty((len(blocks), n_shuffles, *whole.shape))
-    rng = np.random.default_rng(study.seed)
+    rng = np.random.default_rng(study.validation.seed)
     for number in np.unique(fold):
         in_fold = fold == number
         decide = partial(_decisions, method, fold=number)

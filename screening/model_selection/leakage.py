@@ -344,7 +344,7 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
 
     None if there are too few of either class to be held out by folds.
     """
-    rng = np.random.default_rng(study.seed)
+    rng = np.random.default_rng(study.validation.seed)
     chosen = []
     for mask in (positive, ~positive):
         rows = np.flatnonzero(mask)
@@ -372,7 +372,7 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
         fold=study.fold[:1, rows],
         groups=groups,
         params={},
-        search=1,
+        n_settings=1,
     )
 
 
@@ -385,8 +385,7 @@ def _plan_without(
     if not is_kept.any():
         return None
     rows = encoded.of_rows(np.ascontiguousarray(encoded.x[:, is_kept]))
-    outcome = yield from plan_method(study, rows.recipe, like=rows)
-    return outcome
+    return (yield from plan_method(study, rows.recipe, rows))
 
 
 def _area(

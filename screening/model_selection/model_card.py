@@ -18,7 +18,7 @@ from screening.model_selection.factor_map import factor_map
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import Judgement
-from screening.model_selection.planning import by_landmarks, cost_of_landmarks
+from screening.model_selection.preparing import by_landmarks, cost_of_landmarks
 from screening.monitoring.drift import profile
 from screening.recipes.encoders import RowEncoder
 from screening.recipes.plugins import plugins_needed
@@ -82,8 +82,6 @@ def model_document(
     held_out: HeldOutDecisions,
     judgement: Judgement,
     table: TableFacts,
-    *,
-    max_rows: int | None,
     command: str | None,
 ) -> ModelDocument:
     """Return the document of a model whose rows were held out and judged.
@@ -96,8 +94,6 @@ def model_document(
     held_out : HeldOutDecisions
     judgement : Judgement
     table : TableFacts
-    max_rows : int, optional
-        As for ``train``.
     command : str, optional
         The command line.
     """
@@ -137,9 +133,7 @@ def model_document(
             without_cases=study.without_cases,
             **judgement.facts,
         ),
-        training=_training_facts(
-            study, held_out, table, approximation, max_rows, command
-        ),
+        training=_training_facts(study, held_out, table, approximation, command),
         machine=_machine_facts(held_out).replace(
             factor_map=factor_map(study, held_out)
         ),
@@ -171,7 +165,6 @@ def _training_facts(
     held_out: HeldOutDecisions,
     table: TableFacts,
     approximation: Approximation | None,
-    max_rows: int | None,
     command: str | None,
 ) -> TrainingFacts:
     """Return what the card states about the training."""
@@ -190,9 +183,9 @@ def _training_facts(
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
         n_by_class=dict(sorted(n_by_class.items())),
-        max_rows=max_rows,
+        max_rows=study.validation.max_rows,
         window=_training_days(cohort),
-        seed=study.seed,
+        seed=study.validation.seed,
         command=command,
         notes=notes,
         missing=table.missing,

@@ -22,7 +22,7 @@ from screening.model_selection.external import (
     refuse_trained_on,
     true_classes,
 )
-from screening.model_selection.folds import plan_groups, split_cohort
+from screening.model_selection.folds import choose_groups, split_folds
 from screening.model_selection.judge import judge, refuse_too_few
 from screening.model_selection.scores import HeldOutScores, Origin, Population
 from screening.model_selection.train import validation_table
@@ -93,8 +93,8 @@ def recalibrate(
     rows = concatenate(read.batches)
     refuse_trained_on(model, rows, read.source)
     truth = true_classes(model, rows, column, positive)
-    groups, n_folds, _ = plan_groups(rows, truth.target, N_FOLDS)
-    fold = split_cohort(rows, truth.target, groups, n_folds, facts.training.seed)
+    groups, n_folds, _ = choose_groups(rows, truth.target, N_FOLDS)
+    fold = split_folds(rows, truth.target, groups, n_folds, facts.training.seed)
     is_case = truth.target == 1
     rows = replace(rows, label=np.where(is_case, truth.task.classes[1], "no"))
     (point,) = facts.operating_points

@@ -68,10 +68,11 @@ class SettingSearch:
         """
         fixed = dict(study.params)
         build(recipe, **fixed)
-        space = SettingSpace(recipe, study.seed, fixed, study.grid == "paper")
-        n = n_by_default if study.search is None else study.search
-        if study.search is None and space.from_paper:
-            n = space.n_plain
+        seed = study.validation.seed
+        space = SettingSpace(recipe, seed, fixed, study.grid == "paper")
+        n = study.n_settings
+        if n is None:
+            n = space.n_plain if space.from_paper else n_by_default
         if n == 1 and not space.from_paper:
             return cls(space, [space.default])
         settings = space.plain(n)

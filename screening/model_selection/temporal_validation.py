@@ -10,8 +10,12 @@ import pandas as pd
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.metrics.ties import number_ties
-from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import HeldOutDecisions, plan_method
+from screening.model_selection.folds import Study, split_study
+from screening.model_selection.held_out import (
+    HeldOutDecisions,
+    encode,
+    plan_method,
+)
 from screening.model_selection.plans import Plan
 from screening.model_selection.scores import AFTER, HeldOutScores, TemporalValidation
 from screening.recipes.recipe import Recipe
@@ -48,16 +52,16 @@ def split_by_time(
 
 
 def validate_later(
-    study: Study, recipe: Recipe, memory: int | None, wanted: bool = True
+    study: Study, recipe: Recipe, memory: int | None
 ) -> Plan[TemporalValidation]:
     """Hold rows of the past out, and score with its machines what came after.
 
     Everything but the choice of a threshold is repeated on the past alone. A model
     without cases needs none on either side of the cut: the share flagged is compared.
-    The outcome is empty unless `wanted`, and for rows without dates.
+    The outcome is empty for rows without dates. `memory` is that of ``encode``.
     """
     cohort = study.sample
-    if not wanted or cohort.time is None:
+    if cohort.time is None:
         return TemporalValidation()
     try:
         past, later, cut = split_by_time(cohort, study.groups)
@@ -67,7 +71,8 @@ def validate_later(
             if reason is not None:
                 return TemporalValidation(facts.replace(classes={}, reason=reason))
         earlier = _study_of_past(study, past)
-        held_out = yield from plan_method(earlier, recipe, memory)
+        encoded = encode(earlier, recipe, memory)
+        held_out = yield from plan_method(earlier, recipe, encoded)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         reason = f"training on the past alone failed: {error}"
@@ -94,13 +99,11 @@ def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | N
 
 def _study_of_past(study: Study, past: np.ndarray) -> Study:
     """Return the study of the rows of the past, in three folds at most."""
-    earlier = plan_study(
+    earlier = split_study(
         study.sample.take(past),
         study.task,
-        min(study.folds, 3),
-        1,
-        study.seed,
-        search=study.search,
+        replace(study.validation, folds=min(study.folds, 3), repeats=1),
+        n_settings=study.n_settings,
         without_cases=study.without_cases,
     )
     return replace(earlier, params=study.params, grid=study.grid, rule=study.rule)

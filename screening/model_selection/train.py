@@ -42,8 +42,8 @@ from screening.model_selection.judge import (
 )
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
-from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
+from screening.model_selection.preparing import prepare_study
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.option_groups import groups_from
@@ -176,7 +176,7 @@ def train(
     with limit_threads(resources.jobs):
         encoded = encode(study, recipe, resources.memory)
     is_forward = validation.forward and unit.is_compared
-    plan = plan_training(study, recipe, encoded, others, resources.memory, is_forward)
+    plan = plan_training(study, recipe, encoded, others, is_forward)
     # Beside the fits, for which this process waits.
     with ThreadPoolExecutor(1) as thread:
         described = thread.submit(describe_table, as_read)
@@ -191,12 +191,7 @@ def train(
     judgement.compute(resources.jobs)
     judging(1, 1)
     card = model_document(
-        held.study,
-        fits.method,
-        judgement,
-        described.result(),
-        max_rows=validation.max_rows,
-        command=command,
+        held.study, fits.method, judgement, described.result(), command
     )
     return _model(held, judgement, unit.card(card, held))
 
@@ -349,7 +344,7 @@ class ByRow:
     def rule(self, study: Study) -> Rule:
         """Return a study's rule; raise PromiseError if its cases are too few for it."""
         n_cases = study.task.is_watched(labels_of(study.sample)).sum(axis=0)
-        if not study.refuse:
+        if not study.validation.refuse:
             return attainable(int(n_cases.min()), study.rule)
         watched = study.task.watched
         is_guess = study.task.kind == "multi" and not study.task.positive

@@ -21,6 +21,7 @@ from screening.model_selection.task import Task
 from screening.recipes.recipe import Recipe
 from screening.schemas.figures import NO_CASE_SEEN, MaxFlagRate, Rule, Threshold
 from screening.schemas.validation import WithoutCases
+from screening.settings import Validation
 
 UNKNOWN_STATE = "unknown"
 """Label of every row of a table without a label column."""
@@ -90,13 +91,12 @@ def task_without_cases(cohort: Cohort) -> Task | None:
     )
 
 
-def plan_without_cases(
+def check_without_cases(
     cohort: Cohort,
     target: np.ndarray,
     recipe: Recipe,
     rule: Rule,
-    folds: int,
-    contamination: float | None,
+    validation: Validation,
 ) -> WithoutCases | None:
     """Return how a recipe is trained without cases; None if cases can be folded.
 
@@ -107,9 +107,7 @@ def plan_without_cases(
         1 for cases.
     recipe : Recipe
     rule : Rule
-    folds : int
-    contamination : float, optional
-        Share of unknown cases among the other rows.
+    validation : Validation
 
     Raises
     ------
@@ -117,6 +115,7 @@ def plan_without_cases(
         If there is no case, or one, and the rule needs some; or if a contamination is
         out of its range or cannot be taken into account.
     """
+    contamination = validation.contamination
     if contamination is not None and not 0 <= contamination < _MAX_CONTAMINATION:
         raise UsageError(
             f"`contamination` must be at least 0 and below {_MAX_CONTAMINATION:g}, "
@@ -125,7 +124,7 @@ def plan_without_cases(
         )
     is_for_flags = isinstance(rule, MaxFlagRate | Threshold)
     is_applicable = recipe.machine == "one_class" and is_for_flags
-    if not is_applicable or fills_folds(cohort, target, folds):
+    if not is_applicable or fills_folds(cohort, target, validation.folds):
         if recipe.machine == "one_class":
             refuse_rule(units_of(target == 1, cohort.group), _MIN_CASES, rule)
         if contamination is not None:

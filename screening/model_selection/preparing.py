@@ -20,8 +20,8 @@ from screening.model_selection.fold_fits import EncodedRows, fit_fold
 from screening.model_selection.folds import (
     Study,
     in_hash_order,
-    plan_study,
-    split_cohort,
+    split_folds,
+    split_study,
     sub_sample,
 )
 from screening.model_selection.held_out import HeldOutDecisions
@@ -29,8 +29,8 @@ from screening.model_selection.leakage import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, infer_task
 from screening.model_selection.without_cases import (
+    check_without_cases,
     notes_without_cases,
-    plan_without_cases,
     task_without_cases,
     with_states_of_labels,
 )
@@ -84,12 +84,15 @@ def prepare_study(
     task, task_notes = _task_of(recipe, cohort)
     target = task.target(labels_of(cohort))
     n_positive = int((target == 1).sum())
-    without_cases = plan_without_cases(
-        cohort, target, recipe, rule, validation.folds, validation.contamination
-    )
+    without_cases = check_without_cases(cohort, target, recipe, rule, validation)
     n_settings = search.search
     if without_cases is not None:
-        _refuse_search(n_settings)
+        if n_settings is not None and n_settings > 1:
+            raise UsageError(
+                "`search` compares settings by cases, and there are too few for every "
+                "fold; leave it out to use the recipe's own parameters",
+                parameters=["search"],
+            )
         n_settings = 1
     params = search.params or {}
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
@@ -97,17 +100,9 @@ def prepare_study(
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
     if by_landmarks(params):
         largest = None
-    sample, rule, notes = sample_rows(
-        cohort, task, rule, validation.max_rows, validation.seed, largest
-    )
-    study = plan_study(
-        sample,
-        task,
-        validation.folds,
-        validation.repeats,
-        validation.seed,
-        search=n_settings,
-        without_cases=without_cases,
+    sample, rule, notes = sample_rows(cohort, task, rule, validation, largest)
+    study = split_study(
+        sample, task, validation, n_settings=n_settings, without_cases=without_cases
     )
     contract = contract_of(recipe, sample.contract)
     read = sample.with_features(contract)
@@ -127,7 +122,6 @@ def prepare_study(
         rule=rule,
         params=params,
         grid=search.grid,
-        refuse=validation.refuse,
         leaks=questions,
         same_measurements=same,
         signs=signs,
@@ -167,16 +161,6 @@ def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
             return task, notes
     task, task_notes = infer_task(cohort, several)
     return task, [*notes, *task_notes]
-
-
-def _refuse_search(search: int | None) -> None:
-    """Raise UsageError if settings are to compete where no case can judge them."""
-    if search is not None and search > 1:
-        raise UsageError(
-            "`search` compares settings by cases, and there are too few for every "
-            "fold; leave it out to use the recipe's own parameters",
-            parameters=["search"],
-        )
 
 
 def _with_landmarks(
@@ -220,24 +204,12 @@ def _largest_exact(
     return _MAX_ROWS_BY_ROWS if machine.by_rows else LARGEST_WHOLE
 
 
-def _refuse_too_many(n_rows: int, largest: int | None) -> None:
-    """Raise UsageError for more rows than a machine takes."""
-    if largest is not None and n_rows > largest:
-        raise UsageError(
-            f"{n_rows} rows are more than the {largest} that an exact kernel machine "
-            "can learn from; train on a stratified sub-sample with `max_rows` "
-            f"{LARGEST_WHOLE // 4}",
-            parameters=["max_rows"],
-        )
-
-
 def sample_rows(
     cohort: Cohort,
     task: Task,
     rule: Rule,
-    max_rows: int | None,
-    seed: int,
-    largest: int | None,
+    validation: Validation,
+    largest: int | None = None,
 ) -> tuple[Cohort, Rule, list[str]]:
     """Return the rows to train on, the rule and notes.
 
@@ -247,23 +219,29 @@ def sample_rows(
     task : Task
     rule : Rule
         Returned with the prevalence, if the sample no longer has it.
-    max_rows : int, optional
-        Size of a stratified sub-sample.
-    seed : int
+    validation : Validation
+        `max_rows` is the size of a stratified sub-sample.
     largest : int, optional
         Without a sub-sample more rows than this raise UsageError.
     """
     notes = list(cohort.notes)
     if rule.prevalence is None and cohort.contract.prevalence is not None:
         rule = replace(rule, prevalence=cohort.contract.prevalence)
-    cohort = in_hash_order(cohort, seed)
+    cohort = in_hash_order(cohort, validation.seed)
+    max_rows = validation.max_rows
     if max_rows is None or max_rows >= cohort.n_rows:
-        _refuse_too_many(cohort.n_rows, largest)
+        if largest is not None and cohort.n_rows > largest:
+            raise UsageError(
+                f"{cohort.n_rows} rows are more than the {largest} that an exact "
+                "kernel machine can learn from; train on a stratified sub-sample with "
+                f"`max_rows` {LARGEST_WHOLE // 4}",
+                parameters=["max_rows"],
+            )
         return cohort, rule, notes
     target = task.target(labels_of(cohort))
     is_binary = task.kind == "binary"
     rare_share = RARE_SHARE if is_binary else 0.0
-    kept = sub_sample(target, cohort.group, max_rows, rare_share, seed)
+    kept = sub_sample(target, cohort.group, max_rows, rare_share, validation.seed)
     sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
     if is_binary:
         n_positive = int((target == 1).sum())
@@ -361,11 +339,12 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     recipe = part.recipe
     settings = part.search.chosen
     n_rows = min(_SUB_SAMPLE, study.sample.n_rows)
-    rows = sub_sample(study.target, study.groups, n_rows, RARE_SHARE, study.seed)
+    seed = study.validation.seed
+    rows = sub_sample(study.target, study.groups, n_rows, RARE_SHARE, seed)
     sample = study.sample.take(rows)
     groups = None if study.groups is None else study.groups[rows]
     encoded = EncodedRows.of(sample, recipe, study.task, groups)
-    fold = split_cohort(sample, study.target[rows], groups, 2, study.seed)
+    fold = split_folds(sample, study.target[rows], groups, 2, seed)
     n_learnable = len(encoded.learnable(np.flatnonzero(fold == 1)))
     n_few = max(n_learnable // _ROWS_PER_LANDMARK, 2)
     tried = [
