@@ -39,7 +39,7 @@ from screening.schemas.reasons import REASONS
 from screening.site import findings, night
 from screening.site.findings import Findings
 from screening.site.night import WORST_FIRST, worst
-from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
+from screening.site.processes import PRELOADED, Budget, Processes, run_hooks
 from screening.site.site import read_network
 from screening.store.model import save_model
 from screening.store.publishing import hold
@@ -490,7 +490,7 @@ def test_hooks_others_may_write(mode_above, mode, is_started, tmp_path):
     made = tmp_path / "made"
 
     touch = ["/bin/touch", str(made)]
-    (hook,) = tell_hooks([touch], b"{}", 30, file)
+    (hook,) = run_hooks([touch], b"{}", 30, file)
 
     assert made.exists() == hook.fine == is_started
     assert ("other users can change" in hook.said) != is_started
@@ -509,7 +509,7 @@ def test_hook_reads_answer_of_schema(again):
 def test_hook_hangs_or_missing(tmp_path):
     """A hook that hangs is stopped; one that is missing is reported."""
     (tmp_path / "NIGHT.toml").touch()
-    hung, absent = tell_hooks(
+    hung, absent = run_hooks(
         [["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]],
         b"{}",
         0.3,

@@ -338,7 +338,7 @@ def run_command(
     """
     from screening.scoring.score import night_of_date
     from screening.site.night import run_night
-    from screening.site.processes import tell_hooks
+    from screening.site.processes import run_hooks
     from screening.site.site import read_network
 
     network = read_network(site, ledger)
@@ -361,7 +361,7 @@ def run_command(
     _log_attention(overview)
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
-    hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds, site)
+    hooks = run_hooks(network.site.hooks, content, network.site.hook_seconds, site)
     for hook in hooks:
         if not hook.fine:
             logs.note(

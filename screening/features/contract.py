@@ -30,8 +30,8 @@ def contract_of(spec: Spec, undated: Collection[str]) -> Contract:
     ----------
     spec : Spec
     undated : collection of str
-        Features of events of which not every one says since when it was known. Of
-        others it is certain that they were known at the hour.
+        Features with events that do not state since when they were known. Those of
+        other features were certainly known at the hour.
     """
     features = {}
     for name, feature in spec.features.items():

@@ -339,7 +339,7 @@ def engine_opened(
     Raises
     ------
     EventsError
-        By whatever reads: a file cannot be read, without words of its content.
+        A source cannot be read. The message does not quote its content.
     """
     with open_session(threads) as session:
         import duckdb

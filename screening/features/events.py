@@ -41,10 +41,10 @@ EVENT_COLUMNS = {
 """
 
 RESERVED_CODES = tuple("ADMISSION TRANSFER DISCHARGE BIRTH SEX DEATH MERGED".split())
-"""Codes of who is in and of what does not change.
+"""Codes of presence and of what does not change.
 
 The text of ADMISSION and TRANSFER is the ward, that of DISCHARGE the disposition, that
-of MERGED the subject who remains. The time of SEX and MERGED may be missing.
+of MERGED the remaining subject. The time of SEX and MERGED may be missing.
 """
 
 WITHDRAWN = "entered-in-error"

@@ -1,4 +1,4 @@
-"""The SQL of the engine, a statement a step, to be printed and read.
+"""The SQL of the engine, one statement per step.
 
 Every text is read with the tables that the steps before have made:
 
@@ -6,8 +6,8 @@ Every text is read with the tables that the steps before have made:
 - `moves`: admissions, transfers, discharges, births, deaths, sex;
 - `early`: stays that end before they begin;
 - `nights`: the nights, each with its hour and the hour of the day before;
-- `merge_spans`, `merge_chains`, `merges`: who a subject is, from an instant until
-  another;
+- `merge_spans`, `merge_chains`, `merges`: the current id of a subject, from an
+  instant until another;
 - `stays`, `candidates`, `rows`: stays, their nights, the nights that are in;
 - `events`: the lines of the codes of the spec that a window can reach;
 - `picked`: the lines that count for a feature of a row, in the version known then;
@@ -82,7 +82,7 @@ WITH RECURSIVE chains AS (
 )
 SELECT *, list_contains(passed, survivor) AS is_circle FROM chains"""
 
-# The ends of chains: who is said to be nobody else.
+# The ends of chains: ids that were not merged into another.
 MERGES = """CREATE OR REPLACE TEMP TABLE merges AS
 SELECT c.alias, c.survivor, greatest(c.since, s.since) AS since,
   least(c.until, s.until) AS until
@@ -149,7 +149,7 @@ FROM state s LEFT JOIN merges g
 WHERE s.admission IS NOT NULL AND (s.own IS NULL OR s.newest = s.own)
   AND s.discharge IS NULL"""
 
-# The subjects whose events are those of a row: the survivor, and who is merged into it.
+# The subjects with events of a row: the survivor, and ids merged into it.
 PEOPLE = """CREATE OR REPLACE TEMP TABLE people AS
 SELECT row, "group" AS subject FROM candidates
 UNION
@@ -285,7 +285,7 @@ FROM stays_followed f LEFT JOIN counted c ON c.person = f.person
   AND c.time >= f.admission AND (f.next IS NULL OR c.time < f.next)
 ORDER BY ALL"""
 
-# Features of which a line does not say since when it was known.
+# Features with a line that does not state since when it was known.
 UNDATED = """SELECT DISTINCT feature FROM events JOIN feature_codes USING (code)
 WHERE NOT is_dated ORDER BY ALL"""
 UNDATED_MOVES = """SELECT DISTINCT code FROM moves
@@ -421,7 +421,7 @@ EMPTY = {"count": "0", "any": "false"}
 
 
 def table_made(spec: Spec) -> str:
-    """Return the SELECT of the table: a row a stay, in a total order."""
+    """Return the SELECT of the table: one row per stay, in a total order."""
     columns = ["r.id", 'r.person AS "group"', "timezone('UTC', r.hour) AS time"]
     for name, feature in spec.features.items():
         quoted = duckdb_quoted(name)

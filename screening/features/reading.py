@@ -20,7 +20,7 @@ from screening.features.faults import Faults
 from screening.features.sources import fhir, long, omop
 from screening.features.spec import DATE_OF_FILE, Source
 
-# By the format of a source, the function that reads it.
+# Function that reads a source, by its format.
 SOURCES = {
     "fhir": fhir.select_events,
     "long": long.select_events,

@@ -1,4 +1,4 @@
-"""The spec of features in TOML: who is in, what is counted, from which sources."""
+"""The spec of features in TOML: its sources, its rows, and what is counted."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Source(_Table):
         Raises
         ------
         UsageError
-            There is no such file.
+            No file was found.
         """
         names = [name for name in files_of(self.path) if ends_in(name, endings)]
         if self.by_day:

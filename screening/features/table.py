@@ -29,7 +29,7 @@ class Made:
     Parameters
     ----------
     table : pa.Table
-        A row a stay: id, group, time, the features, and in the past the label.
+        One row per stay: id, group, time, the features, and in the past the label.
     rows : dict from str to int
         Stays at a night by reason: "in", or why they are not rows.
     faults : list of str
@@ -90,7 +90,7 @@ class Features:
     def night(self, date: str | datetime.date) -> pd.DataFrame:
         """Return the table of a night: the stays that are in at its hour.
 
-        Nothing whose time, or known_since, is after the hour is read.
+        Events with a time, or known_since, after the hour are not read.
         """
         return self.make_night(date, covered=False).table.to_pandas()
 
@@ -146,11 +146,11 @@ class Features:
     def make_outcomes(
         self, first: str | datetime.date, last: str | datetime.date
     ) -> Made:
-        """Make the table that `screen outcomes` reads, of the stays of some nights.
+        """Make the table for `screen outcomes`, of the stays of some nights.
 
-        Its columns are id (of the stay; of the patient where every night is a row),
-        time (of the outcome, missing without one), until (the end of the stay) and
-        as_of (up to when outcomes are known); a line an outcome.
+        One row per outcome, with the columns id (of the stay; of the patient if every
+        night is a row), time (of the outcome, missing without one), until (the end of
+        the stay) and as_of (up to when outcomes are known).
         """
         outcome = self.spec.outcome
         if outcome is None:

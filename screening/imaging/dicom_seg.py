@@ -45,13 +45,13 @@ def write(flagged: FlaggedRows, *, out: Path, reference: Path) -> None:
     out : Path
         Directory.
     reference : Path
-        Folder in which `PATIENT/` holds the files of one DICOM series.
+        Folder in which `PATIENT/` contains the files of one DICOM series.
 
     Raises
     ------
     UsageError
-        If highdicom is not installed, or if a patient's series is missing, is no series
-        of slices, or has another grid; patients are named by number. Also as for
+        If highdicom is not installed, or if a patient's series is missing, is not a
+        series of slices, or has another grid; patients are named by number. Also as for
         ``nifti.maps_of``.
     """
     try:

@@ -1,7 +1,7 @@
 """Patients' images as a cohort: one row per voxel, one column per channel.
 
-Images are a folder per patient, a BIDS or nnU-Net dataset of NIfTI files, which
-nibabel reads (extra `imaging`). Sizes are checked before voxels are read.
+Images are a folder per patient, a BIDS or nnU-Net dataset of NIfTI files, read by
+nibabel (extra `imaging`). Sizes are checked before voxels are read.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _DATASET_FILE = "dataset_description.json"
 _NNUNET_IMAGES = "imagesTr"
 _NNUNET_LABELS = "labelsTr"
 _NNUNET_LABEL = "label"
-# BIDS entities that are no part of a channel's name.
+# BIDS entities that are not part of a channel's name.
 _PATIENT_ENTITIES = ("sub", "ses", "space")
 _Files = list[tuple[str, Path]]
-"""Columns and the files that hold them."""
+"""Columns and their files."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def _read_header(path: Path, name: str) -> Nifti:
     UsageError
         If nibabel is not installed.
     CohortError
-        If it is no NIfTI-1 or NIfTI-2 file of one volume of plain numbers, or has too
-        many voxels.
+        If it is not a NIfTI-1 or NIfTI-2 file of one volume of plain numbers, or has
+        too many voxels.
     """
     if not path.is_file():
         raise CohortError(f"{name}: the file does not exist; is a share not mounted?")
@@ -190,7 +190,7 @@ class PatientImages(SourcePart):
     ----------
     patient : str
     name : str
-        What errors call the patient, whose name goes to no log.
+        The patient in errors: names of patients are never logged.
     files : list of (str, Path)
         Columns and their NIfTI files.
 

@@ -75,7 +75,7 @@ class Grid:
         return cls(*bounding_grid(np.asarray(coordinates, dtype=float)))
 
     def filled(self, values: np.ndarray) -> np.ndarray:
-        """Return values (n,) on the grid, 0 or False where there is no voxel."""
+        """Return values (n,) on the grid, 0 or False without a voxel."""
         grid = np.zeros(self.shape, dtype=values.dtype)
         grid[*self.index.T] = values
         return grid
@@ -215,7 +215,7 @@ def _area_opening(scores, order, cell_of_row, row_of_cell, offsets, min_voxels, 
 
 @dataclass(frozen=True)
 class Patient:
-    """One patient whose lesions are known.
+    """One patient with known lesions.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Patient:
     def of(
         cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray
     ) -> Patient:
-        """Return a patient whose touching positive voxels are one lesion."""
+        """Return a patient; positive voxels that touch are one lesion."""
         grid = Grid.of(coordinates)
         return cls(grid, scores, grid.clusters(positive))
 
@@ -555,8 +555,8 @@ def _threshold(
     design = 1.0
     if below.any() and not below.all():
         design = design_effect(below, codes)
-    # With too few patients for a promise about new ones it holds for further lesions of
-    # these patients, and the expected sensitivity says what that is worth for others.
+    # With too few patients for a promise about new ones, it is about further lesions of
+    # these patients. The expected sensitivity is an estimate for others.
     for effect in (design, 1.0):
         column = int(pick(rule, hits, np.ones(len(hits)), effect))
         if column:

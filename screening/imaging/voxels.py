@@ -2,7 +2,7 @@
 
 Slices are drawn as readers of images expect them: the patient's right on the left, the
 front above. Only the coordinates of flagged voxels and the voxels of the chosen slices
-are held in memory.
+are kept in memory.
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     Raises
     ------
     RecipeError
-        If there is none (with the list of names), or it cannot be read.
+        If it does not exist (with the list of names) or cannot be read.
 
     Examples
     --------
@@ -477,8 +477,8 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     Raises
     ------
     RecipeError
-        If there is no such recipe, or an override is unknown (with the list of names)
-        or out of range.
+        If the recipe or an override is unknown (with the list of names), or a value is
+        out of range.
 
     Examples
     --------

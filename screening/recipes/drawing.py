@@ -69,7 +69,7 @@ class SettingSpace:
 
     @property
     def _kernel(self) -> str:
-        """Name of the kernel, "" if there is none."""
+        """Name of the kernel, "" without one."""
         if not self.recipe.has_kernel:
             return ""
         return str(self.recipe.kernel.get("type", "gaussian"))

@@ -1,8 +1,8 @@
 """The encoder of a recipe's rows.
 
 Machines learn from all features, centred and scaled (`data.encoding.Encoder`). A score
-that somebody else made, and a table of points, are encoded as the terms of a sum, for
-which nothing is learned.
+from outside and a table of points are encoded as the terms of a sum; nothing is
+learned.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def is_encoded_alike(recipe: Recipe, other: Recipe) -> bool:
 
 
 def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
-    """Return the features that a recipe reads, and those that are shown beside them.
+    """Return the features that a recipe uses, and those that are only shown.
 
     Raises
     ------
     RecipeError
-        If the contract lacks one.
+        If a feature is missing in the contract.
     """
     if recipe.machine == "given":
         if not contract.score:
@@ -120,7 +120,7 @@ def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
 
 
 def has_columns(recipe: Recipe, contract: Contract) -> bool:
-    """Return True if a contract has the columns that a recipe reads."""
+    """Return True if a contract has the columns that a recipe uses."""
     try:
         columns_used(recipe, contract)
     except RecipeError:
@@ -147,7 +147,7 @@ def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> Non
 
 
 def features_used(recipe: Recipe, contract: Contract) -> dict[str, Feature]:
-    """Return the features that a recipe reads, in the order of the contract."""
+    """Return the features that a recipe uses, in the order of the contract."""
     used = columns_used(recipe, contract)
     return {name: contract.features[name] for name in contract.features if name in used}
 
@@ -164,7 +164,7 @@ def contract_of(recipe: Recipe, contract: Contract) -> Contract:
 
 
 def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:
-    """Return the features without whose value a row has no score."""
+    """Return the features that a row needs for a score."""
     if recipe.machine == "given":
         return [contract.score] if contract.score else []
     if recipe.points is not None and recipe.points.missing == "leave_out":
@@ -213,7 +213,7 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
     Raises
     ------
     RecipeError
-        If the cohort lacks a column that a score is made of.
+        If a column of a score is missing in the cohort.
     """
     if any(recipe.machine == "given" for recipe in recipes):
         cohort = with_score_kind(cohort)

@@ -129,7 +129,7 @@ def check_number(name: str, value: object) -> None:
 
 
 def _number_of(value: object) -> float | None:
-    """Return the number that a value is, or that a text writes; None if there is none.
+    """Return a value, or a text, as a number; None if it is not one.
 
     Of a text such as "scale * 2", which is relative to the data, it is the multiple.
     """
@@ -207,7 +207,7 @@ class Recipe(BaseModel):
     baseline : str, optional
         Name of the estimator of machine "baseline".
     kernel, factor : dict
-        ``type`` and fixed fields; empty if there is none.
+        ``type`` and fixed fields; empty without one.
     remedy : dict of str to dict
         Fixed fields by remedy, outermost first.
     points : PointsTable, optional
@@ -464,7 +464,7 @@ def members_for(
     Raises
     ------
     RecipeError
-        If there is no such member.
+        If a member is unknown.
     """
     names = recipe.members
     has_few = n_positive is not None and n_positive < ENOUGH_POSITIVES

@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 def with_score_kind(cohort: Cohort) -> Cohort:
-    """Return a cohort whose contract states the kind of its score, if it has one.
+    """Return a cohort with the kind of its score, if any, in its contract.
 
     Raises
     ------

@@ -89,13 +89,13 @@ def with_promotions(
     if not any(line.status == "failed" for line in lines):
         return list(lines)
     commands = _promotions(ledger, network)
-    told = []
+    with_commands = []
     for line in lines:
         command = commands.get(line.series)
         if line.status == "failed" and not line.shadow and command is not None:
             line = line.replace(remedies=[command, *line.remedies])
-        told.append(line)
-    return told
+        with_commands.append(line)
+    return with_commands
 
 
 def _promotions(ledger: Ledger, network: Network) -> dict[str, str]:

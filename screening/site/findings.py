@@ -83,7 +83,7 @@ class Findings:
 
 
 def find(network: Network, ledger: Ledger, night: str) -> Findings:
-    """Return what a site's nights up to this one show, standing reasons marked."""
+    """Find drift and unusual flags in a site's nights up to this one."""
     counted = counted_nights(ledger, night, network.series)
     findings = Findings()
     recent = {name: nights.recent for name, nights in counted.items()}
@@ -105,7 +105,7 @@ def find(network: Network, ledger: Ledger, night: str) -> Findings:
 
 
 def _with_standing(findings: Findings, earlier: Iterable[SiteNight]) -> Findings:
-    """Return the findings, those that stand with the night they began."""
+    """Mark standing findings with the night they began."""
     nights = [*earlier]
     of_site = [GivenReasons(night.night, night.attention) for night in nights]
     by_series = {}
@@ -207,7 +207,7 @@ def _change_of_values(
 def _sizes_of_change(
     network: Network, drift: Drift, nights: Mapping[str, CountedNights]
 ) -> Iterator[tuple[str, float]]:
-    """Yield the factor or shift of each series of whose column the bins are known."""
+    """Yield the factor or shift of each series with known bins of the column."""
     for name, counted in nights.items():
         edges = _edges(network, name, drift.measure.column)
         if edges is not None:

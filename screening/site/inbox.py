@@ -40,11 +40,11 @@ from screening.spelling import DIGITS, command_line, shown_series
 from screening.store.publishing import FILES
 from screening.store.serialization import read_run
 
-# A file that is no JSON may still be on its way for so many seconds.
+# For so many seconds, a file that is not JSON may still be incomplete.
 SETTLE_SECONDS = 60
 # A letterbox has the folder for as long as it writes one file.
 LETTERBOX_SECONDS = 30
-# Names of files that pages save; others may be called after a patient.
+# Names of files that pages save; other names may contain a patient's.
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
 _LOST = (
     "the run directory of its night is missing, so this file stays in the "
@@ -64,7 +64,7 @@ _LOST_SECTION = (
 
 
 class _Waits(UsageError):
-    """What a file of verdicts is about is lost, and may come back."""
+    """A file of verdicts has lost its run or series, which may come back."""
 
 
 def read_inbox(
@@ -73,9 +73,9 @@ def read_inbox(
     """Read every file of verdicts in a folder, each by the run that it names.
 
     A file that was read is moved to `done` below the folder, one that cannot be used to
-    `refused`, with the reason beside it. A file that is still being written is left,
-    and so is one whose run directory is lost, which a night may make again, or whose
-    series has lost its section of NIGHT.toml.
+    `refused`, with the reason beside it. A file that is still being written is left. So
+    is one without its run directory, which a night may make again, or with a series
+    that is no longer in NIGHT.toml.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _read_and_move(
 
 
 def _make_beside(folder: Path, name: str) -> None:
-    """Make a folder in the folder of verdicts, for those who may read that."""
+    """Make a folder in the folder of verdicts, with the same readers."""
     made = folder / name
     if made.is_dir() and not made.is_symlink():
         return
@@ -192,7 +192,7 @@ def _make_beside(folder: Path, name: str) -> None:
 
 
 def _is_on_its_way(file: Path) -> bool:
-    """Return True if a file that is no JSON was changed a moment ago."""
+    """Return True if a file is not JSON but was changed a moment ago."""
     status = file.lstat()
     is_recent = time.time() - status.st_mtime < SETTLE_SECONDS
     if not stat.S_ISREG(status.st_mode) or not is_recent:
@@ -257,7 +257,7 @@ def _is_whole(out: Path) -> bool:
 
 
 def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:
-    """Return series and night of a run by its id; UsageError if there is none."""
+    """Return series and night of a run by its id; UsageError if the id is unknown."""
     runs = RUNS.c
     chosen = sa.select(runs.key, runs.series, runs.night).where(~runs.shadow)
     with ledger.reading() as connection:

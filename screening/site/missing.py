@@ -1,7 +1,7 @@
 """Series that had nights and are no longer in NIGHT.toml.
 
-A section that was lost, or whose name was changed by a slip, leaves a ward unscreened:
-nothing fails, since nobody asks for its night.
+If a section was lost or misspelled, a ward is not screened, and nothing fails, since no
+command asks for its night.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SLIP = (
 
 
 def missing_series(ledger: Ledger, network: Network, night: str) -> dict[str, str]:
-    """Return series that the file lacks, with the last night of each.
+    """Return series that are missing in the file, with the last night of each.
 
-    They have a published night in the last `catch_up` days, and were not retired. A
-    series without a name is of no file.
+    They have a published night in the last `catch_up` days, and were not retired.
+    Series without a name are not in any file.
     """
     n_days = max(network.site.catch_up, 1)
     since = datetime.date.fromisoformat(night) - datetime.timedelta(days=n_days)
@@ -92,7 +92,7 @@ def statuses_of_missing(
 def slips(
     ledger: Ledger, network: Network, missing: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the missing series by the new series whose name is most like it."""
+    """Return missing series by the new series with the most similar name."""
     with ledger.reading() as connection:
         known = set(every_series(connection))
     similar = {}

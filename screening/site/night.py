@@ -89,7 +89,7 @@ LOCKED = 75
 WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
 # A server that takes longer to answer is not asked for other missed nights.
 MAX_ANSWER_SECONDS = 10
-# Between two attempts while somebody else is writing.
+# Between two attempts while another process is writing.
 PAUSE_SECONDS = 2
 DAY = datetime.timedelta(days=1)
 # For how long the command that is printed acknowledges a reason.
@@ -334,9 +334,9 @@ def run_night(
     relay : callable
         Called with each line of the log of every child process.
     cluster : str, optional
-        Where nights are scored: ``"local:N"``, or the address of a dask scheduler whose
-        workers see the same files and reach the same ledger. The site's budget holds
-        for all of them together.
+        Where nights are scored: ``"local:N"``, or the address of a dask scheduler. Its
+        workers must have access to the same files and ledger. The site's budget is for
+        all of them together.
 
     Returns
     -------
@@ -518,7 +518,7 @@ def _with_missing(
     document: OverviewDocument,
     missing: Mapping[str, str],
 ) -> OverviewDocument:
-    """Return the overview with the series that the file lacks."""
+    """Return the overview with series that are missing in the file."""
     lines = lines_of_missing(ledger, network, document.night, missing)
     if not lines:
         return document
@@ -639,15 +639,15 @@ def _show_on_page(
 def _split(
     reasons: Iterable[Reason], suppressions: Suppressions, night: str
 ) -> tuple[list[Reason], list[Reason]]:
-    """Return the reasons that somebody is to hear of, and those acknowledged."""
-    heard = []
+    """Split reasons into those to report and those acknowledged."""
+    reported = []
     acknowledged = []
     for reason in reasons:
         if suppressions.acknowledged(reason, night) is None:
-            heard.append(reason)
+            reported.append(reason)
         else:
             acknowledged.append(reason)
-    return heard, acknowledged
+    return reported, acknowledged
 
 
 def _site_night(
@@ -840,7 +840,7 @@ class _Series:
     def _missed(self, night: str) -> list[str]:
         """Return the nights to catch up: not given up, and their table exists.
 
-        A night whose run was lost is missed too.
+        A night without its run is missed too.
         """
         missed = []
         for day in _catch_up_nights(self.network, self.name, night):
@@ -1014,7 +1014,7 @@ class _Runner:
         return task.line_of_run(run, "published", outcome.peak_mb)
 
     def _attempt(self, task: SeriesTask, seconds: float) -> Outcome:
-        """Run the command of a task; Locked if somebody else is writing."""
+        """Run the command of a task; Locked if another process is writing."""
         cohort = self.network.cohort(task.series, task.night)
         secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
         plan = self.network.series[task.series]

@@ -59,7 +59,7 @@ INHERITED = (
     "TZ",
     "TMPDIR",
 )
-TOLD = "was told"
+NOTIFIED = "was told"
 UNTRUSTED = (
     "was not started, because other users can change the site's file: run "
     "chmod go-w on it and on its folder"
@@ -112,7 +112,7 @@ class Budget:
     Parameters
     ----------
     jobs : int
-        Threads in all; nobody asks for more than that.
+        Threads in all; no night takes more.
     memory_mb : int
         MiB in all.
     """
@@ -124,7 +124,7 @@ class Budget:
 
     @contextmanager
     def share(self, jobs: int, memory_mb: int) -> Iterator[None]:
-        """Wait until so much is left, and hold it."""
+        """Wait until so much is left, and reserve it."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._jobs >= jobs and self._memory_mb >= memory_mb
@@ -180,8 +180,8 @@ class Processes:
         ----------
         words : sequence of str
         secrets : mapping
-            Variables of its environment alone: URLs may hold passwords, and words stand
-            in lists of processes.
+            Variables of its environment alone: URLs may contain passwords, and lists of
+            processes show words.
         jobs : int
             Threads.
         seconds : float
@@ -217,8 +217,8 @@ class Processes:
         self, process: BaseProcess, listener: Connection, seconds: float
     ) -> Outcome:
         """Wait until a process ends, or stop it; return its outcome."""
-        # Not for its message alone: if it was killed, another process may hold the
-        # other end of the pipe.
+        # Not for its message alone: if it was killed, another process may still have
+        # the other end of the pipe.
         ends: list[Connection | int] = [listener, process.sentinel]
         is_late = not wait(ends, seconds)
         if is_late:
@@ -316,7 +316,7 @@ def _read_log(log: str) -> list[Mapping[str, Any]]:
     return lines
 
 
-def tell_hooks(
+def run_hooks(
     hooks: Sequence[Sequence[str]], overview: bytes, seconds: float, file: Path
 ) -> list[HookFacts]:
     """Run each hook with the overview as JSON on stdin; it names no patient.
@@ -324,26 +324,26 @@ def tell_hooks(
     Parameters
     ----------
     hooks : sequence of sequences of str
-        Commands by their words; no shell reads them.
+        Words of each command; it is run without a shell.
     overview : bytes
     seconds : float
         A hook that takes longer is stopped, with all that it started.
     file : Path
-        The file that names the hooks. If others may write to it none is started, since
-        they would choose what runs as this user.
+        The file that names the hooks. If others may write to it, no hook is started,
+        since they would choose what runs as this user.
     """
     is_trusted = is_private(file.resolve())
     outcomes = []
     for command in hooks:
         outcome = _run_hook(command, overview, seconds) if is_trusted else UNTRUSTED
         name = Path(command[0]).name
-        outcomes.append(HookFacts(command=name, fine=outcome == TOLD, said=outcome))
+        outcomes.append(HookFacts(command=name, fine=outcome == NOTIFIED, said=outcome))
     return outcomes
 
 
 def _run_hook(command: Sequence[str], overview: bytes, seconds: float) -> str:
     """Run a hook; return how it ended, in words."""
-    # No other variable is inherited: a URL or a setting may hold a password.
+    # No other variable is inherited: a URL or a setting may contain a password.
     environment = {key: value for key, value in os.environ.items() if key in INHERITED}
     try:
         process = subprocess.Popen(
@@ -366,4 +366,4 @@ def _run_hook(command: Sequence[str], overview: bytes, seconds: float) -> str:
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    return TOLD if process.returncode == 0 else f"ended with {process.returncode}"
+    return NOTIFIED if process.returncode == 0 else f"ended with {process.returncode}"

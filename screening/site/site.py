@@ -94,7 +94,7 @@ def _expanded(place: str) -> Path:
     Raises
     ------
     ValueError
-        A variable is not set in the environment, or there is no such user.
+        A variable is not set in the environment, or the user does not exist.
     """
     try:
         return Path(Template(place).substitute(os.environ)).expanduser()
@@ -359,7 +359,7 @@ class Network:
             return False
 
     def is_live(self, name: str) -> bool:
-        """Return True if a series reads a database as it is now, whatever the night."""
+        """Return True if a series has a database without earlier states."""
         plan = self.series[name]
         is_database = plan.table is not None or plan.query is not None
         return is_database and not self.has_nights(name)

@@ -104,7 +104,7 @@ The code of another system is written with its URL: `http://lab.example/codes/K`
 """
 
 NOT_STAYS = ("AMB", "VR", "HH", "FLD", "PRENC")
-"""Classes of encounters that are no stay; each becomes an event `ActCode/AMB`."""
+"""Classes of encounters that are not stays; each becomes an event `ActCode/AMB`."""
 
 MACROS = """
 CREATE OR REPLACE TEMP MACRO fhir_id(reference) AS
@@ -217,7 +217,7 @@ SELECT *, CASE WHEN updated > min(updated) OVER (PARTITION BY type, id)
 FROM timed;
 """
 
-# Of a diagnosis that nobody dated, the end of its encounter: it is coded then.
+# The end of its encounter, for a diagnosis without a date: it is coded then.
 EVENTS = """
 CREATE OR REPLACE TEMP TABLE {name}_coded AS
 WITH each AS (
@@ -330,7 +330,7 @@ def select_events(
     Raises
     ------
     UsageError
-        There is no file of resources.
+        No file of resources was found.
     EventsError
         A line is not JSON.
     """

@@ -56,7 +56,7 @@ MEDS_CODES: Mapping[str, tuple[str, ...]] = {
 }
 """Codes of MEDS for reserved ones."""
 
-# What a file is called: from the folder on whose name has a date, else its own name.
+# Label of a file: its path from the first folder with a date on, else its name.
 FILE_LABEL = r"[^/]*\d{4}-\d\d-\d\d.*|[^/]+$"
 # Folder of the events of a MEDS data set; its neighbour `metadata` has none.
 MEDS_FOLDER = "data"
@@ -68,12 +68,12 @@ def select_events(
     session: Session,
     span: Span,
 ) -> str:
-    """Return the SELECT of the events of a table with a line an event.
+    """Return the SELECT of the events of a table with one event per line.
 
     Raises
     ------
     UsageError
-        There is no file, or a column is missing.
+        No file was found, or a column is missing.
     EventsError
         A file cannot be read.
     """
@@ -107,7 +107,7 @@ WHERE span_start IS NULL OR time IS NULL OR {_is_near(types[columns["time"]])}""
 
 
 def _is_time(kind: str) -> bool:
-    """Return True for a type of which times can be read."""
+    """Return True for a type that can be read as times."""
     return kind in ("VARCHAR", "DATE") or kind.startswith("TIMESTAMP")
 
 
@@ -120,7 +120,7 @@ def _is_empty(column: str, name: str, session: Session) -> bool:
 def _refuse_columns(
     source: Source, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> None:
-    """Refuse columns that are no events', not in the table, or no times."""
+    """Refuse columns that are not of events, not in the table, or not times."""
     for column, named in columns.items():
         if column not in EVENT_COLUMNS:
             raise UsageError(
@@ -176,7 +176,7 @@ def renamed(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
 def open_files(files: Sequence[str], view: str, session: Session) -> dict[str, str]:
     """Make the view of the lines of all files; return the types of its columns.
 
-    Its columns `file` and `line` say where a line stands.
+    Its columns `file` and `line` are the position of a line.
 
     Raises
     ------

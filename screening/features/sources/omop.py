@@ -134,7 +134,7 @@ STAYS = (9201, 9203, 262, 8717, 581385, 32037, 581379, 0)
 COMPARATORS = (4171756, 4172704, 4171754, 4171755)
 ADMISSION_DIAGNOSIS, PROBLEM_LIST = 32890, 32840
 
-# By the CDM an hour that nobody knows is midnight, so that midnight is the day alone.
+# The CDM writes an unknown hour as midnight, so that midnight is the day alone.
 VIEWS = """
 CREATE OR REPLACE TEMP MACRO omop_time(datetime, day) AS coalesce(
   regexp_replace(datetime, '[T ]00:00(:00(\\.0*)?)?$', ''),
@@ -152,7 +152,7 @@ FROM (SELECT *, omop_time(start_time, start_date) AS starts,
         omop_time(end_time, end_date) AS ends,
         coalesce(omop_concept(kind), 0) AS concept
       FROM {name}_visit_occurrence);
--- A birth of which the month or day is not known is in the middle.
+-- A birth with an unknown month or day is in the middle.
 CREATE OR REPLACE TEMP VIEW {name}_born AS
 SELECT file, line, subject, coalesce(birth, year) IS NOT NULL AS has_birth,
   coalesce(MAP {{8507: 'male', 8532: 'female', 8521: 'other'}}[omop_concept(sex)],
