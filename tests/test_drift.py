@@ -22,8 +22,8 @@ from written_files import page_in
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
-from screening.data.sampled_values import SampledValues
 from screening.data.stream import RowChecks
+from screening.io.columns import SampledValues
 from screening.monitoring import tests as chance
 from screening.monitoring.distances import ks, psi, total_variation
 from screening.monitoring.drift import (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from screening.data import duplicate_ids
+from screening.data import observed_ids
 from screening.identity.hashes import HASH_KEY
 from screening.scoring import rows as night_rows
 from screening.scoring.rows import (
@@ -45,7 +45,7 @@ def little_is_held():
         patch.setattr(night_rows, "READ_ROWS", 700)
         patch.setattr(night_rows, "PIECE_ROWS", 800)
         for name in ("HELD_ROWS", "UNFILED_ROWS", "READ_ROWS"):
-            patch.setattr(duplicate_ids, name, 2000)
+            patch.setattr(observed_ids, name, 2000)
         yield
 
 
@@ -147,10 +147,10 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed, jobs
     ids = numbers.astype(str).astype(object)
     ids[::97] = None
 
-    looked = duplicate_ids.DuplicateIds()
+    looked = observed_ids.DuplicateIds()
     for start in range(0, n, BATCH):
         batch = ids[start : start + BATCH]
-        looked.add(duplicate_ids.hash_ids(batch, HASH_KEY))
+        looked.add(observed_ids.hash_ids(batch, HASH_KEY))
     with limit_threads(jobs):
         hashes, rows = looked.repeats()
 
@@ -158,7 +158,7 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed, jobs
     expected = is_repeated & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
     assert hashes.tolist() == sorted(
-        set(duplicate_ids.hash_ids(ids[expected], HASH_KEY).tolist())
+        set(observed_ids.hash_ids(ids[expected], HASH_KEY).tolist())
     )
 
 
@@ -168,11 +168,11 @@ def test_memory_hardly_grows_with_rows_that_are_named():
         before = pa.total_allocated_bytes()
         largest = 0
         tracemalloc.start()
-        looked = duplicate_ids.DuplicateIds()
+        looked = observed_ids.DuplicateIds()
         for start in range(0, n_rows, BATCH):
             ids = [f"{row:07d}" for row in range(start, start + BATCH)]
             texts = np.array(ids, dtype=object)
-            looked.add(duplicate_ids.hash_ids(texts, HASH_KEY))
+            looked.add(observed_ids.hash_ids(texts, HASH_KEY))
             largest = max(largest, pa.total_allocated_bytes())
         assert not looked.repeats()[0].size
         most = tracemalloc.get_traced_memory()[1]

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError
-from screening.identity.patients import Patients
+from screening.identity.hashes import Patients
 from screening.identity.reduced import find_exponents, reduced_forms
 from screening.identity.shapes import id_shape, other_shape, trained_shape
 from screening.identity.table import IdReader

@@ -9,7 +9,6 @@ from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
 from screening.contract.parsing import parse_feature
-from screening.contract.sentinels import sentinel_counts
 from screening.data.feature_rules import (
     DROP_ANY,
     DROP_NUMBERS,
@@ -32,6 +31,7 @@ from screening.data.outcome_rules import (
     ranked,
 )
 from screening.data.role_rules import RoleColumns, role_doubts
+from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 from screening.spelling import names_from
 

@@ -15,8 +15,8 @@ from numpy.random import default_rng
 from patient_visits import PATIENTS, ROWS, named, visits
 
 from screening import MaxFlagRate, read_cohort, score, train
+from screening.data.column_names import may_be_later
 from screening.data.dependence import Sign, dependence, signs
-from screening.data.later_names import may_be_later
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at

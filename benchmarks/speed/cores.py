@@ -49,7 +49,7 @@ from screening import (
 )
 from screening.cli import app
 from screening.cli.processes import prepare_for_scoring
-from screening.data import duplicate_ids
+from screening.data import observed_ids
 from screening.data.stream import CohortStream
 from screening.io import readers
 from screening.scoring.night_totals import BlockScorer
@@ -163,7 +163,7 @@ def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
         measured(seconds, readers, "digest_of"),
         measured(seconds, score_module, "flushed_digest"),
         # What several threads do.
-        measured(seconds, duplicate_ids, "run_in_threads", time.process_time),
+        measured(seconds, observed_ids, "run_in_threads", time.process_time),
     ):
         start = time.process_time()
         score(load_model(model), rows, out, date=NIGHT, jobs=jobs)

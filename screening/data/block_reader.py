@@ -12,8 +12,8 @@ import numpy as np
 from screening.contract.contract import Contract
 from screening.contract.violations import OUT_OF_BOUNDS, Fault, Violations
 from screening.data.cohort import Cohort
-from screening.data.duplicate_ids import hash_ids
 from screening.data.normalising import GroupScales
+from screening.data.observed_ids import hash_ids
 from screening.data.observers import JudgedBlock
 from screening.data.one_per_unit import RowChoice
 from screening.data.out_of_bounds import Bounds, beyond_bounds, odd_cells_by_row

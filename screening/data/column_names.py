@@ -180,6 +180,27 @@ BEFORE = re.compile(
     r"|vorher|fr[uü]her|anamnes|famili|ant[ée]c[ée]d|anterior|precedent"
     r"|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
 )
+# Beginnings of words, in lower case, in the shorter names that clinical tables have for
+# what is known only after the outcome. A name proves nothing: it is a reason to ask.
+LATER_WORDS = re.compile(
+    r"\b(surv(?!ey)|fu\b|f"
+    r" ?up\b|lenfol|rectime|exit|disch|dod\b|death|expire|recur|relapse"
+    r"|rezidiv|r[ée]cidive|recid|cens(?!us)|outcome|vital ?stat|last ?(contact|follow))"
+    r"|\bdays? to\b|\btime to\b"
+)
+# Whole names, and names that end so: a status or event beside the outcome.
+LATER_NAMES = re.compile(
+    r"(.* )?(status|event|result|results|ergebnis|ereignis|estado|stato|statut"
+    r"|[rdtp]?time|tstart|tstop|stop|futime|surtim|time ?\d)"
+)
+# Times that are measured in a patient: of clotting, of a pregnancy, of a scan.
+MEASURED_TIMES = re.compile(
+    r"refill|thrombin|thromboplast|clot|bleed|coag|quick|\bpt\b|\bptt\b|reaction|ejection"
+    r"|relaxation|deceleration|exercise|scan|echo|repetition|bed|down|onset|door|smok"
+    r"|marital|employ|working|insurance|health|performance|mental|functional|hormone"
+    r"|menopaus|\ber\b|\bpr\b|her ?2|receptor|nodal|node|immun|vaccin|nutrition|test"
+    r"|lab|culture|swab|pcr|x ?ray|ecg|ekg"
+)
 
 
 def in_words(column: str) -> str:
@@ -213,3 +234,13 @@ def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
     name = in_words(column)
     is_time = or_any_time and ANY_TIME.fullmatch(name)
     return bool(is_time or AFTER.search(name)) and not BEFORE.search(name)
+
+
+def may_be_later(column: str) -> bool:
+    """Return True for a name of times, statuses and results after the start."""
+    if is_after_outcome(column):
+        return True
+    name = in_words(column)
+    if BEFORE.search(name) or MEASURED_TIMES.search(name):
+        return False
+    return bool(LATER_WORDS.search(name) or LATER_NAMES.fullmatch(name))

@@ -1,19 +1,25 @@
-"""The draft of a table's contract: from its file, options and the kind of table."""
+"""The draft of a table's contract: from its file, options, kind of table and values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from screening.contract.contract import Contract, Draft
+from screening.data.cohort import Cohort
+from screening.data.measurements import possible_range
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Source
 from screening.registry import optional
 from screening.settings import TableOptions
-from screening.spelling import names_from
+from screening.spelling import first_of, names_from
 
 # Ending of a contract that is written with its table.
 CONTRACT_ENDING = ".contract.toml"
+# Columns in the note on plausible ranges.
+MAX_NAMES = 20
 
 
 def contract_beside(source: Readable) -> Path | None:
@@ -66,3 +72,47 @@ def open_source(source: Readable, draft: Draft) -> Source:
         draft.features |= neighbourhood.features_of_channels(draft, header)
         neighbourhood.add_neighbourhood(opened, draft, draft.neighbourhood)
     return opened
+
+
+def ranges_of_numbers(batches: Iterable[Cohort]) -> dict[str, tuple[float, float]]:
+    """Return the least and the greatest value of each number in the rows."""
+    ranges: dict[str, tuple[float, float]] = {}
+    for rows in batches:
+        for name, feature in rows.contract.features.items():
+            if feature.type != "number":
+                continue
+            measured = rows.measured[name]
+            low, high = ranges.get(name, (np.inf, -np.inf))
+            # Unlike `min` and `max`, these pass over missing values.
+            low = float(np.fmin.reduce(measured, initial=low))
+            high = float(np.fmax.reduce(measured, initial=high))
+            ranges[name] = (low, high)
+    return ranges
+
+
+def add_plausible(draft: Draft, ranges: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Set `plausible` of the measurements that are known; return notes on them.
+
+    Parameters
+    ----------
+    draft : Draft
+    ranges : mapping of str to (float, float)
+        Least and greatest value of each number in the table, which keeps to the
+        contract all the same.
+    """
+    features = dict(draft.features)
+    written = []
+    for name, (low, high) in ranges.items():
+        feature = features[name]
+        possible = possible_range(name, feature.unit, low, high)
+        if possible is None or feature.plausible:
+            continue
+        plausible = (possible.low, possible.high)
+        features[name] = feature.model_copy(update={"plausible": plausible})
+        limits = f"{possible.low:g} to {possible.high:g} {possible.unit}"
+        written.append(f"'{name}' ({limits})")
+    if not written:
+        return []
+    draft.features = features
+    note = f"plausible ranges by name and unit; review: {first_of(written, MAX_NAMES)}"
+    return [note]

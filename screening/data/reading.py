@@ -11,11 +11,14 @@ import numpy as np
 
 from screening.contract.contract import Contract, Draft
 from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
+from screening.data.column_names import may_be_later
 from screening.data.completing import (
+    add_plausible,
     contract_beside,
     draft_contract,
     draft_of_table,
     open_source,
+    ranges_of_numbers,
 )
 from screening.data.inference import (
     Ask,
@@ -24,8 +27,6 @@ from screening.data.inference import (
     infer_features,
 )
 from screening.data.labels import BLANK_IS, label_of_blank, same_label
-from screening.data.later_names import may_be_later
-from screening.data.plausible import add_plausible, ranges_of_numbers
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,

@@ -17,9 +17,14 @@ from screening.contract.parsing import fill_down, parse_texts
 from screening.contract.violations import Violations, refuse_absent
 from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort, concatenate
-from screening.data.duplicate_ids import DuplicateIds, hash_ids
 from screening.data.normalising import GroupScales, Medians, Moments
-from screening.data.observed_ids import ObservedIds, id_reader, rows_by_file
+from screening.data.observed_ids import (
+    DuplicateIds,
+    ObservedIds,
+    hash_ids,
+    id_reader,
+    rows_by_file,
+)
 from screening.data.observers import Observer
 from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.out_of_bounds import Bounds, bounds_of_columns

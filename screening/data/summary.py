@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.data.sampled_values import SampledValues
 from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
+from screening.io.columns import SampledValues
 from screening.io.date_formats import DATE, DateOrder, are_compact_dates, parse_time
 from screening.io.number_formats import (
     FLAGGED,

@@ -1,13 +1,18 @@
-"""Keyed hashes of ids, by which units are known again without their names."""
+"""Keyed hashes of ids, by which patients are known again without their names."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Key of hashes that do not outlive the command.
 HASH_KEY = "0123456789abcdef"
+# Patients of a night that the ledger knows again: those with the lowest hashes.
+N_REMEMBERED = 500
+_NO_HASHES = np.zeros(0, np.uint64)
 
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
@@ -36,3 +41,37 @@ def short_hash(name: str, key: str) -> int:
 def series_key(series: str) -> str:
     """Return the key of the hashes that a series keeps, whatever its model is."""
     return hashlib.sha256(f"patients of {series}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Patients:
+    """Some patients, by keyed hashes; a patient with two spellings occurs twice.
+
+    Parameters
+    ----------
+    reduced, whole : ndarray of uint64, shape (n,)
+        Hashes of the reduced form and of the id as it is, sorted by both.
+    """
+
+    reduced: np.ndarray = field(default_factory=_NO_HASHES.copy)
+    whole: np.ndarray = field(default_factory=_NO_HASHES.copy)
+
+    @classmethod
+    def of(cls, reduced: ArrayLike, whole: ArrayLike) -> Patients:
+        """Return patients by hashes in any order, each pair once."""
+        pairs = np.stack([np.asarray(reduced, np.uint64), np.asarray(whole, np.uint64)])
+        pairs = np.unique(pairs, axis=1)
+        return cls(pairs[0], pairs[1])
+
+    def __len__(self) -> int:
+        return len(self.reduced)
+
+    def __add__(self, other: Patients) -> Patients:
+        return Patients.of(
+            np.concatenate([self.reduced, other.reduced]),
+            np.concatenate([self.whole, other.whole]),
+        )
+
+    def lowest(self) -> Patients:
+        """Return those with the lowest hashes, the same ones on every night."""
+        return Patients(self.reduced[:N_REMEMBERED], self.whole[:N_REMEMBERED])

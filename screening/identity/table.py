@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from screening.identity.hashes import HASH_KEY, keyed_hashes
-from screening.identity.patients import N_REMEMBERED, Patients
+from screening.identity.hashes import HASH_KEY, N_REMEMBERED, Patients, keyed_hashes
 from screening.identity.reduced import ExponentRows, find_exponents, reduced_forms
 from screening.schemas.model import MAX_COLLIDING
 

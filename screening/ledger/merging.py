@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
-from screening.identity.hashes import keyed_hashes, short_hashes
-from screening.identity.patients import Patients
+from screening.identity.hashes import Patients, keyed_hashes, short_hashes
 from screening.identity.writing import reduced_form
 from screening.ledger import trail
 from screening.ledger.database import TRAIL, Ledger

@@ -23,8 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.errors import CohortError, UsageError
-from screening.identity.hashes import series_key
-from screening.identity.patients import Patients
+from screening.identity.hashes import Patients, series_key
 from screening.ledger import model_registry, register, trail
 from screening.ledger.current_runs import current_runs, of_role, reserved
 from screening.ledger.current_verdicts import last_verdicts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from screening.identity.patients import Patients
+from screening.identity.hashes import Patients
 from screening.ledger import trail
 from screening.ledger.database import PARTS
 from screening.ledger.entries import STAND_IN, patient_name

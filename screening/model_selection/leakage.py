@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.later_names import is_finding, may_be_later
+from screening.data.column_names import in_words, may_be_later
 from screening.errors import ScreenError
 from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
@@ -54,6 +54,9 @@ MIN_FILLED_ROWS = 10
 # Missing values carry the ranking if the shares of rows without a value differ by so
 # much between the classes: the AUROC of being missing is .7 or more.
 MIN_MISSING_DIFFERENCE = 0.4
+# A discharge that is present or absent is a finding, such as one of a wound; who went
+# home is "discharged".
+FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 # A number that counts days or seconds is a later time if it lies more than a day after
 # the row's own time in at least this share of the rows.
 MIN_LATER_SHARE = 0.5
@@ -84,7 +87,7 @@ def _signs_by_column(
     signs: dict[str, tuple[str, str]] = {}
     for name in cohort.contract.features:
         values = cohort.values[name]
-        if may_be_later(name) and not is_finding(name, values):
+        if may_be_later(name) and not _is_finding(name, values):
             signs[name] = ("named_after", "by its name")
         elif any(_is_filled_in_one_class(values, positive) for positive in watched):
             signs[name] = ("filled_in_one_class", "filled almost only in one class")
@@ -158,6 +161,11 @@ def leaks(
                 )
             )
     return questions, same
+
+
+def _is_finding(column: str, values: np.ndarray) -> bool:
+    """Return True for a finding, there or not, with the name of something later."""
+    return in_words(column) in FINDINGS and pd.Series(values).nunique() <= 2
 
 
 def _same_measurements(

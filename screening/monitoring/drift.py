@@ -24,10 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from screening.contract.contract import Contract
-from screening.contract.sentinels import is_usual_code, sentinel_counts
 from screening.data.observers import JudgedBlock, Observer
-from screening.data.sampled_values import SampledValues
-from screening.io.columns import Columns, count_rows, count_values
+from screening.data.sentinels import is_usual_code, sentinel_counts
+from screening.io.columns import Columns, SampledValues, count_rows, count_values
 from screening.monitoring import tests
 from screening.monitoring.distances import (
     TENTHS,

@@ -27,8 +27,8 @@ from screening.data.stream import CohortStream
 from screening.data.unused_rows import UnusedRows
 from screening.errors import ModelError, UsageError
 from screening.files import digest_beside, digest_of
+from screening.identity.hashes import Patients
 from screening.identity.hashes import series_key as hashes_of_series
-from screening.identity.patients import Patients
 from screening.identity.table import IdReader
 from screening.io.opening import Readable
 from screening.io.queries import Database

@@ -32,8 +32,7 @@ from screening.data.stream import (
 )
 from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
-from screening.identity.hashes import HASH_KEY
-from screening.identity.patients import Patients
+from screening.identity.hashes import HASH_KEY, Patients
 from screening.identity.table import IdReader
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns, frame_of

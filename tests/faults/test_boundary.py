@@ -41,7 +41,7 @@ from screening.cli.boundary import OPTION_OF_PARAMETER
 from screening.cli.console import printable
 from screening.cli.groups import IN_OTHER_BYTES
 from screening.contract.contract import Contract
-from screening.data.duplicate_ids import DuplicateIds
+from screening.data.observed_ids import DuplicateIds
 from screening.errors import CohortError, ModelError, UsageError, of_system
 from screening.io.database import KeptAnswer
 from screening.ledger.database import open_ledger
