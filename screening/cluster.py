@@ -142,7 +142,7 @@ class Cluster:
         Raises
         ------
         ClusterError
-            Names the worker and what it lacks.
+            Names the worker and what is missing there.
         """
         here = version("screening")
         if secret and not self.client.scheduler.address.startswith("tls://"):
@@ -234,7 +234,7 @@ def open_cluster(address: str | Cluster | None) -> Iterator[Cluster | None]:
     Raises
     ------
     ClusterError
-        If it is no address, nobody answers there, there is no worker, or
+        If it is not an address, no scheduler answers there, there are no workers, or
         dask.distributed is not installed.
     """
     if not isinstance(address, str):

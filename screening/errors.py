@@ -15,7 +15,7 @@ class ScreenError(Exception):
     Parameters
     ----------
     message : str
-        A parameter that the message names stands in backticks, by its name in Python.
+        Parameters are in backticks, by their names in Python.
     parameters : sequence of str
         Those parameters; the command line writes its options in their place.
     """
@@ -38,7 +38,7 @@ class PromiseError(RecipeError):
 
 
 class PromiseWarning(UserWarning):
-    """`Screen` holds a model that `train` refuses by a `PromiseError`."""
+    """`Screen` keeps a model that `train` refuses by a `PromiseError`."""
 
 
 class ClusterError(UsageError):
@@ -87,7 +87,7 @@ class ModelError(ScreenError):
 
 
 class Locked(ScreenError):
-    """Another run holds the lock of this output directory (exit code 75)."""
+    """Another run has locked this output directory (exit code 75)."""
 
 
 def of_system(error: OSError, path: object = None) -> UsageError:
@@ -99,7 +99,7 @@ def of_system(error: OSError, path: object = None) -> UsageError:
     path : optional
         What was being read or written, for errors that do not carry their own path.
     """
-    # The number of an open file says nothing to anybody.
+    # The number of an open file does not help a user.
     named = error.filename if isinstance(error.filename, str | bytes) else path
     path = os.fsdecode(named) if isinstance(named, bytes) else named
     reason = error.strerror or (
@@ -111,7 +111,7 @@ def of_system(error: OSError, path: object = None) -> UsageError:
 
 
 def list_faults(head: str, faults: Sequence[str]) -> str:
-    """Return a message with faults, one a line; of many only the first."""
+    """Return a message with one fault per line; of many only the first."""
     shown = list(faults[:MAX_FAULTS_SHOWN])
     if len(faults) > len(shown):
         shown.append(f"and {len(faults) - len(shown):,} more")

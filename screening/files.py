@@ -111,13 +111,13 @@ def digest_beside(path: Path, hash_file: Callable[[Path], str]) -> Callable[[], 
     return digest.result
 
 
-def digest_of_json(told: object) -> str:
+def digest_of_json(value: object) -> str:
     """Return the SHA-256 of a value as JSON with sorted keys.
 
     Other types than those of JSON are converted by `str`.
     """
     return hashlib.sha256(
-        json.dumps(told, sort_keys=True, default=str).encode()
+        json.dumps(value, sort_keys=True, default=str).encode()
     ).hexdigest()
 
 
@@ -167,10 +167,10 @@ def opened_below(folder: Path, *names: str) -> Iterator[int]:
 
 
 def read_below(folder: Path, *names: str, most: int) -> bytes | None:
-    """Return the content of a file below a folder; None if there is no such file.
+    """Return the content of a file below a folder; None if it does not exist.
 
-    Neither a link, nor what is no file, nor a file above `most` bytes is read, and no
-    folder below the first may be a link.
+    Links, files above `most` bytes and what is not a file are not read. No folder below
+    the first may be a link.
     """
     with suppress(OSError), opened_below(folder, *names) as handle:
         status = os.fstat(handle)
@@ -200,10 +200,10 @@ def temporary_folder_named() -> Iterator[None]:
 
 
 def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, Any]:
-    """Content of a TOML file, of at most `most` bytes.
+    """Read a TOML file of at most `most` bytes.
 
-    `refusal`: raised for what is no TOML file in UTF-8, and for a key given twice,
-    naming it. Raises UsageError: there is no such file, or the system cannot read it.
+    `refusal`: raised if it is not a TOML file in UTF-8, or if a key is given twice,
+    naming it. UsageError if it does not exist, or the system cannot read it.
     """
     content = read_bounded(path, most, UsageError)
     try:

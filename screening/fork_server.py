@@ -83,7 +83,7 @@ def end_with(parent: int) -> None:
         caller = parent_process()
         if _is_forked() and caller is not None:
             caller.join()
-        # What joblib starts itself is not told when its parent ends.
+        # Processes that joblib starts do not learn that their parent ended.
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)

@@ -136,6 +136,6 @@ def _results(
                     n_before_kill = n_yielded
                 results = start(tasks.calls())
     finally:
-        # joblib warns that calls which nobody waits for are abandoned.
+        # joblib warns of calls that are abandoned.
         with warnings.catch_warnings(action="ignore"):
             results.close()

@@ -16,7 +16,7 @@ from screening.schemas.history import HistoryDocument
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Curve, OperatingPointFacts
 
-# Told apart by eyes that see few colours too (Okabe and Ito 2008).
+# Colours that colour-blind readers can distinguish too (Okabe and Ito 2008).
 FIRST, SECOND, MARK = "#0072B2", "#D55E00", "#444444"
 MOST_FEATURES = 12
 STATES = {"new": SECOND, "pending": "#E69F00", "ruled_out": "#999999", "known": FIRST}

@@ -200,7 +200,7 @@ class Registry(Mapping[str, Member]):
             plugin = self._plugins.get(name)
             if plugin is None:
                 raise
-            # Its message might hold a patient's value.
+            # Its message might contain a patient's value.
             self._leave_out(name, plugin, type(error).__name__, error)
             return default
 

@@ -138,7 +138,7 @@ def _weights(past: Cohort, table: Any, sample_weight: ArrayLike) -> np.ndarray:
 
 
 def _repeated(past: Cohort, weights: np.ndarray) -> Cohort:
-    """Return each row as often as its weight says; one fold holds all its copies."""
+    """Repeat each row by its weight; all its copies are in one fold."""
     if np.any(weights != np.rint(weights)):
         raise ValueError(
             "sample_weight has fractions, but it is the number of rows that a row "
@@ -158,7 +158,7 @@ def _repeated(past: Cohort, weights: np.ndarray) -> Cohort:
 
 
 def _weighted(past: Cohort, weights: np.ndarray) -> Cohort:
-    """Return the rows of a weight > 0, with weights whose mean is 1."""
+    """Return the rows of a weight > 0, with weights of mean 1."""
     # A weight may vanish beside others; the classes are then asked for once more.
     codes, _ = pd.factorize(labels_of(with_states_of_labels(past)))
     weights = check_weights(past.rows, codes, weights / weights.max())
@@ -192,10 +192,10 @@ def _values_without_case(task: TaskFacts, values: Mapping[str, Any]) -> dict[str
 class Screen(ClassifierMixin, BaseEstimator):
     """A model of a past cohort with its threshold, as a scikit-learn classifier.
 
-    Encoding, folds, search, the threshold and what it is worth on rows nobody trained
-    on are `fit`; it does what `screen train` does, and holds the same model. What
-    `screen train` refuses because its promise would not hold is a `PromiseWarning`
-    here, and the model is held but not saved.
+    `fit` encodes, searches and validates on folds, and chooses a threshold. It does
+    what `screen train` does and has the same model. A model that `screen train` refuses
+    because it would not keep its promise gives a `PromiseWarning` here; it can be used
+    but not saved.
 
     Parameters
     ----------
@@ -214,10 +214,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         on the held-out rows; a number is that of the settings, 1 for no search. By
         default it is the recipe's own.
     cv : int, splitter, or iterable of (train, test), optional
-        Number of folds, in place of `validation.folds`; or folds of your own, which
-        hold every row out once.
+        Number of folds, in place of `validation.folds`; or folds of your own, with each
+        row in one test set.
     weights : {"frequency", "importance"}
-        What `sample_weight` says: the number of equal rows that a row stands for, in
+        Meaning of `sample_weight`: the number of equal rows that a row represents, in
         whole numbers, or how much a row counts while machines are fitted.
     chances : bool
         Offer `predict_proba`. It need not agree with `predict`, which flags by the
@@ -304,19 +304,18 @@ class Screen(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            One row a patient, with missing values, texts and dates as they are; an
-            array holds numbers.
+            One row per patient, with missing values, texts and dates as they are; an
+            array contains numbers.
         y : str or array-like, shape (n_rows,), optional
-            The column of X that says who was a case, or the labels. A one-class recipe
-            with `MaxFlagRate` needs none: every row is then of unknown state.
+            The column of X with the labels, or the labels. A one-class recipe with
+            `MaxFlagRate` needs none: every row is then of unknown state.
         sample_weight : array-like, shape (n_rows,), optional
             Of each row of a table in memory, see `weights`; rows of weight 0 are left
-            out. By default a row of weight 3 is three equal rows, everywhere, and one
-            fold holds all three. Of importance only the machines know: thresholds and
-            figures count every row once.
+            out. By default a row of weight 3 is three equal rows, everywhere, and all
+            three are in one fold. Importance weights are only used to fit machines:
+            thresholds and figures count every row once.
         positive : str or sequence of str, optional
-            Label of a case; otherwise the one that reads like "yes", or the rarer of
-            two.
+            Label of a case; by default the one that means "yes", or the rarer of two.
         id : str, optional
             Column of X that names a row.
         group : str or array-like, shape (n_rows,), optional
@@ -325,7 +324,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         drop : str or sequence of str
             Columns to leave out.
         contract : Contract or path, optional
-            What the columns hold, as `screen init` writes it.
+            What the columns contain, as written by `screen init`.
 
         Returns
         -------
@@ -489,7 +488,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return table.append_column(column, cells), column, labels
 
     def _take(self, model: Model, values: Mapping[str, Any]) -> None:
-        """Hold a model, whose label texts stand for these values."""
+        """Keep a model, with the values of its label texts."""
         task = model.facts.task
         if task.kind == "multi":
             labels = list(task.classes)
@@ -583,8 +582,8 @@ class Screen(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Table) -> np.ndarray:
         """Return the distance of each score to the threshold, (n_rows,).
 
-        It is positive towards the second of `classes_`. Of several classes, the log
-        odds of each, (n_rows, n_classes), of which `predict` takes the largest.
+        It is positive towards the second of `classes_`. With several classes, it is the
+        log odds of each, (n_rows, n_classes); `predict` takes the largest.
         """
         rows = self._scored(X)
         if "predicted" in rows:
@@ -709,7 +708,7 @@ class Screen(ClassifierMixin, BaseEstimator):
     def save(self, directory: str | Path) -> Path:
         """Write the model directory, with its page, as `screen train` does.
 
-        It holds rows of patients.
+        It contains rows of patients.
 
         The directory is absent, empty, or an earlier model's, which is replaced. Raise
         PromiseError for a model that `screen train` refuses.

@@ -52,7 +52,7 @@ def bytes_from(text: str) -> int:
 
 
 def params_from(texts: Sequence[str]) -> dict[str, object]:
-    """Read `name=value` pairs; what is no number, true or false is text."""
+    """Read `name=value` pairs; a value is text if it is not a number, true or false."""
     params: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -68,7 +68,7 @@ def params_from(texts: Sequence[str]) -> dict[str, object]:
 
 
 def recipes_from(text: str) -> list[str]:
-    """Read names of recipes with commas between them; `none` is none."""
+    """Read names of recipes, separated by commas; `none` is the empty list."""
     return [] if text.strip() == "none" else names_from(text)
 
 

@@ -17,21 +17,20 @@ NAME = re.compile(r"[^\W_][\w.-]{0,39}")
 DIGITS = re.compile(r"[0-9a-f]{12,}")
 EACH = "each"
 MIN_LETTERS_OF_PART = 4
-# A ledger on a server, whose URL may hold a password, in a command line.
+# A ledger on a server in a command line: its URL may contain a password.
 SERVER_LEDGER = '"$SCREEN_LEDGER"'
 
 
 def command_line(*words: object) -> str:
     """Return a command of this program as it is typed in a shell.
 
-    Every command in a message is made here: a name may hold blanks, quotes or
-    `$(...)`, and must reach the program as it is.
+    Every command in a message is made here: a name may contain blanks, quotes or
+    `$(...)`, and must reach the program unchanged.
 
     Parameters
     ----------
     *words : object
-        The words after `screen`. WHY and other words in capitals stand for what a
-        person writes in their place.
+        The words after `screen`. WHY and other words in capitals are placeholders.
     """
     return f"screen {quoted(*words)}"
 
@@ -53,7 +52,7 @@ def series_name(text: str) -> str:
     Raises
     ------
     ValueError
-        It is no valid name, or has another meaning.
+        It is not a valid name, or has another meaning.
     """
     name = unicodedata.normalize("NFC", text)
     if not NAME.fullmatch(name):
@@ -89,7 +88,7 @@ def names_from(text: str | None) -> list[str]:
 
 
 def joined(names: Iterable[str]) -> str:
-    """Return names with commas between them, as `names_from` reads them."""
+    """Join names by commas, so that `names_from` can split them."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()

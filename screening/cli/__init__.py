@@ -38,7 +38,7 @@ from screening.cli.train import (
 )
 from screening.cli.waiting import WORK, shown_work
 
-# Options in groups for who reads, plain lines for what reads.
+# Options in groups for people, plain lines for programs.
 _is_read_by_person = sys.stdout is not None and sys.stdout.isatty()
 _markup: Literal["rich"] | None = "rich" if _is_read_by_person else None
 app = typer.Typer(

@@ -99,7 +99,7 @@ def _is_help(error: TyperException) -> bool:
 
 def _usage_message(error: TyperException) -> str:
     """Return a usage error on one line, with a suggestion or the command's help."""
-    # Errors with a context or with similar options are no public classes of typer.
+    # Errors with a context or with similar options are not public classes of typer.
     context = getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
@@ -280,7 +280,7 @@ def _memory_limit() -> int | None:
 def bounded(command: Callable[[], object]) -> NoReturn:
     """Run a command, clean up, and end the process with its exit code.
 
-    This is no context manager: a signal between a manager's own steps would end as a
+    This is not a context manager: a signal between a manager's own steps would end as a
     traceback.
     """
     code: int | str | None = 0
@@ -326,7 +326,7 @@ def _prepare() -> None:
             signal.signal(number, _stop)
     search_seldom()
     _open_streams()
-    # Broken log lines are no reason to print tracebacks.
+    # Do not print tracebacks for broken log lines.
     logging.raiseExceptions = False
     if (_memory_limit() or MIN_MEMORY) < MIN_MEMORY:
         sys.exit(report_error(MemoryError()))

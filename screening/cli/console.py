@@ -37,7 +37,7 @@ POINT_KEYS = ("class", "threshold", "figures")
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return text with every steering character as `\uXXXX`, which JSON reads back.
+    r"""Return text with every control character as `\uXXXX`, as in JSON.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def points_of(document: Mapping[str, Any]) -> list[dict[str, object]]:
 
 
 def _figures_in_words(model: ModelDocument) -> dict[str, object]:
-    """Return each figure with its interval, a line a class, and the verdict."""
+    """Return each figure with its interval, one line per class, and the verdict."""
     from screening.report.verdict import usefulness_of
 
     lines: dict[str, list[str]] = {}
@@ -256,7 +256,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     began = time.monotonic()
     first: tuple[float, int] | None = None
     left = "-:--:--"
-    # No thread draws it, and a terminal that has gone is no reason to lose the work.
+    # No thread draws it, and the work goes on if the terminal has gone.
     drawn = Progress(
         TextColumn(title, markup=False),
         BarColumn(),

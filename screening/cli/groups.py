@@ -19,7 +19,7 @@ IN_OTHER_BYTES = frozenset({"case", "patient", "cohort", "cohorts"})
 
 
 class Without:
-    """Fields of a group that are no options of a command."""
+    """Fields of a group that are not options of a command."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -35,7 +35,7 @@ class _Member:
 
     @property
     def option(self) -> Option | None:
-        """Return its description; None if it is typer's, or there is none."""
+        """Return its description; None without one, or if it is typer's."""
         return self._extra(Option)
 
     @property

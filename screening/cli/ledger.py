@@ -443,7 +443,7 @@ def _lost_series(network: Network, due: Due) -> list[SeriesStatus]:
 def _exit_unless_fine(statuses: list[SeriesStatus], strict: bool) -> None:
     """Exit 5 if a night is missing; with `strict` also if one needs attention.
 
-    Reasons that stand rang on the nights before.
+    Standing reasons were reported on earlier nights.
     """
     from screening.schemas.base import new_reasons
 
@@ -952,7 +952,7 @@ def _accept(place: str, runs: Path | None, reason: str) -> dict[str, object]:
     if runs is None:
         raise UsageError("accept compares with run directories; give --runs")
     act_as_owner(place)
-    # Of a ledger that was lost without a backup, one is begun anew.
+    # If a ledger was lost without a backup, a new one is begun.
     with open_ledger(place, make=True) as book:
         return {"accepted": accept(book, runs, reason)}
 

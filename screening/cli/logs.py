@@ -148,7 +148,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """Write text whose steering characters, perhaps of a column's name, are escaped."""
+    """Write text with control characters, such as of a column's name, escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
@@ -181,7 +181,7 @@ def _bug(
 ) -> None:
     """Log a bug by its place.
 
-    Its message, and the lines of a traceback, might hold a patient's value.
+    Its message, and the lines of a traceback, might contain a patient's value.
     """
     place = ""
     while trace is not None:

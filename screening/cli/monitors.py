@@ -25,8 +25,8 @@ PING_SECONDS = 20
 def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
     """Return what a Nagios plugin prints of the series, and its exit code.
 
-    A night that is missing is critical, a reason for attention that does not stand a
-    warning. The first line has the counts, each other line a series that is not fine.
+    A missing night is critical, a new reason for attention a warning. The first line
+    has the counts, each other line a series that is not fine.
     """
     n_missing = sum(not status.fine for status in statuses)
     n_wanting = sum(bool(new_reasons(status.attention)) for status in statuses)
@@ -57,7 +57,7 @@ def line_of(status: SeriesStatus) -> str:
 def fetch(url: str) -> None:
     """Fetch an address; a failure is a warning, without the address, which is a secret.
 
-    UsageError if it is no http or https address.
+    UsageError if it is not an http or https address.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise UsageError("--ping needs an address that begins with http:// or https://")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def recipes_like(incomplete: str) -> list[str]:
-    """Return the installed recipes whose names begin so."""
+    """Return the installed recipes with this prefix."""
     shipped = (Path(file.name) for file in files("screening.models").iterdir())
     names = [path.stem for path in shipped if path.suffix == ".toml"]
     names += plugin_names("recipe")
@@ -235,7 +235,7 @@ class RuleOptions:
     def rule(self, *, required: bool = False) -> Rule:
         """Return the stated rule; sensitivity 0.9 without one.
 
-        More than one is a `UsageError`; so is none where one is `required`.
+        More than one is a `UsageError`; so is none if one is `required`.
         """
         values = {name: getattr(self, name) for name in RULE_TYPES}
         rules = {

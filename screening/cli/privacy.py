@@ -201,7 +201,7 @@ def refuse_unfinished(left: list[str]) -> None:
 
 
 def _id(text: str) -> str:
-    """Return the id that was given, or that standard input holds for "-"."""
+    """Return the given id, or that of standard input for "-"."""
     if text == "-":
         stop_waiting()
         content = sys.stdin.buffer.readline().rstrip(b"\r\n")

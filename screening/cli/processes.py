@@ -1,4 +1,4 @@
-"""Processes for a command whose table is large, prepared while it starts."""
+"""Processes for a command with a large table, prepared while it starts."""
 
 from __future__ import annotations
 

@@ -173,7 +173,8 @@ def export_command(
         logs.note(of_writing)
     is_table = form.url is not None
     with _export_registered(ledger, flagged.run, place, is_table=is_table):
-        # Nothing replaces a directory of volumes, whose names are the patients'.
+        # A directory of volumes is not replaced as a whole: its names are the
+        # patients'.
         if is_own and out is not None and out.is_dir():
             shutil.rmtree(out)
         written = write() or str(out)

@@ -162,7 +162,7 @@ def _log_night(document: Mapping[str, Any], label: str | None) -> None:
 
 
 def _exit_if_attention(run: Run) -> None:
-    """Exit 5 if a night needs attention for a reason that does not stand; say why."""
+    """Exit 5 if a night needs attention for a new reason; log why."""
     from screening.schemas.base import new_reasons
 
     reasons = new_reasons(run.attention)
@@ -175,7 +175,7 @@ def _exit_if_attention(run: Run) -> None:
 def _refuse_combinations(
     night: NightOptions, publication: PublishOptions, ledger: str | None
 ) -> None:
-    """Raise UsageError for options that need a page or a ledger where there is none."""
+    """Raise UsageError for options that need a page or a ledger that is missing."""
     if publication.publish is not None and night.shadow:
         raise UsageError("a night in shadow has no page; leave out --publish")
     if ledger:
@@ -243,7 +243,7 @@ def enter_in_register(
     content : bytes, optional
         Content of the file; None where it is there already.
     patient : str, optional
-        The patient whom a page is about.
+        The patient of a page.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.entries import Artefact
@@ -285,7 +285,7 @@ class OnlyOptions:
     def check(self, network: Network, site: Path) -> None:
         """Raise UsageError for an unknown series, or a reason without words or series.
 
-        A reason is for the tables that somebody has looked at.
+        A reason is for tables that a person has checked.
         """
         for name in self.only or ():
             if name not in network.series:
@@ -391,7 +391,7 @@ def _log_failures(overview: OverviewDocument) -> None:
 
 
 def _log_attention(overview: OverviewDocument) -> None:
-    """Log each reason for attention of the night that does not stand."""
+    """Log each new reason for attention of the night."""
     from screening.schemas.base import new_reasons
 
     for line in [*overview.series, *overview.caught_up]:

@@ -22,16 +22,16 @@ def open_as_owner(place: str) -> Ledger:
 
 
 def act_as_owner(place: str, folder: Path | None = None) -> None:
-    """Go on as the owner of a ledger if root runs the command; say who else runs it.
+    """Switch to the owner of a ledger if root runs the command; warn other users.
 
-    What root wrote, the nightly run of another user could neither read nor replace.
+    Otherwise the nightly run of another user could not replace root's files.
 
     Parameters
     ----------
     place : str
         Path or URL of the ledger.
     folder : Path, optional
-        Directory whose owner counts if the ledger is no file.
+        Directory whose owner counts if the ledger is not a file.
     """
     from screening.ledger.database import file_of
 

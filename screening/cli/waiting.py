@@ -47,7 +47,7 @@ WORK = {
     "forget": "Erasing the patient from every file",
     "purge": "Erasing old nights from every file",
 }
-"""By command, the work that somebody waits for."""
+"""The work that a user waits for, by command."""
 
 
 class _Screen:
@@ -68,7 +68,7 @@ class _Screen:
 
     def tick(self, number: int, frame: object) -> None:
         """Draw the bar, or the line with the seconds so far."""
-        # A terminal that has gone is no reason to lose the work.
+        # The work goes on if the terminal has gone.
         with suppress(OSError, ValueError):
             if self.draw is not None:
                 self.draw()

@@ -35,7 +35,7 @@ BASELINE = 20
 """Nights that fix centre and limits of a phase; later nights change neither."""
 
 LEAST = 10
-"""Nights below which there are no limits yet."""
+"""Smallest number of nights for control limits."""
 
 # Expected events from which three sigmas are exceeded as rarely as in a normal law.
 _MANY_EVENTS = 100
@@ -53,7 +53,7 @@ class Limits:
     count : float
         Events in the baseline.
     trials : float
-        Trials in the baseline, of which the events are a share.
+        Trials in the baseline, including the events.
     spread : float
         How much more nights differ than chance explains, >= 1: Laney's sigma of z; 1 is
         a p-chart.
@@ -400,13 +400,13 @@ def shift(
 
 
 RECENT_NIGHTS = 14
-"""Nights whose patients are compared with the training cohort together."""
+"""Recent nights; their patients together are compared with the training cohort."""
 
 EARLIER_NIGHTS = 90
 """Nights before these that they are compared with too."""
 
 MIN_EARLIER = 20
-"""Nights before the recent ones from which these are held to them."""
+"""Smallest number of earlier nights for a comparison with them."""
 
 # p-value up to which drift over nights is reported.
 ALARM = 0.005
@@ -457,7 +457,7 @@ def drift_over(
     compared = tested
     others = "those of training did when they were held out"
     if len(earlier) >= MIN_EARLIER:
-        # Who lies in both windows counts in the later one.
+        # A patient in both windows counts in the later one.
         before = _latest_cells(earlier, left_out=cell_of_patient)
         counted = np.bincount([*before.values()], minlength=len(training))
         compared = shift(counted, recent) or tested
@@ -481,7 +481,9 @@ def _latest_cells(
     cell_of_patient: dict[int, int] = {}
     for night in nights:
         cell_of_patient.update(zip(night.who, night.cell, strict=True))
-    return {who: cell for who, cell in cell_of_patient.items() if who not in left_out}
+    return {
+        unit: cell for unit, cell in cell_of_patient.items() if unit not in left_out
+    }
 
 
 def _drift_reason(tested: Shift, n_patients: int, n_nights: int, others: str) -> Reason:

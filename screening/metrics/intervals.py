@@ -54,7 +54,7 @@ def rate_interval(
     Returns
     -------
     low, high : ndarray
-        (0, 1) where there are no trials.
+        (0, 1) without trials.
     """
     k = np.asarray(successes, float)
     n = np.asarray(trials, float)
@@ -212,9 +212,10 @@ _ANYTIME_SCALE = 15.0
 def anytime_level(size: float) -> float:
     """Return the level of an interval at one size of a growing sample.
 
-    The intervals at all sizes then hold together in 98 %. A fixed level fails sooner or
-    later if somebody looks every day. Normal mixture (Robbins 1970; Howard et al.
-    2021): 3.4 standard errors at 60 to 500 rows, slowly more at larger sizes.
+    The intervals at all sizes together then cover in 98 %. With a fixed level, one of
+    them fails sooner or later if they are computed every day. Normal mixture (Robbins
+    1970; Howard et al. 2021): 3.4 standard errors at 60 to 500 rows, slowly more at
+    larger sizes.
     """
     log_odds = np.log1p(size / _ANYTIME_SCALE) - 2 * np.log(1 - ANYTIME_LEVEL)
     z = np.sqrt((1 + _ANYTIME_SCALE / size) * log_odds)
@@ -272,12 +273,12 @@ def shared_design(
 ) -> np.ndarray:
     """Return the design effects of related shares of grouped rows, (n_shares,).
 
-    A share near 0 or 1 depends on the few groups that hold the exceptions, and most
-    samples show too few of these: its own design effect is too small just when the
-    share is too extreme. Therefore, as in surveys (Kish 1965), it is replaced by one
-    averaged over related shares if that is larger: 1 + (m - 1) r, with m the mean size
-    of a row's group, and r the correlation within groups, averaged over the share and
-    the split at the median. It is m if the share is 0 or 1, or if there is one group.
+    A share near 0 or 1 depends on the few groups with the exceptions, and most samples
+    show too few of these: its own design effect is too small just when the share is too
+    extreme. Therefore, as in surveys (Kish 1965), it is replaced by one averaged over
+    related shares if that is larger: 1 + (m - 1) r, with m the mean size of a row's
+    group, and r the correlation within groups, averaged over the share and the split at
+    the median. It is m if the share is 0 or 1, or if there is one group.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, 
 from screening.schemas.run import HAS_IT, UNDECIDED, WAITING
 
 Verdicts = Sequence[Any]
-"""Verdicts that stand, by time, each with `case_id`, `night`, `flagged`, `verdict`."""
+"""Verdicts in force, by time, each with `case_id`, `night`, `flagged`, `verdict`."""
 Cases = Sequence[Any]
 """Flagged cases of a night, each with `case_id`, `state` and `drawn` (audited)."""
 
@@ -60,13 +60,13 @@ class JudgedCase(NamedTuple):
     """A judged case of a sample."""
 
     patient: str
-    weight: float  # number of cases that it stands for
+    weight: float  # number of cases that it represents
     has_condition: bool
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Judged cases that stand for all cases of some nights.
+    """Judged cases that represent all cases of some nights.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def review_figures(
 def _unflagged_sample(night: NightRun, verdicts: Verdicts) -> Sample:
     """Return the judged cases of a night's random audit of unflagged cases.
 
-    They stand for all unflagged cases of the night.
+    They represent all unflagged cases of the night.
     """
     judged = [
         verdict
@@ -213,14 +213,14 @@ def _shares_to_date(
 def _flagged_samples(
     nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts
 ) -> list[Sample]:
-    """Return samples that stand for all flagged cases of each night.
+    """Return samples that represent all flagged cases of each night.
 
-    A verdict holds for the unbroken run of nights in which it was given, the last one
-    for all of them. A case that had a verdict when the night was scored ("ruled out",
-    "known") counts by it. The other cases wait, and those of the random audit stand for
-    them, each for as many as there were per judged case; all of them, if all were
-    judged. A night whose audit was not judged completely is left out (an empty sample):
-    some cases are judged sooner than others, by preference or by length of stay.
+    A verdict applies to the unbroken run of nights in which it was given, the last one
+    to all of them. A case that had a verdict when the night was scored ("ruled out",
+    "known") counts by it. The other cases wait, and those of the random audit represent
+    them, each as many as there were per judged case; all of them, if all were judged. A
+    night with an incomplete audit is left out (an empty sample): some cases are judged
+    sooner than others, by preference or by length of stay.
 
     Parameters as for ``review_figures``.
     """
@@ -243,7 +243,7 @@ def _flagged_samples(
 
 
 def _audit(night: NightRun, night_cases: Cases, answered: Collection[str]) -> list[str]:
-    """Return the cases that stand for all that wait on a night.
+    """Return the cases that represent all that wait on a night.
 
     Those of the random audit, or all, if all of them are answered. `answered`: cases
     with a verdict of this night, an undecided one too.
@@ -271,7 +271,7 @@ def _known_cases(
 def _audited_cases(
     night: NightRun, judged: Sequence[str], verdict_by_case: Mapping[str, str | None]
 ) -> list[JudgedCase]:
-    """Return the judged cases of the audit, weighted to stand for all that wait."""
+    """Return the judged cases of the audit, weighted to represent all that wait."""
     weight = night.waiting / max(len(judged), 1)
     rows = []
     for case_id in judged:
@@ -317,7 +317,7 @@ def _verdicts_of_runs(
 def _patient(night: NightRun, case_id: str) -> str:
     """Return the patient that an id refers to.
 
-    Without a patient column an id refers to somebody else on each night.
+    Without a patient column, an id refers to another patient on each night.
     """
     return case_id if night.question.recognisable else f"{night.night} {case_id}"
 

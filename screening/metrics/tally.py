@@ -21,7 +21,7 @@ _THRESHOLDS = 400
 def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
     """Return the numbers 0, 1, ... of groups; None if rows are independent.
 
-    They are if there are no groups, or if every row is a group of its own.
+    They are without groups, or if every row is a group of its own.
     """
     if groups is None:
         return None
@@ -31,7 +31,7 @@ def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
 
 
 def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
-    """Return the number of chosen rows, or of groups that hold chosen rows."""
+    """Return the number of chosen rows, or of groups with chosen rows."""
     if codes is None:
         return int(chosen.sum())
     return len(np.unique(codes[chosen]))
@@ -119,8 +119,8 @@ class ThresholdCounts:
         is_above = scores >= np.median(scores)
         above_median = np.bincount(chosen_block, is_above, n_blocks)
         counts = self._tail(self._histogram(chosen, block, n_blocks))
-        held = sizes > 0
-        return counts[held], sizes[held], above_median[held]
+        has_rows = sizes > 0
+        return counts[has_rows], sizes[has_rows], above_median[has_rows]
 
     def _blocks(self, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return the block of every row, and the number of blocks."""
@@ -131,7 +131,7 @@ class ThresholdCounts:
         return block_of_group[self.codes], n_blocks
 
     def n_units(self, chosen: np.ndarray) -> int:
-        """Return the number of chosen rows, or of groups that hold chosen rows."""
+        """Return the number of chosen rows, or of groups with chosen rows."""
         return units_of(chosen, self.codes)
 
     def _histogram(

@@ -104,7 +104,7 @@ def apart_from_ties(
 def separates_ties(
     counts: ThresholdCounts, scores: np.ndarray, numbers: np.ndarray
 ) -> np.ndarray:
-    """Return the mask of thresholds whose rates hold for new rows, (n_thresholds,).
+    """Return the mask of thresholds with rates that apply to new rows, (n_thresholds,).
 
     At these the rates of new rows are those of held-out rows like them. Ties whose mean
     is too near a threshold to say on which side new rows fall count as uncertain.
@@ -145,7 +145,7 @@ def separates_ties(
 def _count_and_mean(
     scores: np.ndarray, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many rows each distinct row stands for, and their mean score."""
+    """Return how many rows each distinct row represents, and their mean score."""
     counts = np.maximum(np.bincount(numbers), 1)
     return counts, np.bincount(numbers, weights=scores) / counts
 
