@@ -79,7 +79,7 @@ class Cluster:
         class Backend(dask_backend):
             """Dask's backend, which also reports tasks that dask gave up.
 
-            joblib's own waits for them for ever.
+            joblib's own waits for them without end.
             """
 
             def effective_n_jobs(self, n_jobs: int) -> int:

@@ -1,4 +1,4 @@
-"""Read whole files up to a number of bytes; check who can write; swap directories."""
+"""Read whole files up to a number of bytes; check permissions; swap directories."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def opened_below(folder: Path, *names: str) -> Iterator[int]:
         handle = os.open(folder, os.O_RDONLY)
         opened.callback(os.close, handle)
         for name in names:
-            # Nobody may write to a pipe for ever.
+            # Do not wait for a pipe without a writer.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
             handle = os.open(name, flags, dir_fd=handle)
             opened.callback(os.close, handle)

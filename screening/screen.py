@@ -230,9 +230,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     model_ : Model
         As `train` returns it.
     classes_ : ndarray
-        The labels, sorted; of a model that tells one class from several others, that
-        one and "negative". A model that saw no case has the label of its rows and that
-        of a case: 1, True or "case"; without labels "case" and "negative".
+        The labels, sorted; for a model of one class against several others, that one
+        and "negative". A model that saw no case has the label of its rows and that of a
+        case: 1, True or "case"; without labels "case" and "negative".
     positive_ : object
         The label that is flagged; of several classes, those.
     threshold_ : float or ndarray

@@ -173,7 +173,7 @@ def _expected_error(error: BaseException) -> BaseException | None:
     # A library that was interrupted may have raised an error of its own.
     if _received_signals:
         return Stopped(_received_signals[0])
-    # So may whoever ran out of memory: a file that could not be read is not damaged.
+    # So may code that ran out of memory: a file that could not be read is not damaged.
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):

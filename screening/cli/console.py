@@ -283,7 +283,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         nonlocal first, left
         now = time.monotonic()
         if first is None:
-            # What an earlier attempt did tells nothing of the speed of this one.
+            # Work done by an earlier attempt does not count for the speed of this one.
             first = now, done
         if total and done > first[1]:
             seconds = (now - first[0]) * (total - done) / (done - first[1])

@@ -1,4 +1,4 @@
-"""Tell programs that watch the nights how they are: Nagios, a dead man's switch."""
+"""Report the state of nights to monitors: Nagios, a dead man's switch."""
 
 from __future__ import annotations
 

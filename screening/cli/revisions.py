@@ -235,8 +235,8 @@ def _series_of_revision(
 ) -> list[str] | None:
     """Return the series that go on with a revised model; None for all it is used in.
 
-    They are those of --series, else the one of the model's contract. Who else is scored
-    with the model is said. A copy that no night was scored from is of no series.
+    They are those of --series, else the one of the model's contract. Other series of
+    the model are listed. A copy that no night was scored from is of no series.
 
     Raises
     ------

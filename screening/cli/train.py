@@ -166,7 +166,7 @@ def train_command(
         options.say_unsigned(out, signer)
         write_with_page(model.files, folder, output.templates, signer)
     notes = model.facts.training.notes
-    # Nobody should have to open the page to see what was dropped, inferred or guessed.
+    # Log what was dropped, inferred or guessed, so that it is seen without the page.
     for note in notes:
         logs.note(note)
     answer = {"model": str(out), "id": model.id, **facts_of(model, output.as_json)}
@@ -356,7 +356,7 @@ def compare_command(
 
 @dataclass(frozen=True)
 class TruthOptions:
-    """Options that say who was a case in another place, and how common cases are."""
+    """Options for the true labels in another place, and the share of cases there."""
 
     label: Label = None
     positive: Annotated[

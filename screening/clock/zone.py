@@ -27,7 +27,7 @@ class Clock:
     name : str
         Name of the zone in the IANA database, such as Europe/Berlin.
     is_of_host : bool
-        Nobody stated it: it is the zone of this host.
+        It was not stated: it is the zone of this host.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         Scale of the scores of a model that consists of several such machines. "linear"
         is f / rho, which tends to -1 far from all support vectors, so that far rows
         tie. "log" is ``log_ratio``, which has the same order and the same sign, and
-        tells far rows apart.
+        separates far rows.
 
     Attributes
     ----------

@@ -54,7 +54,8 @@ QUALIFY row_number() OVER (PARTITION BY subject, stay, code, {_TIME}, {_KNOWN}, 
 MOVES = has_code(events.RESERVED_CODES)
 
 
-# Who a subject is said to be, from an instant until another; before, it is itself.
+# The id into which a subject was merged, from an instant until another; before, its
+# own.
 MERGE_SPANS = f"""CREATE OR REPLACE TEMP TABLE merge_spans AS
 WITH spans AS (
   SELECT subject, max(survivor) AS survivor, since,
@@ -68,7 +69,8 @@ WITH spans AS (
 SELECT * FROM spans
 UNION ALL SELECT subject, subject, {_ALWAYS}, min(since) FROM spans GROUP BY subject"""
 
-# Who that is said to be in turn, until a subject comes again: then it is a circle.
+# The id into which that was merged in turn, until an id occurs again: then it is a
+# circle.
 MERGE_CHAINS = """CREATE OR REPLACE TEMP TABLE merge_chains AS
 WITH RECURSIVE chains AS (
   SELECT subject AS alias, survivor, since, until, [subject] AS passed

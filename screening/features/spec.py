@@ -224,7 +224,7 @@ AnyFeature = Annotated[
 
 
 class Stays(_Table):
-    """Who is in: the table `[stays]`.
+    """Stays that are rows: the table `[stays]`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who a patient is across tables: the shape of ids, their reduced forms, collisions.
+"""Recognise patients across tables: shapes of ids, their reduced forms, collisions.
 
 An id is compared as text. Systems write the same number in several ways: without zeros
 in front, with blanks or dots, in other letters. The reduced form of an id is the same

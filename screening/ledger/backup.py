@@ -128,7 +128,7 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
     Unchained
         If the backup is not as it was written; the ledger is as it was.
     Locked
-        If somebody is writing in the ledger.
+        If another process is writing in the ledger.
     UsageError
         If the backup does not exist or is of another site than the ledger there, or if
         `pg_restore` is missing or fails.

@@ -34,7 +34,7 @@ from screening.spelling import SERVER_LEDGER, command_line
 FORMAT_VERSION = "2"
 
 TABLES = sa.MetaData()
-# Tables projected from the trail; each row has the entry that it comes from.
+# Tables projected from the trail; each row has the number of its entry.
 PROJECTED = sa.MetaData()
 
 
@@ -139,8 +139,8 @@ PARTS = sa.Table(
 RUNS = sa.Table(
     "runs",
     PROJECTED,
-    # Of two runs of a night the later entry is in force; one in shadow, shown to
-    # nobody, never is.
+    # Of two runs of a night the later entry is in force; one in shadow, which is not
+    # shown, never is.
     _number("entry", key=True),
     _text("key"),
     _number("revision"),
@@ -182,8 +182,8 @@ REVIEWS = sa.Table(
     _text("series"),
     _text("night"),
     sa.Column("flagged", sa.Boolean, nullable=False),
-    # `given`: when; `reviewer`: which of those who spoke on this case of this run, from
-    # 1.
+    # `given`: when; `reviewer`: the number of the reviewer among those of this case of
+    # this run, from 1.
     _text("verdict"),
     _text("given"),
     _number("reviewer"),
@@ -329,7 +329,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def word(self) -> str:
         """The word for the ledger in `command_line`: its file, or the usual variable.
 
-        A URL may hold a password, and is not shown.
+        A URL may contain a password and is not shown.
         """
         return SERVER_LEDGER if self.file is None else str(self.file)
 

@@ -139,7 +139,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     review_by : str, optional
         Day on which the model is to be reviewed.
     is_draft : bool
-        Nobody has approved the model for use; False of a night that does not tell.
+        Whether the model is not yet approved for use; False if a night does not state
+        it.
     approval : Approval, optional
         Approval of the model when it scored the night.
     verdict : str, optional
@@ -148,8 +149,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     replaced : str, optional
         Why it replaces an earlier run of the night.
     taken_at : str, optional
-        Instant at which its table was taken, ISO 8601 in UTC; None of a night that does
-        not tell.
+        Instant at which its table was taken, ISO 8601 in UTC; None if a night does not
+        state it.
     taken_from : str, optional
         What that is known from (see `clock.night.NightHour`).
     """
@@ -321,7 +322,7 @@ class Retired(Facts, kind="retire"):
 
 
 class GivenUp(Facts, kind="give_up"):
-    """A night that nobody waits for."""
+    """A missed night that is no longer due."""
 
     series: str
     night: str

@@ -2,9 +2,9 @@
 
 A random stand-in replaces each name, one for each series. Counts, states and the words
 of verdicts stay, every patient still counts once, and the history says what it said
-before. Notes, sites, initials and hashes are removed, so nothing says any more who it
-was. Facts cannot change: the trail has a digest of each name as it was written, and the
-entry of the erasure says which names were replaced.
+before. Notes, sites, initials and hashes are removed, so that nothing identifies the
+patient. Facts cannot change: the trail has a digest of each name as it was written, and
+the entry of the erasure says which names were replaced.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from screening.ledger.trail import IDS, SALT, Part
 
 # Replaces the patient's id in texts about others.
 GONE = "[erased]"
-# Every form that may stand in the place of a name.
-STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
+# Every form that may replace a name.
+STAND_IN_FORM = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
 # The part that says where a file lies; it stays unless it names the patient.
 PLACE = "place"
-# The part of a verdict with the login of who entered it, who is not the patient.
+# The part of a verdict with the login of its user, who is not the patient.
 ENTERED = "entered"
 # The parts that say which patient an entry is about.
 ABOUT = ("case", "patient")
@@ -138,7 +138,7 @@ class _Change:
 
     @property
     def hides_mention(self) -> bool:
-        """True if the id stood as a word in a text about somebody else."""
+        """True if the id was a word in a text about another patient."""
         if self.part.what == PLACE:
             return False
         return any(self.names[place] == GONE for place in self.places)

@@ -46,8 +46,9 @@ Revision = ThresholdChosen | Approved
 def champions(connection: sa.Connection) -> dict[str, str]:
     """Return by series the digest of the model whose nights are in force.
 
-    A series has none before its first night. The trail says it; Unchained if the table
-    of champions, which anybody who can write to the database can change, differs.
+    A series has none before its first night. It is read from the trail; Unchained if
+    the table of champions, which anybody with write access to the database can change,
+    differs.
     """
     in_trail = entries.champions_in_trail(connection)
     rows = connection.execute(
@@ -351,7 +352,7 @@ def find_series(connection: sa.Connection, text: str) -> str:
 
 
 def retire(ledger: Ledger, series: str, reason: str) -> Head:
-    """Close a series, so that nobody waits for its nights; a later night reopens it."""
+    """Close a series, so that its nights are not due; a later night reopens it."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         name = find_series(connection, series)

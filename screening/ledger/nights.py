@@ -222,7 +222,7 @@ def refuse_old_night(
 ) -> None:
     """Raise CohortError for a night long before the first one of its series.
 
-    Nobody back-fills so far: the year of the date is a slip of the pen, unless the
+    Back-fills do not go so far: the year of the date is a typing error, unless the
     delivery was `accepted` for a reason.
     """
     first_night = sa.select(sa.func.min(RUNS.c.night)).where(RUNS.c.series == series)
@@ -713,8 +713,8 @@ def known_patients(
 ) -> Patients:
     """Return patients of a series' last nights before this one, of any model.
 
-    Where somebody accepted that ids are written otherwise, of the nights since. Numbers
-    that were merged and are one but for the writing are both known.
+    If another spelling of ids was accepted, patients of the nights since. Numbers that
+    were merged and differ only in spelling are both known.
 
     `shadow_model`: of its nights in shadow by this model instead.
     """

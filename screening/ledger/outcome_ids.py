@@ -72,7 +72,7 @@ class TableIds:
         patients : iterable of str
             Of the nights.
         accepted : set of str
-            What this returned of tables that somebody accepted.
+            What this returned for tables that were accepted.
         series : str
 
         Returns
@@ -194,7 +194,7 @@ class EarlierTables(NamedTuple):
 
 
 def earlier_tables(connection: sa.Connection, series: str) -> EarlierTables:
-    """Return what the tables of outcomes entered before tell of the next one."""
+    """Return facts of earlier tables of outcomes, to check the next one."""
     accepted: set[str] = set()
     counted = []
     numbers = sa.select(outcome_numbers(series).c.number)

@@ -153,7 +153,7 @@ def enter_outcomes(
         The series has no night, or window or columns are not stated.
     CohortError
         The table cannot be read, has events after `as_of`, or takes most cases away;
-        its ids are those of the nights but for the writing, or nobody was scored.
+        its ids differ from those of the nights only in spelling, or none was scored.
     """
     with ledger.reading() as connection:
         key = find_series(connection, series)

@@ -106,7 +106,7 @@ def digest_at(what: str, place: Path) -> str:
 
 
 def may_be_replaced(ledger: Ledger, key: str, place: str | Path) -> bool:
-    """Return True if an export of a run lies at a place and nobody else's work.
+    """Return True if a place has an export of a run and no other work.
 
     That is so if the command that was to write it did not end, or if it is as written.
     In a copy of a site's ledger none is: the exports are the original's.
@@ -285,7 +285,7 @@ def answered_before(
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
     """Return the keys of the runs with a patient among their cases.
 
-    `patient`: None for anybody who was not erased.
+    `patient`: None for all that were not erased.
     """
     is_named: sa.ColumnElement[bool]
     if patient is None:

@@ -117,8 +117,7 @@ class ScoredNights:
     def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
         """Return the rows with the instant `at` of their night, and their `unit`.
 
-        A night that does not tell its hour begins at midnight. `by` is "patient" or
-        "stay".
+        A night without an hour begins at midnight. `by` is "patient" or "stay".
         """
         unit = self.rows["id" if by == "stay" else "patient"].astype(str)
         midnight = next_instants_of(self.rows["night"].to_numpy(), clock)

@@ -73,7 +73,7 @@ def _counted_of_series(
     if not runs or runs[-1].night != night:
         return None
     entries = [run.entry for run in runs if run.model == runs[-1].model]
-    # Of years of nights the first and the last tell; those between are not read.
+    # Only the first and the last nights are read.
     entries = list(dict.fromkeys([*entries[:REFERENCE], *entries[-MAX_NIGHTS:]]))
     facts = _facts_of(connection, entries)
     facts = {entry: facts[entry] for entry in entries if _is_measure(facts[entry])}

@@ -82,7 +82,7 @@ class Part:
     def leaf(self, position: int, name: str) -> bytes:
         """Return SHA-256 over salt and name.
 
-        Without the salt nobody can test a guess of the name.
+        Without the salt, a guess of the name cannot be tested.
         """
         salt = self.salts[SALT * position : SALT * (position + 1)]
         return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()

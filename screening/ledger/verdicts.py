@@ -52,7 +52,7 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     Raises
     ------
     UsageError
-        If the ledger has no such run, or nobody was to review it.
+        If the run is not in the ledger, or was not for review.
     """
     of_key = sa.select(RUNS).where(RUNS.c.key == key).limit(1)
     run = connection.execute(of_key).first()
@@ -90,7 +90,7 @@ def record_verdicts(
         Of the run.
     verdicts : iterable of Verdict
     user : str
-        Login of who enters them.
+        Login of the user who enters them.
     token : str
         Digest of the reviewer's token.
 
@@ -188,7 +188,7 @@ def _reviewer_number(
 
 
 def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
-    """Return who gave a verdict: token, initials, or else the login that entered it."""
+    """Identify the reviewer: by token, initials, or else the login that entered it."""
     if token:
         return ("token", token)
     if initials:
@@ -326,7 +326,7 @@ class _Page(NamedTuple):
 
 def _user() -> str:
     """Return the login of this process."""
-    # Not by the environment, which anybody may set.
+    # Not by the environment, which users may set.
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -444,7 +444,7 @@ def _faults_of_reviewers(
             elif key == "initials":
                 n_anonymous += 1
     if n_anonymous and not has_token:
-        # Else one who contradicts another would count as one who changed their mind.
+        # Otherwise a contradiction would count as a change of mind.
         yield (
             f"no reviewer is given for {n_anonymous} of its verdicts; fill in the "
             "initials on the page before you save, or give `token`"

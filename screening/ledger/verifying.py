@@ -46,7 +46,7 @@ from screening.ledger.erasing import (
     ENTERED,
     GONE,
     PLACE,
-    STANDS_IN,
+    STAND_IN_FORM,
     digest_of_stand_ins,
 )
 from screening.ledger.location import ledger_word
@@ -196,7 +196,7 @@ def _refuse_ends(connection: sa.Connection, head: Head, n_parts: int) -> None:
 def _refuse_lost_places(connection: sa.Connection) -> None:
     """Raise Unchained if the place of a file that still lies there was erased.
 
-    Erasing leaves such places, or nobody could find the file.
+    Erasing leaves such places, so that the file can be found.
     """
     current = [row.entry for row in current_rows(connection)]
     for entry, part in trail.parts_of(connection, current, PLACE).items():
@@ -237,7 +237,7 @@ def _is_erased_as_stated(part: Part, erasures: Sequence[_Erasure]) -> bool:
     are_places = all(0 <= place < len(part.names) for place in places)
     if sorted(map(str, places)) != sorted(part.gone) or not are_places:
         return False
-    of_their_form = all(STANDS_IN.fullmatch(part.names[place]) for place in places)
+    of_their_form = all(STAND_IN_FORM.fullmatch(part.names[place]) for place in places)
     return of_their_form and all(
         digest_of_stand_ins(part.names, erasure.places) == erasure.digest
         for erasure in erasures
@@ -260,7 +260,7 @@ class _StandIns:
     ) -> None:
         """Raise Unchained if names of an entry were erased that no erasure touches.
 
-        `parts`: the facts, and the parts with stand-ins, with who erased them.
+        `parts`: the facts, and the parts with stand-ins, with their erasures.
         """
         facts = parts[0][0].facts if parts else None
         if not isinstance(facts, dict):

@@ -436,7 +436,7 @@ def drift_over(
     Returns
     -------
     DriftOver or None
-        None if no night is left.
+        None without such nights.
     """
     named = [night for night in nights if night.who]
     if not named:

@@ -128,7 +128,7 @@ def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray
 
 
 def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
-    """Return how many grouped rows tell as much about a mean as one independent row.
+    """Return how many grouped rows are worth one independent row for a mean.
 
     It is the variance of the mean between whole groups (ratio estimator) divided by
     that of independent rows, at least 1; the number of rows per group if all rows are
@@ -165,11 +165,11 @@ def weighted_share(
 ) -> tuple[float, float, float]:
     """Return the share of weighted rows with an event, and its interval.
 
-    Rows of a group are not independent. The interval is Wilson's for the number of
-    independent rows that would tell as much, with Student's quantile at that number:
-    share (1 - share) divided by the variance of a ratio of weighted sums between whole
-    groups (Binder 1983), at most the number of groups. If all events are equal it is
-    Kish's (1965) number.
+    Rows of a group are not independent. The interval is Wilson's for the equivalent
+    number of independent rows, with Student's quantile at that number: share (1 -
+    share) divided by the variance of a ratio of weighted sums between whole groups
+    (Binder 1983), at most the number of groups. If all events are equal it is Kish's
+    (1965) number.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def anytime_level(size: float) -> float:
     """
     log_odds = np.log1p(size / _ANYTIME_SCALE) - 2 * np.log(1 - ANYTIME_LEVEL)
     z = np.sqrt((1 + _ANYTIME_SCALE / size) * log_odds)
-    # A few rows tell nothing at any time, and a level of 1 has no quantile.
+    # With a few rows the level would be 1, which has no quantile.
     return float(min(2 * ndtr(z) - 1, 1 - 1e-12))
 
 

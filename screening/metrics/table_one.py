@@ -139,7 +139,7 @@ def _share(n_with: int, n_rows: int, feature: Feature, smallest: int) -> float |
     """Return the share of a group that has a level; None if it shows too few rows."""
     cells = [n_with]
     if feature.type == "boolean":
-        # One level of two tells the other.
+        # One level of two determines the other.
         cells.append(n_rows - n_with)
     is_small = any(0 < cell < smallest for cell in cells)
     return None if is_small or not n_rows else float(n_with / n_rows)

@@ -60,7 +60,7 @@ def infer_kind(scores: np.ndarray, name: str, feature: Feature) -> ScoreKind | N
     Returns
     -------
     {"probability", "percent", "points"} or None
-        None where values and name do not tell.
+        None if values and name do not show it.
     """
     present = scores[~np.isnan(scores)]
     if not present.size or present.min() < 0:

@@ -226,7 +226,7 @@ class Erasure:
         """Yield files beside a registered one that is missing and may be it.
 
         Readers rename pages, and change them. Bytes that were written for a run are
-        still its, and an altered page that names the patient is somebody's copy. Any
+        still its, and an altered page that names the patient is a reader's copy. Any
         other file there, such as the ledger or a table, is not an artefact.
         """
         places = {artefact.place for artefact in registered}

@@ -203,8 +203,8 @@ class Rows:
     ) -> None:
         """Copy the rows that are not gone to another file.
 
-        Flagged rows keep their rank in a new column `rank`: the scores that are left no
-        longer tell it.
+        Flagged rows keep their rank in a new column `rank`: it cannot be computed from
+        the remaining scores.
 
         Parameters
         ----------

@@ -150,7 +150,8 @@ def score(
     out : str or Path
         Run directory; it appears whole or not at all.
     ledger : Ledger, optional
-        Tells new cases from known ones. The same night again gives the same page.
+        Distinguishes new cases from known ones. The same night again gives the same
+        page.
     night : NightOptions, optional
         The date, what the table says of it, its series, and further files to write.
         With a ledger, a night in shadow is scored in addition to the series' champion,

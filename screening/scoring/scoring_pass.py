@@ -1,9 +1,8 @@
 """Scoring a night's table piece by piece, in this process or by others.
 
-A piece is read, checked, scored and counted by whoever scores it
-(`BlockScorer.score_piece`). Pieces are those of the table in order, and `in_parallel`
-returns results in the order of its tasks, so that the rows come in the order of the
-table.
+One process reads, checks, scores and counts a piece (`BlockScorer.score_piece`). Pieces
+are those of the table in order, and `in_parallel` returns results in the order of its
+tasks, so that the rows come in the order of the table.
 """
 
 from __future__ import annotations

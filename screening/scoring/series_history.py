@@ -119,8 +119,8 @@ def with_delivery(
         )
     dated = delivery
     if past is NO_NIGHTS:
-        # A table that is scored alone is of no night that its rows could be too old
-        # for, and no night comes after it that would tell whether it was whole.
+        # A table that is scored alone has no night for which its rows could be too old,
+        # and no later night to show whether it was whole.
         dated = delivery.replace(oldest=None, newest=None, ends_in_newline=None)
     examined, findings = examine(
         run.date,
@@ -226,7 +226,7 @@ def night_of(
     shadow: bool,
     replaced: str | None = None,
 ) -> Night:
-    """Return what the run brings to the ledger.
+    """Return the run's entry for the ledger.
 
     `replaced`: why it replaces an earlier run of the night.
     """

@@ -1,4 +1,4 @@
-"""Who sends a request: the name that a login states, or the secret of one series."""
+"""The reader of a request: the name of a login, or the secret of one series."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Refused(HTTPException):
 
 @dataclass(frozen=True)
 class Reader:
-    """Who sends a request, and the series that this reader may see."""
+    """The sender of a request, and the series that this reader may see."""
 
     name: str
     series: frozenset[str]

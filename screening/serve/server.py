@@ -172,7 +172,7 @@ def _protocol(service: Service, tls: ssl.SSLContext | None) -> type[asyncio.Prot
             super().connection_lost(exc)
 
         def send_400_response(self, msg: str) -> None:
-            """Refuse what is not HTTP; its text may hold anything, and is not shown."""
+            """Refuse what is not HTTP; its text may be anything, and is not shown."""
             # Once a request has begun, its own line of audit says that it ended.
             if self.cycle is None:
                 service.note(Asked(_host_of(self), reason="no HTTP request"), 400)

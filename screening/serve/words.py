@@ -95,7 +95,7 @@ class Inbox:
                 f"serve: cannot write to {folder}, the folder `verdicts` of [site]; "
                 "create it, and let the account of this service write to it"
             )
-        # A file system without locks is noticed now; nobody is waited for.
+        # A file system without locks is noticed now; do not wait for a lock.
         with suppress(Locked), sole_use(folder, 0):
             pass
         self.folder = folder

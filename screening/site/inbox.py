@@ -165,7 +165,7 @@ def _read_and_move(
             return None
         line = _read_one(network, ledger, file, name, token)
     except FileNotFoundError:
-        return None  # whoever sent it has taken it away
+        return None  # the sender has removed it
     except _Waits as error:
         line = VerdictsRead(file=name, refused=str(error), waits=True)
     except ScreenError as error:
@@ -275,7 +275,7 @@ def _put_away(file: Path, line: VerdictsRead) -> None:
         return
     moved = _move(file, REFUSED)
     reason = moved.with_name(f"{moved.stem[:_MAX_STEM]}.txt")
-    # Whoever may write to the folder must not choose which file is overwritten.
+    # Other users with access to the folder must not choose which file is overwritten.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
     handle = os.open(reason, flags, 0o600)
     with open(handle, "w") as words:

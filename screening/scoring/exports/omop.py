@@ -245,9 +245,9 @@ def _continued(
 ) -> tuple[list[Membership], list[tuple[object, ...]]]:
     """Return the rows of `cohort` after tonight, and what changed.
 
-    Who was flagged on the last export and is so tonight has a row that ends tonight.
-    Of another table of the same night, the rows of those not flagged by this one go, or
-    end on the day before.
+    A person who was flagged on the last export and is flagged tonight has a row that
+    ends tonight. If the last export is of another table of the same night, the rows of
+    persons that this table does not flag are deleted, or end on the day before.
     """
     date = flagged.run.date
     is_corrected = earlier.night == date
@@ -267,8 +267,7 @@ def _continued(
     if not is_corrected:
         changes += _marked(stays.values(), "changed")
     reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
-    # Who is flagged, but not in a cohort, which cannot say that a value is to be
-    # checked.
+    # Flagged, but not in a cohort, which cannot state that a value must be checked.
     reasons |= dict.fromkeys(subjects_of(flagged.rows), LEFT_OUT)
     for row in gone:
         cohort += _ended(row, is_corrected)
@@ -284,7 +283,7 @@ def _marked(rows: Iterable[Membership], change: str) -> list[tuple[object, ...]]
 
 
 def _ended(row: Membership, is_corrected: bool) -> list[Membership]:
-    """Return what is left of the row of a person who is not flagged any more.
+    """Return what is left of the row of a person who is no longer flagged.
 
     `is_corrected`: its last night is tonight, by a table that was wrong.
     """
