@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,13 +129,6 @@ class EncodedRows:
         part = self.of_rows(np.ascontiguousarray(self.x[rows]))
         return replace(part, target=self.target[rows], groups=groups, weight=weight)
 
-    def to_travel(self) -> EncodedRows:
-        """Return the rows as workers get them: groups are numbers, without a name."""
-        groups = self.groups
-        if groups is not None:
-            groups = codes_of(groups)
-        return replace(self, groups=groups, encoder=None)
-
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Return those of some row numbers that a machine learns from."""
         if self.recipe.machine == "one_class":
@@ -235,7 +227,10 @@ class EncodedRows:
             if held_out is not None:
                 decided = self._decisions_at(held_out, fitted, cache)
                 decisions |= zip(numbers, decided, strict=True)
-        return _in_order(machines), _in_order(decisions)
+        return (
+            [machines[number] for number in sorted(machines)],
+            [decisions[number] for number in sorted(decisions)],
+        )
 
     def _fit_family(
         self,
@@ -278,7 +273,7 @@ class EncodedRows:
         kernel_machines = [
             machine for machine in machines if isinstance(machine, KernelMachine)
         ]
-        if len(kernel_machines) < len(machines):
+        if not kernel_machines:
             return [self.decisions(machine, held_out) for machine in machines]
         decided = decisions_at(
             cache,
@@ -298,11 +293,6 @@ class EncodedRows:
         Shape (n_rows, n_outputs).
         """
         return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
-
-
-def _in_order(items: dict[int, Any]) -> list[Any]:
-    """Return the items by their numbers."""
-    return [items[number] for number in sorted(items)]
 
 
 @dataclass(frozen=True)
@@ -362,7 +352,7 @@ class FoldTask:
     Parameters
     ----------
     rows : EncodedRows
-        As they travel, see ``EncodedRows.to_travel``.
+        Without their encoder, which workers do not need.
     fold_of_row : int ndarray of shape (n_rows,)
         Fold that each row is held out in.
     fold : int
@@ -395,32 +385,47 @@ class FoldTask:
         return self.work * relative_time
 
     @property
-    def arrays_by_row(self) -> list[np.ndarray]:
-        """Return further arrays that a fit needs, (n_rows,) each."""
-        rows = self.rows
-        arrays = (rows.target, self.fold_of_row, rows.groups, rows.weight)
-        return [array for array in arrays if array is not None]
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """Arguments of ``_fit``; large ones are the same objects in many tasks."""
-        return (
-            self.rows,
-            self.fold_of_row,
-            self.fold,
-            self.numbers,
-            self.settings,
-            self.keeps_machines,
-        )
-
-    @property
     def n_gram_rows(self) -> int:
         """Rows of the largest kernel matrix of the fit; 0 for a machine without one."""
         if not self.rows.recipe.has_kernel:
             return 0
         n_rows = int(np.count_nonzero(self.fold_of_row != self.fold))
-        settings = [self.settings[number] for number in self.numbers]
-        return rows_held(settings, n_rows)
+        return rows_held(self.own_settings, n_rows)
+
+    @property
+    def own_settings(self) -> list[Parameters]:
+        """The settings to fit."""
+        return [self.settings[number] for number in self.numbers]
+
+    def fit(self) -> FoldFit:
+        """Fit the machines of the fold, and decide on the rows held out."""
+        is_held_out = self.fold_of_row == self.fold
+        rows = np.flatnonzero(is_held_out)
+        x = np.ascontiguousarray(self.rows.x[rows])
+        is_alone = len(self.settings) == 1
+        competing = None if is_alone else x
+        began = time.perf_counter()
+        machines, decisions = self.rows.fit_settings(
+            np.flatnonzero(~is_held_out), self.own_settings, competing
+        )
+        fitted = time.perf_counter()
+        # For its time; kept only where no other setting competes.
+        decided_alone = self.rows.decisions(machines[0], x)
+        scored = time.perf_counter()
+        if is_alone:
+            decisions = [decided_alone]
+        n_decisions = len(self.fold_of_row) * decided_alone.shape[1]
+        if n_decisions * len(self.settings) > MAX_FLOAT64_DECISIONS:
+            decisions = [of_setting.astype(np.float32) for of_setting in decisions]
+        seconds_a_fit = (fitted - began) / len(self.numbers)
+        seconds_a_thousand = 1000 * (scored - fitted) / max(len(rows), 1)
+        return FoldFit(
+            self.numbers,
+            rows,
+            machines if self.keeps_machines else [],
+            decisions,
+            (seconds_a_fit, seconds_a_thousand),
+        )
 
 
 def tasks_of(
@@ -443,7 +448,7 @@ def tasks_of(
     keeps_machines : bool
         See ``FoldTask``.
     """
-    rows = encoded.to_travel()
+    rows = replace(encoded, encoder=None)
     numbers_of_tasks = _by_kernel(encoded.recipe, settings)
     tasks = []
     for fold in range(int(fold_of_row.max()) + 1):
@@ -461,78 +466,89 @@ def fit_tasks(
     Tasks of several recipes that fit the same machines are fitted once: without a
     factor, all recipes of one kernel have the same machine.
     """
-    contents = _contents(tasks)
-    first_with: dict[str, int] = {}
-    for number, content in enumerate(contents):
-        first_with.setdefault(content, number)
-    distinct = [*first_with.values()]
-    fits = _fit_distinct([tasks[number] for number in distinct], resources)
-    n_uses = Counter(contents)
+    keys = _keys(tasks)
+    distinct: dict[str, FoldTask] = {}
+    for key, task in zip(keys, tasks, strict=True):
+        distinct.setdefault(key, task)
+    fits = _fit_distinct(distinct, resources)
+    n_uses = Counter(keys)
     shared: dict[str, FoldFit | ScreenError] = {}
-    for number, content in enumerate(contents):
-        if first_with[content] == number:
-            result = next(fits)
-        else:
-            result = shared[content]
-            if isinstance(result, FoldFit):
-                result = replace(result, settings=tasks[number].numbers)
-        n_uses[content] -= 1
-        if n_uses[content]:
-            shared[content] = result
-        else:
-            shared.pop(content, None)
+    for key, task in zip(keys, tasks, strict=True):
+        if key not in shared:
+            shared[key] = next(fits)
+        result = shared[key]
+        n_uses[key] -= 1
+        if not n_uses[key]:
+            del shared[key]
+        if isinstance(result, FoldFit):
+            result = replace(result, settings=task.numbers)
         yield result
 
 
-def _contents(tasks: Sequence[FoldTask]) -> list[str]:
-    """Return a text for each task that is equal for equal fits of the same rows."""
-    digests: dict[tuple[int, ...], str] = {}
-    contents = []
+def _keys(tasks: Sequence[FoldTask]) -> list[str]:
+    """Return a key of everything that a task's fit depends on, equal for equal fits."""
+    digests: dict[int, str] = {}
+
+    def digest(array: np.ndarray | None) -> str | None:
+        if array is None:
+            return None
+        # The arrays live as long as the tasks, so their addresses tell them apart.
+        if id(array) not in digests:
+            contents = np.ascontiguousarray(array).data
+            digests[id(array)] = hashlib.sha256(contents).hexdigest()
+        return digests[id(array)]
+
+    keys = []
     for task in tasks:
         rows = task.rows
-        arrays = task.arrays_by_row
-        # The arrays live as long as the tasks, so their addresses tell them apart.
-        key = tuple([id(array) for array in arrays])
-        if key not in digests:
-            digest = hashlib.sha256()
-            for array in arrays:
-                digest.update(array.tobytes())
-            digests[key] = digest.hexdigest()
-        content = [
-            id(rows.distances),
-            digests[key],
+        arrays = (rows.x, rows.target, rows.groups, rows.weight, task.fold_of_row)
+        depends_on = [
+            list(map(digest, arrays)),
+            rows.x.shape[1],
             rows.n_outputs,
+            rows.distances.memory,
             task.fold,
             task.keeps_machines,
             len(task.settings) == 1,
-            *(rows.description(task.settings[number]) for number in task.numbers),
+            [plugin.to_dict() for plugin in plugins_needed(rows.recipe)],
+            [rows.description(setting) for setting in task.own_settings],
         ]
-        contents.append(repr(content))
-    return contents
+        keys.append(digest_of_json(depends_on))
+    return keys
 
 
 def _fit_distinct(
-    tasks: Sequence[FoldTask], resources: Resources
+    tasks: Mapping[str, FoldTask], resources: Resources
 ) -> Iterator[FoldFit | ScreenError]:
-    """Yield the fits of tasks, in their order, from checkpoints where they are kept."""
-    files: Sequence[Path | None] = [None] * len(tasks)
+    """Yield the fits of tasks, in their order, from checkpoints where they are kept.
+
+    The key of a task names its checkpoint. A machine that cannot be stored has none.
+    """
+    files = {}
     if resources.kept is not None:
-        files = _checkpoints(resources.kept, tasks)
-    fits = list(map(_read_fit, files, tasks))
-    waiting = [task for task, fit in zip(tasks, fits, strict=True) if fit is None]
+        for key, task in tasks.items():
+            if task.rows.recipe.persistable:
+                files[key] = resources.kept / f"{key[:24]}.npz"
+    kept = {}
+    for key, file in files.items():
+        arrays = read_piece(file)
+        if arrays:
+            kept[key] = FoldFit.from_arrays(arrays, tasks[key])
+    waiting = [task for key, task in tasks.items() if key not in kept]
     results = in_parallel(
         _fit,
-        [task.arguments for task in waiting],
+        # Large arrays are arguments by themselves, so that processes share them.
+        [tuple(vars(task).values()) for task in waiting],
         jobs=_n_jobs(waiting, resources),
         cluster=resources.workers,
     )
-    for file, fit in zip(files, fits, strict=True):
-        if fit is not None:
-            yield fit
+    for key in tasks:
+        if key in kept:
+            yield kept.pop(key)
             continue
         result = next(results)
-        if file is not None and isinstance(result, FoldFit):
-            keep_piece(file, result.arrays())
+        if key in files and isinstance(result, FoldFit):
+            keep_piece(files[key], result.arrays())
         yield result
 
 
@@ -546,54 +562,12 @@ def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
     return min(effective_n_jobs(resources.jobs), within_memory)
 
 
-def _fit(
-    rows: EncodedRows,
-    fold_of_row: np.ndarray,
-    fold: int,
-    numbers: Sequence[int],
-    settings: Sequence[Parameters],
-    keeps_machines: bool,
-) -> FoldFit | ScreenError:
+def _fit(*fields_of_task: Any) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
     try:
-        fit = fit_fold(rows, fold_of_row, fold, numbers, settings)
+        return FoldTask(*fields_of_task).fit()
     except (RecipeError, UsageError) as error:
         return error
-    return fit if keeps_machines else replace(fit, machines=[])
-
-
-def fit_fold(
-    encoded: EncodedRows,
-    fold_of_row: np.ndarray,
-    fold: int,
-    numbers: Sequence[int],
-    settings: Sequence[Parameters],
-) -> FoldFit:
-    """Fit the machines of a fold; parameters as of ``FoldTask``."""
-    is_held_out = fold_of_row == fold
-    rows = np.flatnonzero(is_held_out)
-    x = np.ascontiguousarray(encoded.x[rows])
-    is_alone = len(settings) == 1
-    competing = None if is_alone else x
-    fitted_settings = [settings[number] for number in numbers]
-    began = time.perf_counter()
-    machines, decisions = encoded.fit_settings(
-        np.flatnonzero(~is_held_out), fitted_settings, competing
-    )
-    fitted = time.perf_counter()
-    # For its time; kept only where no other setting competes.
-    decided_alone = encoded.decisions(machines[0], x)
-    scored = time.perf_counter()
-    if is_alone:
-        decisions = [decided_alone]
-    n_decisions = encoded.x.shape[0] * decided_alone.shape[1] * len(settings)
-    if n_decisions > MAX_FLOAT64_DECISIONS:
-        decisions = [of_setting.astype(np.float32) for of_setting in decisions]
-    seconds_a_fit = (fitted - began) / len(numbers)
-    seconds_a_thousand = 1000 * (scored - fitted) / max(len(rows), 1)
-    return FoldFit(
-        numbers, rows, machines, decisions, (seconds_a_fit, seconds_a_thousand)
-    )
 
 
 def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
@@ -615,45 +589,3 @@ def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]
         for start in range(0, len(numbers), most):
             together.append(numbers[start : start + most])
     return together
-
-
-def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
-    """Return the file of each fit, named by everything that the fit depends on.
-
-    None for a machine that cannot be stored.
-    """
-    digests: dict[tuple[int, int], str] = {}
-    files: list[Path | None] = []
-    for task in tasks:
-        rows = task.rows
-        if not rows.recipe.persistable:
-            files.append(None)
-            continue
-        key = id(rows.distances), id(task.fold_of_row)
-        if key not in digests:
-            digest = hashlib.sha256(rows.x.tobytes())
-            for array in task.arrays_by_row:
-                digest.update(array.tobytes())
-            digests[key] = digest.hexdigest()
-        depends_on = [
-            digests[key],
-            rows.recipe.text,
-            rows.recipe.parameters,
-            [plugin.to_dict() for plugin in plugins_needed(rows.recipe)],
-            rows.n_outputs,
-            rows.distances.memory,
-            len(task.settings),
-            task.fold,
-            task.keeps_machines,
-            [task.settings[number] for number in task.numbers],
-        ]
-        files.append(kept / f"{digest_of_json(depends_on)[:24]}.npz")
-    return files
-
-
-def _read_fit(file: Path | None, task: FoldTask) -> FoldFit | None:
-    """Return the fit of a task that a file holds, None if it holds none."""
-    arrays = None if file is None else read_piece(file)
-    if not arrays:
-        return None
-    return FoldFit.from_arrays(arrays, task)

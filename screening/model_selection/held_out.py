@@ -211,11 +211,12 @@ def hold_out(
     chosen = dict(facts.chosen)
     if is_whole:
         machines, first = competition.first_repeat(chosen)
-        seconds = competition.seconds
+        seconds = _mean_seconds(competition.fits)
     else:
         later_work -= study.sample.n_rows * study.folds
         fits = yield from fitted(tasks_of(encoded, study.fold[0], [chosen]), later_work)
-        machines, first = _of_setting(fits, 0)
+        machines = _machines_at(fits, 0)
+        (first,) = _decisions_of(fits, 1)
         seconds = _mean_seconds(fits)
     decisions = [first]
     ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
@@ -264,10 +265,12 @@ def _plan_later_repeats(
     if not tasks:
         return []
     fits = yield from fitted(tasks)
-    return [
-        _of_setting(fits[start : start + study.folds], 0)
-        for start in range(0, len(fits), study.folds)
-    ]
+    repeats = []
+    for start in range(0, len(fits), study.folds):
+        of_repeat = fits[start : start + study.folds]
+        (decisions,) = _decisions_of(of_repeat, 1)
+        repeats.append((_machines_at(of_repeat, 0), decisions))
+    return repeats
 
 
 @dataclass(frozen=True)
@@ -290,11 +293,6 @@ class _Competition:
     rows: EncodedRows
     fold: np.ndarray
 
-    @property
-    def seconds(self) -> tuple[float, float]:
-        """Mean time of fitting one machine, and of scoring a thousand rows by it."""
-        return _mean_seconds(self.fits)
-
     def choose(self, recipe: Recipe, study: Study) -> SearchFacts:
         """Choose the best setting; RecipeError if no setting can be used."""
         # Only one-class scores tie far from what was learned.
@@ -316,9 +314,17 @@ class _Competition:
 
         Each machine decides by itself, as it will on new rows.
         """
-        machines, decisions = _of_setting(self.fits, self.settings.index(chosen))
+        number = self.settings.index(chosen)
+        machines = _machines_at(self.fits, number)
+        decisions = self.decisions[number]
         if len(self.settings) > 1:
-            decisions = _decided_alone(self.rows, self.fold, machines, decisions)
+            # Machines that were fitted together decide to fewer digits: the model must
+            # repeat its held-out decisions to the bit.
+            decisions = decisions.copy()
+            for number_of_fold, machine in enumerate(machines):
+                rows = np.flatnonzero(self.fold == number_of_fold)
+                x = np.ascontiguousarray(self.rows.x[rows])
+                decisions[rows] = self.rows.decisions(machine, x)
         return machines, decisions
 
     def contrast(
@@ -371,12 +377,12 @@ def _compete(
     later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
     tasks = tasks_of(rows, fold, settings, keeps_machines=keeps_machines)
     fits = yield from fitted(tasks, later_work)
-    decisions = _by_setting(fits, len(settings))
+    decisions = _decisions_of(fits, len(settings))
     with_factor = search.second_round(decisions, rows.target, fold)
     if with_factor:
         tasks = tasks_of(rows, fold, with_factor, keeps_machines=keeps_machines)
         later_fits = yield from fitted(tasks, later_work)
-        later = _by_setting(later_fits, len(with_factor))
+        later = _decisions_of(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])
         for fit in later_fits:
             numbers = [number + len(settings) for number in fit.settings]
@@ -384,28 +390,24 @@ def _compete(
     return _Competition([*settings, *with_factor], fits, decisions, rows, fold)
 
 
-def _by_setting(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
-    """Return held-out decisions, (n_settings, n_rows, n_outputs)."""
-    return np.stack([_decisions_at(fits, number) for number in range(n_settings)])
+def _decisions_of(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
+    """Return held-out decisions of all folds, (n_settings, n_rows, n_outputs)."""
+    n_rows = sum(len(fit.rows) for fit in fits if 0 in fit.settings)
+    of_setting = fits[0].decisions[0]
+    decisions = np.empty((n_settings, n_rows, of_setting.shape[1]), of_setting.dtype)
+    for fit in fits:
+        for number, of_setting in zip(fit.settings, fit.decisions, strict=True):
+            decisions[number, fit.rows] = of_setting
+    return decisions
 
 
-def _decided_alone(
-    encoded: EncodedRows,
-    fold: np.ndarray,
-    machines: Sequence[Estimator],
-    decisions: np.ndarray,
-) -> np.ndarray:
-    """Return held-out decisions as each machine makes them by itself.
-
-    Machines that were fitted together decide to fewer digits: the model must repeat its
-    held-out decisions to the bit.
-    """
-    decided = decisions.copy()
-    for number, machine in enumerate(machines):
-        rows = np.flatnonzero(fold == number)
-        x = np.ascontiguousarray(encoded.x[rows])
-        decided[rows] = encoded.decisions(machine, x)
-    return decided
+def _machines_at(fits: Sequence[FoldFit], number: int) -> list[Estimator]:
+    """Return the machines of a setting, by fold."""
+    return [
+        fit.machines[fit.settings.index(number)]
+        for fit in fits
+        if number in fit.settings
+    ]
 
 
 def _n_learned(encoded: EncodedRows, folds: np.ndarray) -> list[int]:
@@ -459,26 +461,6 @@ def _recipe_that_encodes(study: Study, recipe: Recipe) -> Recipe:
 def _members(study: Study, recipe: Recipe) -> Sequence[Recipe]:
     n_positive = int((study.target == 1).sum())
     return members_for(recipe, study.task.kind, n_positive)
-
-
-def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
-    """Return a setting's machines by fold, and their decisions by row."""
-    machines = [
-        fit.machines[fit.settings.index(at)] for fit in fits if at in fit.settings
-    ]
-    return machines, _decisions_at(fits, at)
-
-
-def _decisions_at(fits: Sequence[FoldFit], at: int) -> np.ndarray:
-    """Return a setting's held-out decisions by row."""
-    decisions = []
-    rows = []
-    for fit in fits:
-        if at in fit.settings:
-            decisions.append(fit.decisions[fit.settings.index(at)])
-            rows.append(fit.rows)
-    order = np.argsort(np.concatenate(rows))
-    return np.concatenate(decisions)[order]
 
 
 def plan_method(

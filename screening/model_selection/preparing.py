@@ -16,7 +16,7 @@ from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
 from screening.ledger.database import Ledger
 from screening.ledger.model_registry import series_of_champion
-from screening.model_selection.fold_fits import EncodedRows, fit_fold
+from screening.model_selection.fold_fits import EncodedRows, FoldTask
 from screening.model_selection.folds import (
     Study,
     in_hash_order,
@@ -351,7 +351,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
         settings | {"approximation": name, "n_landmarks": n_few}
         for name in ("none", "landmarks")
     ]
-    fit = fit_fold(encoded, fold, 0, [0, 1], tried)
+    fit = FoldTask(encoded, fold, 0, [0, 1], tried, keeps_machines=False).fit()
     target = encoded.target[fit.rows]
     exact = criterion("auroc", fit.decisions[0], target)
     landmarks = criterion("auroc", fit.decisions[1], target)
