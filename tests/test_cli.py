@@ -81,7 +81,7 @@ def model(desk):
     answer = trained(desk, desk / "model").stdout
     lines = [line for line in answer.splitlines() if line[0] != " "]
     names = [line.split("  ")[0] for line in lines]
-    assert names[-10:] == [
+    assert names[-11:] == [
         "threshold",
         "sensitivity",
         "specificity",
@@ -89,11 +89,12 @@ def model(desk):
         "NPV",
         "LR+",
         "LR−",
+        "net benefit",
         "AUROC",
         "fit for use?",
         "report",
     ]
-    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 7
+    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 8
     return desk / "model"
 
 

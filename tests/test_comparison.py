@@ -41,12 +41,14 @@ from screening.metrics.ranks import (
 )
 from screening.model_selection import compare as comparison
 from screening.model_selection import fits
-from screening.model_selection.compare import figures_of_method
+from screening.model_selection.compare import ComparedAt, figures_of_method
 from screening.model_selection.folds import split_study
 from screening.model_selection.held_out import plan_method
+from screening.model_selection.judge import method_differences
 from screening.model_selection.task import infer_task
 from screening.report import render_model
 from screening.report.comparison import render_comparison
+from screening.schemas.base import UNDEFINED
 from screening.settings import Validation
 
 
@@ -407,6 +409,29 @@ def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
     assert [other.recipe for other in comparison.beside] == expected
 
 
+def test_net_benefits_of_methods_are_at_the_chance_of_the_control():
+    """Their difference is paired; its value is that of their own figures."""
+    rng = default_rng(2)
+    y = rng.random(400) < 0.3
+    control = outcome(rng.normal(size=400) + 2 * y, y, threshold=1.0)
+    method = outcome(rng.normal(size=400) + y, y, threshold=0.0)
+    chance = control.chance_at_threshold(0)
+    at = ComparedAt(0.9, [chance])
+
+    own = figures_of_method(method, at)["net_benefit"][0]
+    of_control = figures_of_method(control, at)["net_benefit"][0]
+    gaps = method_differences(method, control, "compared", [chance])
+
+    flagged = method.flagged[:, 0]
+    by_hand = (flagged & y).mean() - (flagged & ~y).mean() * chance / (1 - chance)
+    assert own == pytest.approx(by_hand)
+    assert gaps["net_benefit"].value == pytest.approx(own - of_control)
+    assert gaps["net_benefit"].low < gaps["net_benefit"].value
+    without = method_differences(method, control, "compared")
+    assert without["net_benefit"] == UNDEFINED
+    assert without["auroc"] == gaps["auroc"]
+
+
 def test_weights_count_as_copies_of_rows():
     rng = default_rng(1)
     y = rng.random(40) < 0.4
@@ -414,9 +439,10 @@ def test_weights_count_as_copies_of_rows():
     weights = rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
     of_rows = outcome(scores, y)
-    weighted = figures_of_method(of_rows, 0.9, weights.astype(float))
+    at = ComparedAt(0.9, [0.3])
+    weighted = figures_of_method(of_rows, at, weights.astype(float))
     of_copies = outcome(scores[copies], y[copies])
-    copied = figures_of_method(of_copies, 0.9)
+    copied = figures_of_method(of_copies, at)
 
     assert weighted.keys() == copied.keys()
     for name, value in weighted.items():

@@ -57,6 +57,11 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
     assert point["specificity"].value_and_interval[1:] == pytest.approx(
         [float(end) for end in interval]
     )
+    (chance, *_), *_ = chances_at(
+        model.thresholds, model.facts.validation.calibration["yes"].platt
+    )
+    benefit = (flagged & ill).mean() - (flagged & ~ill).mean() * chance / (1 - chance)
+    assert point["net_benefit"].value == pytest.approx(benefit)
     # Not widened for folds.
     area = delong(scored["score"].to_numpy(), ill)
     assert found.figures.summary["yes"]["auroc"] == area
@@ -150,7 +155,7 @@ def test_validate_stated_prevalence(model, elsewhere):
     stated = validate(model, both, prevalence=0.1)
     there = validate(model, pd.concat([cases, *copies]))
 
-    for name in ("ppv", "npv", "flag_rate", "nne"):
+    for name in ("ppv", "npv", "flag_rate", "nne", "net_benefit"):
         point = stated.operating_points[0][name].value
         own = there.operating_points[0][name].value
         assert point == pytest.approx(own), name

@@ -1,5 +1,8 @@
 """A figure is one entry: what it needs, what it is, how it enters and leaves."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,14 +12,27 @@ from numpy.random import default_rng
 from report_fixture import appraised, nosocomial_model
 from scipy.stats import norm
 
-from screening.metrics.figures import FIGURES, evaluate, figures_in
-from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.calibration import decision_curve
+from screening.metrics.figures import (
+    FIGURES,
+    Rates,
+    evaluate,
+    evaluate_differences,
+    evaluate_rates,
+    evaluate_samples,
+    figures_in,
+)
+from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
+from screening.metrics.paired import ResampledRows, drawn_weights
+from screening.metrics.performance import prevalence_range, rates
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import MinSensitivity
 
+NET_BENEFIT = FIGURES["net_benefit"]
 LIKELIHOOD_RATIOS = ("positive_likelihood_ratio", "negative_likelihood_ratio")
 
 
@@ -67,6 +83,141 @@ def test_likelihood_ratio_without_false_flags_is_undefined():
     assert negative.value == pytest.approx(0.2)
     assert never.value == never.low == 0
     assert 0 < never.high < 1
+
+
+def benefit_of(rows):
+    return evaluate(rows, [NET_BENEFIT])["net_benefit"]
+
+
+def wards(seed=0, n_patients=120, chance=0.25):
+    """Return rows of patients of several nights each, alike within a patient."""
+    rng = default_rng(seed)
+    groups = np.repeat(np.arange(n_patients), rng.integers(1, 6, n_patients))
+    ill = rng.random(n_patients) < 0.3
+    positive = ill[groups]
+    level = rng.normal(size=n_patients)[groups]
+    scores = level + positive + 0.3 * rng.normal(size=len(groups))
+    return JudgedRows(scores, positive, 0.8, groups, chance_at_threshold=chance)
+
+
+def resampled(*methods, n_draws=400):
+    """Return net benefits of methods in bootstrap samples of patients, (n_draws,)."""
+    found = []
+    for rows in methods:
+        (weights,) = drawn_weights(len(rows.scores), rows.groups, 1, n_draws)
+        samples = ResampledRows(
+            rows.scores, rows.positive, rows.flagged, weights, rows.chance_at_threshold
+        )
+        found.append(evaluate_samples(samples, [NET_BENEFIT])["net_benefit"])
+    return found
+
+
+def test_net_benefit_by_hand():
+    """At a chance of 1 in 5, four unnecessary reviews cost as much as one case."""
+    rows = rows_of(30, 10, 60, 100, chance_at_threshold=0.2)
+
+    found = benefit_of(rows)
+
+    assert found.value == pytest.approx(30 / 200 - 60 / 200 / 4)
+    assert found.low < found.value < found.high
+    nobody = benefit_of(rows_of(0, 40, 0, 160, chance_at_threshold=0.2))
+    assert nobody == Estimate(0.0)
+    harmful = benefit_of(rows_of(1, 39, 100, 60, chance_at_threshold=0.5))
+    assert harmful.value < harmful.high < 0
+
+
+def test_net_benefit_without_a_chance_is_undefined():
+    """Scores that are not calibrated have no exchange rate."""
+    rates = Rates(*[Estimate(0.5, 0.4, 0.6)] * 3)
+
+    assert benefit_of(rows_of(30, 10, 60, 100)) == UNDEFINED
+    assert NET_BENEFIT.compute(rows_of(30, 10, 60, 100)) == UNDEFINED
+    assert evaluate_rates(rates, [NET_BENEFIT])["net_benefit"] == UNDEFINED
+    of_known = replace(rates, chance_at_threshold=0.2)
+    assert evaluate_rates(of_known, [NET_BENEFIT])["net_benefit"].value == 0.1875
+    (samples,) = resampled(replace(wards(), chance_at_threshold=None), n_draws=3)
+    assert np.isnan(samples).all()
+
+
+def test_net_benefit_has_the_interval_of_resampled_patients():
+    """Patients of several nights are drawn whole; rows alone would be too certain."""
+    rows = wards()
+    found = benefit_of(rows)
+    (draws,) = resampled(rows)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    alone = benefit_of(replace(rows, groups=None))
+
+    assert found.high - found.low == pytest.approx(high - low, rel=0.1)
+    assert found.value == pytest.approx(draws.mean(), abs=0.01)
+    assert found.high - found.low > 1.3 * (alone.high - alone.low)
+
+
+def test_net_benefit_of_a_sample_is_that_of_its_table():
+    """Weights give the cases the table's share, as at a stated prevalence."""
+    positive = np.arange(400) < 200
+    scores = default_rng(0).normal(size=400) + positive
+    rows = JudgedRows(scores, positive, 0.5, chance_at_threshold=0.1)
+    of_table = replace(rows, weight=weights_of_table(positive, 0.05))
+    at_prevalence = rates(rows.sensitivity, rows.specificity, 0.05, 0.1)
+
+    assert benefit_of(of_table).value == pytest.approx(
+        at_prevalence["net_benefit"].value
+    )
+
+
+def test_net_benefit_of_rates_is_that_of_many_rows():
+    """An operating point joins the intervals of its rates and of the prevalence."""
+    rows = rows_of(800, 200, 900, 2100, chance_at_threshold=0.2)
+    expected = Rates(
+        rows.sensitivity, rows.specificity, prevalence_range(rows.positive), 0.2
+    )
+
+    joined = evaluate_rates(expected, [NET_BENEFIT])["net_benefit"]
+
+    of_rows = benefit_of(rows).value_and_interval
+    assert joined.value_and_interval == pytest.approx(of_rows, rel=0.01)
+
+
+def test_net_benefit_of_two_methods_is_paired():
+    """The difference is that of the same patients, and changes sign with its sides."""
+    rows = wards()
+    noise = 0.3 * default_rng(1).normal(size=len(rows.scores))
+    others = replace(rows, scores=rows.scores + noise)
+
+    found = evaluate_differences(rows, others, [NET_BENEFIT])["net_benefit"]
+    turned = evaluate_differences(others, rows, [NET_BENEFIT])["net_benefit"]
+
+    seen, other = benefit_of(rows), benefit_of(others)
+    draws, other_draws = resampled(rows, others)
+    low, high = np.quantile(draws - other_draws, [0.025, 0.975])
+    assert found.value == pytest.approx(seen.value - other.value)
+    assert found.high - found.low == pytest.approx(high - low, rel=0.15)
+    assert found.high - found.low < 0.6 * (seen.high - seen.low)
+    assert [-found.value, -found.high, -found.low] == pytest.approx(
+        turned.value_and_interval
+    )
+
+
+def test_net_benefits_at_two_exchange_rates_have_no_difference():
+    one, another = wards(chance=0.2), wards(chance=0.3)
+
+    found = evaluate_differences(one, another, [NET_BENEFIT])
+
+    assert found["net_benefit"] == UNDEFINED
+
+
+def test_decision_curve_is_the_net_benefit_at_each_chance():
+    """A chance is the threshold of the curve, and the exchange rate of its reviews."""
+    rng = default_rng(0)
+    p = rng.uniform(size=300)
+    positive = rng.random(300) < p
+
+    curve = decision_curve(p, positive, np.ones(300))
+
+    pairs = list(zip(curve.threshold, curve.model, strict=True))
+    for chance, benefit in pairs[::13]:
+        rows = JudgedRows(p, positive, chance, chance_at_threshold=chance)
+        assert benefit == pytest.approx(benefit_of(rows).value)
 
 
 def test_operating_point_has_the_ratios_of_its_rates():
@@ -137,3 +288,38 @@ def test_nights_with_outcomes_have_every_figure_of_their_table():
     assert found["sensitivity"].value == found["specificity"].value == 0.75
     assert found["positive_likelihood_ratio"].value == pytest.approx(3)
     assert found["negative_likelihood_ratio"].value == pytest.approx(1 / 3)
+
+
+def test_net_benefit_is_on_a_models_page_if_scores_are_calibrated():
+    """Without a chance of the threshold there is neither a figure nor its help."""
+    document = appraised(nosocomial_model())
+    point = document["operating_points"][0]["figures"]
+    without = render_model(document)
+    point["net_benefit"] = {"value": -0.0123, "low": -0.0421, "high": 0.0206}
+
+    page = render_model(document)
+
+    assert "<dt>Net benefit</dt>" not in without
+    (block,) = re.findall(r"<dt>Net benefit</dt>.*?</div>", page, re.DOTALL)
+    assert "−0.012" in block
+    assert "−0.042 to 0.021" in block
+    assert NET_BENEFIT.help in block
+
+
+def test_net_benefit_of_nights_needs_one_chance_at_their_thresholds():
+    """Models of two thresholds have no common exchange rate."""
+    rows = pd.DataFrame(
+        {
+            "night": [pd.Timestamp("2026-03-01")] * 8,
+            "patient": [*"abcdefgh"],
+            "score": np.arange(8.0),
+            "flagged": np.arange(8) >= 4,
+            "truth": ["none"] * 3 + ["case", "none", "case", "case", "case"],
+            "chance_at_threshold": 0.5,
+        }
+    )
+    of_two = rows.assign(chance_at_threshold=[0.5] * 4 + [0.3] * 4)
+
+    assert rates_of(rows)["net_benefit"].value == (3 - 1) / 8
+    assert rates_of(of_two)["net_benefit"] == UNDEFINED
+    assert rates_of(rows.assign(chance_at_threshold=np.nan))["net_benefit"] == UNDEFINED

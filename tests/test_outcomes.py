@@ -16,7 +16,7 @@ from numpy.random import default_rng
 from sklearn.metrics import roc_auc_score
 from written_files import scores_in
 
-from screening import MaxFlagRate, train
+from screening import MaxFlagRate, load_model, train
 from screening.clock.windows import Known, Window, with_truth
 from screening.clock.zone import Clock
 from screening.contract.contract import Contract, OutcomeDefinition
@@ -25,6 +25,7 @@ from screening.errors import CohortError, UsageError
 from screening.ledger.outcome_entries import reasons_of_outcomes
 from screening.ledger.outcomes import _is_other_event
 from screening.ledger.scored_nights import ScoredNights
+from screening.metrics.chances import chance_at_threshold
 from screening.metrics.outcomes import (
     below_promise,
     detected_events,
@@ -362,6 +363,16 @@ def test_outcomes_of_a_series(site):
     assert sensitivity == pytest.approx(n_hit / len(ill))
     assert figures["lead"]["events"] == len(ill)
     assert figures["lead"]["detected"] == n_hit
+    facts = load_model(folder / "model").facts
+    chance = chance_at_threshold(
+        facts.validation.calibration["yes"], facts.operating_points[0].threshold
+    )
+    n_false = 3 * int(flagged.sum()) - 2 * n_hit
+    benefit = 2 * n_hit - n_false * chance / (1 - chance)
+    rows = 3 * len(flagged)
+    for each in (figures, *figures["by_month"]):
+        value = each["figures"]["net_benefit"]["value"]
+        assert value == pytest.approx(benefit / rows)
 
     again = enter(folder, text, "--as-of", "2026-03-20")
     assert again["new"] == 0
@@ -386,7 +397,7 @@ def test_history_page_shows_outcomes(site):
 
     page = (folder / "history.html").read_text()
     assert "Outcomes of the patients" in page
-    assert "<th scope=row>2026-03" in page or '<th scope="row">2026-03' in page
+    assert '<th scope="row" class="month">2026-03' in page
     assert not any(name in page for name in ill)
     # On a telephone, where a table has no heads, each figure says what it is.
     for head in ("Cases", "Sensitivity", "Flagged earlier, then not"):

@@ -24,6 +24,7 @@ from screening.ledger.current_runs import current_runs
 from screening.ledger.database import ARTEFACTS
 from screening.ledger.entries import nights_at
 from screening.ledger.merging import Merges
+from screening.metrics.chances import chance_at_threshold
 from screening.schemas.history import SensitivityAndPpv
 from screening.schemas.model import CohortDeclaration
 from screening.schemas.run import RunDocument
@@ -81,8 +82,9 @@ class ScoredNights:
     ----------
     rows : DataFrame
         `night`, `taken_at` (text or None), `id`, `patient`, `score`, `flagged`,
-        `chance`, `model`, the columns of subgroups and, of several classes, `score_`
-        and `flagged_` of each.
+        `chance`, `chance_at_threshold` (NaN where there is none), `model`, the columns
+        of subgroups and, of several classes, `score_`, `flagged_` and
+        `chance_at_threshold_` of each.
     stated : CohortDeclaration
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
@@ -203,15 +205,20 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
     place_of = {artefact.key: artefact.place for artefact in artefacts}
     stated_at = nights_at(connection, [run.entry for run in runs])
     tables = []
+    chance_of_model: dict[str, float] = {}
     hours: Counter[str] = Counter()
     directory = None
     last_read = 0
     for run in runs:
         place = place_of.get(run.key)
-        table = None if place is None else _read_rows(place)
+        if place is None:
+            continue
+        table = _read_rows(place)
         if table is None:
             continue
         directory = place
+        if run.model not in chance_of_model:
+            chance_of_model[run.model] = _chance_of_one_class(read_run(place))
         night = stated_at[run.entry]
         # Midnight is that of the clock by which outcomes are read.
         is_known = night.taken_from not in (None, "midnight")
@@ -219,6 +226,7 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
             night=pd.Timestamp(run.night),
             taken_at=night.taken_at if is_known else None,
             model=run.model,
+            chance_at_threshold=chance_of_model[run.model],
         )
         tables.append(table)
         hours[night.taken_from or "midnight"] += 1
@@ -267,6 +275,8 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         run = read_run(directory)
         for name, threshold in _thresholds_of_classes(run).items():
             rows[f"flagged_{name}"] = rows[f"score_{name}"] >= threshold
+            chance = _chance_at_threshold(run, name, threshold)
+            rows[f"chance_at_threshold_{name}"] = chance
     if "chance" not in rows:
         rows["chance"] = np.nan
     patient = rows["group"] if "group" in rows else rows["id"]
@@ -274,6 +284,21 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
     # By its number of that night, whatever it was merged into since.
     rows["case_id"] = rows["patient"]
     return rows
+
+
+def _chance_of_one_class(run: RunDocument) -> float:
+    """Return the calibrated chance at the threshold; NaN if several are watched."""
+    first, *others = run.model.operating_points
+    if others:
+        return np.nan
+    return _chance_at_threshold(run, first.label, first.threshold)
+
+
+def _chance_at_threshold(run: RunDocument, name: str, threshold: float) -> float:
+    """Return the calibrated chance at the threshold of a class; NaN without one."""
+    calibration = run.model.validation.calibration.get(name)
+    chance = chance_at_threshold(calibration, threshold)
+    return np.nan if chance is None else chance
 
 
 def _thresholds_of_classes(run: RunDocument) -> dict[str, float]:

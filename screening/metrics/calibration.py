@@ -27,6 +27,7 @@ from screening.metrics.chances import (
     floor_gradient,
     line_at,
     log_odds_at,
+    net_benefit,
 )
 from screening.metrics.intervals import (
     codes_of,
@@ -620,9 +621,7 @@ def decision_curve(
 ) -> DecisionCurve:
     """Return the net benefit of reviewing all rows above a threshold probability.
 
-    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): true cases per
-    patient, minus needless reviews at the exchange rate of the threshold t. It is
-    compared with reviewing all; reviewing none is 0.
+    It is compared with that of reviewing all; that of reviewing none is 0.
 
     Parameters
     ----------
@@ -638,11 +637,10 @@ def decision_curve(
     total = weight.sum()
     true = reviewed @ (weight * positive) / total
     false = reviewed @ (weight * ~positive) / total
-    odds = at / (1 - at)
     return DecisionCurve(
         threshold=at.tolist(),
-        model=(true - false * odds).tolist(),
-        all=(prevalence - (1 - prevalence) * odds).tolist(),
+        model=net_benefit(true, false, at).tolist(),
+        all=net_benefit(prevalence, 1 - prevalence, at).tolist(),
     )
 
 

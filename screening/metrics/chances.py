@@ -1,11 +1,13 @@
-"""The chance of a score by a model's curve, with its interval."""
+"""The chance of a score by a model's curve, and the benefit of acting on chances."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from screening.schemas.validation import LARGEST, Platt
+from screening.schemas.figures import BEYOND_SCORES
+from screening.schemas.validation import LARGEST, Calibration, Platt
 
 
 def chances_at(
@@ -25,6 +27,41 @@ def chances_at(
         variance += covariance * gradient[:, i] * gradient[:, j]
     error = 1.96 * np.sqrt(np.maximum(variance, 0.0))
     return expit(log_odds), expit(log_odds - error), expit(log_odds + error)
+
+
+def chance_at_threshold(
+    calibration: Calibration | None, threshold: float
+) -> float | None:
+    """Return the calibrated chance of a score at a threshold, between 0 and 1.
+
+    None if scores are not calibrated or every row is flagged.
+    """
+    if calibration is None or calibration.platt is None or threshold <= -BEYOND_SCORES:
+        return None
+    (chance,), *_ = chances_at(np.array([threshold]), calibration.platt)
+    return float(chance) if 0 < chance < 1 else None
+
+
+def net_benefit(
+    true_share: ArrayLike, false_share: ArrayLike, chance: ArrayLike
+) -> np.ndarray:
+    """Return the net benefit of reviewing rows (Vickers and Elkin 2006).
+
+    These are the cases found per row, less unnecessary reviews at the exchange rate of
+    the chance from which on a review is worth its effort.
+
+    Parameters
+    ----------
+    true_share, false_share : array-like of shape (...)
+        Cases, and others, that are reviewed, each as a share of all rows.
+    chance : array-like of shape (...)
+        Above 0 and below 1.
+    """
+    chance = np.asarray(chance, float)
+    exchange_rate = chance / (1 - chance)
+    return (
+        np.asarray(true_share, float) - np.asarray(false_share, float) * exchange_rate
+    )
 
 
 def coefficient_gradient(scores: np.ndarray, curve: Platt) -> np.ndarray:

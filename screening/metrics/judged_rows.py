@@ -43,6 +43,9 @@ class JudgedRows:
         these rows.
     seed : int
         Of the bootstrap.
+    chance_at_threshold : float, optional
+        Calibrated chance at the threshold, between 0 and 1, from which on a review is
+        taken to be worth its effort; None where scores are not calibrated.
     """
 
     scores: np.ndarray
@@ -55,6 +58,7 @@ class JudgedRows:
     fold: np.ndarray | None = None
     n_settings: int | None = None
     seed: int = 0
+    chance_at_threshold: float | None = None
 
     @cached_property
     def codes(self) -> np.ndarray | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from screening.metrics.figures import evaluate_rates, figures_in
+from screening.metrics.figures import Rates, evaluate_rates, figures_in
 from screening.metrics.intervals import (
     codes_of,
     design_effect,
@@ -310,9 +310,8 @@ class ThresholdSelector:
             "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
             "specificity": _with_range(1 - false / n, evidence.specificity_range()),
         }
-        figures |= evaluate_rates(
-            figures["sensitivity"], figures["specificity"], figures_in("point")
-        )
+        rates = Rates(figures["sensitivity"], figures["specificity"])
+        figures |= evaluate_rates(rates, figures_in("point"))
         figures |= self.predictive_figures(
             evidence, rule, predictive(share, sensitivity, false / n)
         )

@@ -61,8 +61,8 @@ def outcome_figures(
     ----------
     rows : DataFrame
         As ``clock.windows.with_truth`` returns them, with `patient`, `score`,
-        `flagged`, `chance` (NaN where there is none) and `model`; the model of the last
-        night made the promise.
+        `flagged`, `chance` and `chance_at_threshold` (NaN where there is none) and
+        `model`; the model of the last night made the promise.
     window : Window
     as_of : str
         Up to when outcomes are said to be complete, for a reader.
@@ -144,8 +144,8 @@ def figures_of_class(
     Parameters
     ----------
     rows : DataFrame
-        `night`, `at`, `unit`, `patient`, and `score_` and `flagged_` of the class, NaN
-        on nights of a model without it.
+        `night`, `at`, `unit`, `patient`, and `score_`, `flagged_` and
+        `chance_at_threshold_` of the class, NaN on nights of a model without it.
     known : Known
         Events and cases without a time have the `name` of the event, a label text of
         its class.
@@ -156,9 +156,11 @@ def figures_of_class(
         Outcomes are complete up to this instant.
     """
     of_class = rows[["night", "at", "unit", "patient"]].assign(
-        score=rows[f"score_{name}"], flagged=rows[f"flagged_{name}"]
+        score=rows[f"score_{name}"],
+        flagged=rows[f"flagged_{name}"],
+        chance_at_threshold=rows[f"chance_at_threshold_{name}"],
     )
-    of_class = of_class.dropna().astype({"flagged": bool})
+    of_class = of_class.dropna(subset=["score", "flagged"]).astype({"flagged": bool})
     texts = texts_of_class(name)
     of_class = with_truth(of_class, known.of_names(texts), window, complete)
     with_outcome = with_known_truth(of_class)
@@ -208,7 +210,16 @@ def _judged(rows: pd.DataFrame) -> RowsOfNights:
         threshold=np.nan,
         fewest=0,
         flags=rows["flagged"].to_numpy(bool),
+        chance_at_threshold=_common_chance_at_threshold(rows),
     )
+
+
+def _common_chance_at_threshold(rows: pd.DataFrame) -> float | None:
+    """Return the chance at the thresholds of all nights; None where models differ."""
+    if "chance_at_threshold" not in rows:
+        return None
+    chances = rows["chance_at_threshold"].unique()
+    return float(chances[0]) if len(chances) == 1 and chances[0] > 0 else None
 
 
 def undefined_areas() -> dict[str, Estimate]:

@@ -68,12 +68,15 @@ class ResampledRows:
     positive, flagged : bool ndarray of shape (n_rows,)
     weights : ndarray of shape (n_draws, n_rows)
         How often each row counts in each draw.
+    chance_at_threshold : float, optional
+        As for ``JudgedRows``.
     """
 
     scores: np.ndarray
     positive: np.ndarray
     flagged: np.ndarray
     weights: np.ndarray
+    chance_at_threshold: float | None = None
 
     def share(self, events: np.ndarray, among: np.ndarray) -> np.ndarray:
         """Return the share of some rows with an event.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
-from screening.metrics.figures import Table, evaluate, evaluate_rates, figures_in
+from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.intervals import (
     predictive_interval,
     rate_interval,
@@ -109,14 +109,22 @@ def check_rows(
 
 
 def rates(
-    sensitivity: Estimate, specificity: Estimate, prevalence: float
+    sensitivity: Estimate,
+    specificity: Estimate,
+    prevalence: float,
+    chance_at_threshold: float | None = None,
 ) -> dict[str, Estimate]:
     """Return the figures of an operating point with these rates, at a prevalence.
 
-    A rate is undefined if its class is absent, and so is what depends on it.
+    A rate is undefined if its class is absent, and so is what depends on it. So is what
+    needs a calibrated chance at the threshold, without one.
     """
     figures = dict.fromkeys(_RATES, UNDEFINED)
-    figures |= evaluate_rates(sensitivity, specificity, figures_in("point"))
+    stated = Estimate(prevalence, prevalence, prevalence)
+    figures |= evaluate_rates(
+        Rates(sensitivity, specificity, stated, chance_at_threshold),
+        figures_in("point"),
+    )
     figures["sensitivity"] = sensitivity
     figures["specificity"] = specificity
     hit = np.array(sensitivity.value_and_interval, float)
@@ -150,15 +158,22 @@ def performance(
     y: ArrayLike,
     threshold: float,
     groups: ArrayLike | None = None,
+    chance_at_threshold: float | None = None,
 ) -> Observed:
     """Return what a threshold that was chosen elsewhere does on these labelled rows.
 
     One class may be absent: a figure that needs it is undefined. Parameters as for
-    ``check_rows``.
+    ``check_rows`` and ``JudgedRows``.
     """
     scores, positive, _, _ = check_rows(scores, y, groups)
     group_of_row = None if groups is None else np.asarray(groups)
-    rows = JudgedRows(scores, positive, float(threshold), group_of_row)
+    rows = JudgedRows(
+        scores,
+        positive,
+        float(threshold),
+        group_of_row,
+        chance_at_threshold=chance_at_threshold,
+    )
     return Observed(
         **vars(population_of(rows, "observed")),
         **vars(rows.two_by_two),
@@ -269,7 +284,10 @@ def prevalence_range(
 
 
 def at_local_prevalence(
-    point: OperatingPoint, share: Estimate, stated: float | None
+    point: OperatingPoint,
+    share: Estimate,
+    stated: float | None,
+    chance_at_threshold: float | None = None,
 ) -> Predictive:
     """Return predictive values at the local prevalence and at the ends of its range.
 
@@ -283,6 +301,8 @@ def at_local_prevalence(
         Share of positives in the whole training table, the estimate if none is given.
     stated : float, optional
         Prevalence at the place of use. Half and twice of it are then its range.
+    chance_at_threshold : float, optional
+        As for ``JudgedRows``.
     """
     assert point.prevalence is not None
     value, low, high = share.value_and_interval
@@ -294,7 +314,12 @@ def at_local_prevalence(
     for prevalence in prevalences:
         figures = point.figures
         if not np.isclose(prevalence, point.prevalence):
-            figures = rates(point["sensitivity"], point["specificity"], prevalence)
+            figures = rates(
+                point["sensitivity"],
+                point["specificity"],
+                prevalence,
+                chance_at_threshold,
+            )
         rows.append(AtPrevalence(prevalence=prevalence, figures=figures))
     source: Literal["estimated", "given"] = "estimated" if stated is None else "given"
     return Predictive(

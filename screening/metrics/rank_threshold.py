@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.metrics.figures import evaluate_rates, figures_in
+from screening.metrics.figures import Rates, evaluate_rates, figures_in
 from screening.metrics.intervals import design_effect, exact_interval
 from screening.metrics.operating_point import ThresholdSelector, notes_on_ties
 from screening.metrics.predictive_intervals import predictive
@@ -110,7 +110,8 @@ class RankSelector(ThresholdSelector):
             values = predictive(prevalence, sensitivity.value, share)
             figures = self.predictive_figures(evidence, rule, values)
         figures |= {"sensitivity": sensitivity, "specificity": specificity}
-        figures |= evaluate_rates(sensitivity, specificity, figures_in("point"))
+        rates = Rates(sensitivity, specificity)
+        figures |= evaluate_rates(rates, figures_in("point"))
         point = OperatingPoint(
             threshold=threshold,
             rule=rule,

@@ -512,15 +512,17 @@ def _cohort_facts(
     The first method is the control.
     """
     judgements = [judgement for _, judgement in methods]
-    draws = _resampled_figures(judgements, at_sensitivity, study.validation.seed)
     control = judgements[0]
-    control_values = figures_of_method(control, at_sensitivity)
+    chances = [control.chance_at_threshold(m) for m in range(len(control.points))]
+    at = ComparedAt(at_sensitivity, chances)
+    draws = _resampled_figures(judgements, at, study.validation.seed)
+    control_values = figures_of_method(control, at)
     watched = control.held.watched
     groups = study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
     for (facts, judgement), method_draws in zip(methods, draws, strict=True):
-        values = figures_of_method(judgement, at_sensitivity)
+        values = figures_of_method(judgement, at)
         with_intervals = {}
         gaps = {}
         for figure, (value,) in values.items():
@@ -533,7 +535,9 @@ def _cohort_facts(
                 )
         differences = None
         if not facts.control:
-            differences = gaps | method_differences(judgement, control)
+            differences = gaps | method_differences(
+                judgement, control, "compared", chances
+            )
         counts = {
             name: judgement.rows(m).two_by_two
             for m, name in enumerate(judgement.held.task.watched)
@@ -557,8 +561,25 @@ def _cohort_facts(
     )
 
 
+@dataclass(frozen=True)
+class ComparedAt:
+    """Where all methods on a cohort are compared.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Where `specificity_at` is read from the ROC curve.
+    chances_at_threshold : sequence of float or None
+        Calibrated chance at the control's threshold, by watched class: one exchange
+        rate for the net benefit of all methods.
+    """
+
+    sensitivity: float
+    chances_at_threshold: Sequence[float | None]
+
+
 def figures_of_method(
-    method: Judgement, at_sensitivity: float, weights: np.ndarray | None = None
+    method: Judgement, at: ComparedAt, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Return figures of one method on one cohort, over the rows of all folds together.
 
@@ -567,8 +588,7 @@ def figures_of_method(
     Parameters
     ----------
     method : Judgement
-    at_sensitivity : float
-        Where `specificity_at` is read from the ROC curve.
+    at : ComparedAt
     weights : ndarray of shape (n_draws, n_rows), optional
         How often each row counts in each draw.
 
@@ -582,9 +602,15 @@ def figures_of_method(
         weights = np.ones((1, len(held.fold)))
     by_class = []
     for m, positive in enumerate(held.watched.T):
-        rows = ResampledRows(held.scores[:, m], positive, method.flagged[:, m], weights)
+        rows = ResampledRows(
+            held.scores[:, m],
+            positive,
+            method.flagged[:, m],
+            weights,
+            at.chances_at_threshold[m],
+        )
         figures = evaluate_samples(rows, figures_in("compared"))
-        figures["specificity_at"] = rows.specificity_at(at_sensitivity)
+        figures["specificity_at"] = rows.specificity_at(at.sensitivity)
         if held.at_own_boundary is not None:
             rows = replace(rows, flagged=held.at_own_boundary[:, m])
             own = evaluate_samples(rows, figures_in("own_boundary"))
@@ -599,7 +625,7 @@ def figures_of_method(
 
 
 def _resampled_figures(
-    methods: Sequence[Judgement], at_sensitivity: float, seed: int
+    methods: Sequence[Judgement], at: ComparedAt, seed: int
 ) -> list[dict[str, np.ndarray]]:
     """Return figures of every method in the same bootstrap samples of groups, or rows.
 
@@ -610,7 +636,7 @@ def _resampled_figures(
     parts: list[list[dict[str, np.ndarray]]] = [[] for _ in methods]
     for weights in drawn_weights(len(held.fold), held.groups, seed, DRAWS):
         for method, method_parts in zip(methods, parts, strict=True):
-            figures = figures_of_method(method, at_sensitivity, weights)
+            figures = figures_of_method(method, at, weights)
             method_parts.append(figures)
     return list(map(_join_draws, parts))
 

@@ -15,9 +15,10 @@ from screening.data.one_per_unit import one_row_per_unit
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.io.readers import Source
+from screening.metrics.chances import chance_at_threshold
 from screening.metrics.intervals import codes_of, independent_difference
 from screening.metrics.performance import prevalence_range, rates
-from screening.model_selection.judge import chosen, judge
+from screening.model_selection.judge import chosen, judge, with_chance
 from screening.model_selection.scores import (
     FrozenOperatingPoints,
     HeldOutScores,
@@ -39,7 +40,11 @@ from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Pro
 from screening.schemas.figures import OperatingPoint, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import LesionFacts, OperatingPointFacts
+from screening.schemas.validation import (
+    Calibration,
+    LesionFacts,
+    OperatingPointFacts,
+)
 from screening.spelling import first_of
 from screening.store.model import Model, score_batch
 from screening.store.serialization import versions, written
@@ -399,13 +404,16 @@ def _class_elsewhere(
         Threshold by lesions that the rule chooses here.
     """
     summary = facts.validation.summary[promise.label]
+    calibration = facts.validation.calibration.get(promise.label)
     promised = {**summary.figures, **promise.figures}
     prevalence = point.prevalence
     assert prevalence is not None
     local = None
     local_reason = None
     try:
-        local = _local_point(held, promise, facts.training.seed, local_threshold)
+        local = _local_point(
+            held, promise, calibration, facts.training.seed, local_threshold
+        )
     except UsageError as error:
         local_reason = str(error)
     differences = {
@@ -425,7 +433,12 @@ def _class_elsewhere(
             lesions=promise.lesions,
             figures={
                 **promised,
-                **rates(promise["sensitivity"], promise["specificity"], prevalence),
+                **rates(
+                    promise["sensitivity"],
+                    promise["specificity"],
+                    prevalence,
+                    chance_at_threshold(calibration, promise.threshold),
+                ),
             },
         ),
         differences=differences,
@@ -437,12 +450,13 @@ def _class_elsewhere(
 def _local_point(
     held: HeldOutScores,
     promise: OperatingPointFacts,
+    calibration: Calibration | None,
     seed: int,
     local_threshold: float | None,
 ) -> OperatingPoint:
     """Return the operating point that the model's rule chooses for these rows.
 
-    UsageError if no threshold keeps the rule.
+    UsageError if no threshold keeps the rule. `calibration` is the model's.
     """
     rule: Rule = replace(promise.rule, prevalence=held.population.prevalence)
     if promise.lesions is not None:
@@ -455,4 +469,5 @@ def _local_point(
     elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was set by hand, not chosen by a rule")
     m = held.task.watched.index(promise.label)
-    return chosen(held, m, rule, seed)
+    point = chosen(held, m, rule, seed)
+    return with_chance(held, m, point, calibration)

@@ -23,8 +23,15 @@ from screening.metrics.calibration import (
     calibration_elsewhere,
     refit_calibration,
 )
-from screening.metrics.chances import chances_at
-from screening.metrics.figures import Table, evaluate, evaluate_differences, figures_in
+from screening.metrics.chances import chance_at_threshold, chances_at
+from screening.metrics.figures import (
+    Rates,
+    Table,
+    evaluate,
+    evaluate_differences,
+    evaluate_rates,
+    figures_in,
+)
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
@@ -33,6 +40,7 @@ from screening.metrics.performance import (
     curve,
     per_class,
     population_of,
+    prevalence_range,
     rates,
 )
 from screening.metrics.subgroups import (
@@ -98,6 +106,18 @@ class Judgement:
     def flagged(self) -> np.ndarray:
         """Mask of flagged rows at the thresholds, shape (n_rows, n_watched)."""
         return self.held.scores >= self.thresholds
+
+    @cached_property
+    def operating_points(self) -> list[OperatingPoint]:
+        """The points, with what needs a calibrated chance at the threshold too."""
+        return [
+            _point_in_use(self, m, figures["calibration"])
+            for m, figures in enumerate(self.class_figures)
+        ]
+
+    def chance_at_threshold(self, m: int) -> float | None:
+        """Return the calibrated chance at the threshold of a watched class, if any."""
+        return chance_at_threshold(_calibration(self, m), self.points[m].threshold)
 
     def rows(self, m: int) -> JudgedRows:
         """Return the rows of a watched class, by its number, at its threshold."""
@@ -170,7 +190,8 @@ class Judgement:
         """Figures of each watched class."""
         figures = []
         for m in range(len(self.held.task.watched)):
-            figures.append(_joined(part(self, m) for part in CLASS_PARTS))
+            parts = (part(self, m) for part in CLASS_PARTS)
+            figures.append(_joined(self, m, parts))
         return figures
 
     @cached_property
@@ -240,7 +261,8 @@ class Judgement:
         # Cached properties take their values from here.
         vars(self).update(
             class_figures=[
-                _joined(islice(results, len(CLASS_PARTS))) for _ in range(n_classes)
+                _joined(self, m, islice(results, len(CLASS_PARTS)))
+                for m in range(n_classes)
             ],
             baselines=list(islice(results, self._n_baselines)),
             members=list(islice(results, self._n_members)),
@@ -258,12 +280,66 @@ class Judgement:
         return len(self.held.others.baselines or ())
 
 
-def _joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of several parts as one dictionary."""
+def _joined(
+    judgement: Judgement, m: int, parts: Iterable[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the figures of all parts of a watched class, by its number.
+
+    Operating points, and predictive values, get the figures that need a calibrated
+    chance at the threshold.
+    """
     figures: dict[str, Any] = {}
     for part in parts:
         figures |= part
+    held = judgement.held
+    calibration = figures["calibration"]
+    figures["points"] = [
+        with_chance(held, m, point, calibration) for point in figures["points"]
+    ]
+    if held.watched[:, m].any():
+        point = _point_in_use(judgement, m, calibration)
+        figures["predictive"] = at_local_prevalence(
+            point,
+            held.population.shares[held.task.watched[m]],
+            held.population.prevalence,
+            chance_at_threshold(calibration, point.threshold),
+        )
     return figures
+
+
+def _point_in_use(
+    judgement: Judgement, m: int, calibration: Calibration
+) -> OperatingPoint:
+    """Return the operating point of a watched class, by its number, with all figures.
+
+    A point that was chosen elsewhere has them already.
+    """
+    point = judgement.points[m]
+    if judgement.held.frozen is not None:
+        return point
+    return with_chance(judgement.held, m, point, calibration)
+
+
+def with_chance(
+    held: HeldOutScores,
+    m: int,
+    point: OperatingPoint,
+    calibration: Calibration | None,
+) -> OperatingPoint:
+    """Return an operating point with what needs a calibrated chance at its threshold.
+
+    `m` is the number of its class. Intervals include the uncertainty of the prevalence
+    unless that was stated.
+    """
+    chance = chance_at_threshold(calibration, point.threshold)
+    if chance is None or point.prevalence is None:
+        return point
+    prevalence = Estimate(*[point.prevalence] * 3)
+    if point.rule.prevalence is None:
+        prevalence = prevalence_range(held.watched[:, m], held.groups)
+    expected = Rates(point["sensitivity"], point["specificity"], prevalence, chance)
+    figures = evaluate_rates(expected, figures_in("point"))
+    return point.replace(figures={**point.figures, **figures})
 
 
 def _ranking(judgement: Judgement, m: int) -> dict[str, Any]:
@@ -272,18 +348,9 @@ def _ranking(judgement: Judgement, m: int) -> dict[str, Any]:
 
 
 def _other_points(judgement: Judgement, m: int) -> dict[str, Any]:
-    """Return other operating points of a watched class, and predictive values."""
-    held = judgement.held
-    point = judgement.points[m]
-    name = held.task.watched[m]
-    figures: dict[str, Any] = {
-        "points": held.selector(m, judgement.seed).points(point.prevalence)
-    }
-    if held.watched[:, m].any():
-        figures["predictive"] = at_local_prevalence(
-            point, held.population.shares[name], held.population.prevalence
-        )
-    return figures
+    """Return other operating points of a watched class, by its number."""
+    selector = judgement.held.selector(m, judgement.seed)
+    return {"points": selector.points(judgement.points[m].prevalence)}
 
 
 def _curve(judgement: Judgement, m: int) -> dict[str, Any]:
@@ -324,6 +391,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
             chance,
             weights_of_table(positive, prevalence),
             held.population.suppress,
+            chance_at_threshold=chance_at_threshold(calibration, point.threshold),
         )
         figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)
         figures["crossed"] = performance_in_cells(subgroups, rows, point.rule)
@@ -475,16 +543,26 @@ def _observed_point(
     held: HeldOutScores, m: int, threshold: float, rule: Rule, seed: int
 ) -> OperatingPoint:
     """Return a threshold that was chosen elsewhere, with its figures on these rows."""
+    assert held.frozen is not None
+    calibration = held.frozen.calibration[held.task.watched[m]]
     if held.without_cases:
         as_given = Threshold(threshold, prevalence=rule.prevalence)
-        return held.operating_point(m, as_given, seed).replace(rule=rule)
+        point = held.operating_point(m, as_given, seed)
+        return with_chance(held, m, point, calibration).replace(rule=rule)
+    chance = chance_at_threshold(calibration, threshold)
     rows = JudgedRows(
-        held.scores[:, m], held.watched[:, m], float(threshold), held.groups
+        held.scores[:, m],
+        held.watched[:, m],
+        float(threshold),
+        held.groups,
+        chance_at_threshold=chance,
     )
     observed = population_of(rows, "point")
     prevalence = held.population.prevalence
     if prevalence is not None:
-        figures = rates(observed["sensitivity"], observed["specificity"], prevalence)
+        figures = rates(
+            observed["sensitivity"], observed["specificity"], prevalence, chance
+        )
         observed = observed.replace(figures=figures, prevalence=prevalence)
     return OperatingPoint(
         **vars(observed),
@@ -580,19 +658,36 @@ def _method_figures(judgement: Judgement) -> dict[str, Estimate]:
     return figures
 
 
-def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
-    """Return figures of a method minus those of another, by name.
+def method_differences(
+    method: Judgement,
+    other: Judgement,
+    table: Table = "beside",
+    chances_at_threshold: Sequence[float | None] | None = None,
+) -> dict[str, Estimate]:
+    """Return figures of a table of a method minus those of another, by name.
 
     With 95 % intervals. Over several watched classes they are means, also of the ends
     of intervals, as if all classes erred together. If both thresholds were chosen for
     one sensitivity, its interval says how much other cases would change it.
+
+    Parameters
+    ----------
+    method, other : Judgement
+    table : Table
+    chances_at_threshold : sequence of float or None, optional
+        Chance from which on a review is worth its effort, by watched class: one for
+        both methods, whose benefits are not comparable otherwise.
     """
     held = method.held
-    figures = figures_in("beside")
-    by_class = [
-        evaluate_differences(method.rows(m), other.rows(m), figures)
-        for m in range(len(method.points))
-    ]
+    figures = figures_in(table)
+    chances = chances_at_threshold or [None] * len(method.points)
+    by_class = []
+    for m, chance in enumerate(chances):
+        rows, others = (
+            replace(each.rows(m), chance_at_threshold=chance)
+            for each in (method, other)
+        )
+        by_class.append(evaluate_differences(rows, others, figures))
     means = means_over_classes(by_class)
     if held.predicted is not None and other.held.predicted is not None:
         means["macro_recall"] = recall_difference(

@@ -110,7 +110,7 @@ def model_document(
     ]
     points = [
         OperatingPointFacts(label=name, chosen_by="training", **vars(point))
-        for name, point in zip(task.watched, judgement.points, strict=True)
+        for name, point in zip(task.watched, judgement.operating_points, strict=True)
     ]
     class_chances = dict(zip(task.classes, held_out.class_chances, strict=False))
     encoded_by = "negatives" if held_out.one_class else "all rows"

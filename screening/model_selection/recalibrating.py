@@ -106,7 +106,7 @@ def recalibrate(
     decisions = np.concatenate(scored)[None]
     held = _held_out_scores(facts, decisions, truth, groups, fold, rows, prevalence)
     judgement = judge(held, [rule], facts.training.seed)
-    (chosen,) = judgement.points
+    (chosen,) = judgement.operating_points
     operating_point = OperatingPointFacts(
         label=name, chosen_by=CHOSEN_BY, **vars(chosen)
     )

@@ -76,7 +76,9 @@ def set_threshold(
             rules.append(point.rule)
     judgement = judge(scores, rules, facts.training.seed)
     points = []
-    for point, chosen in zip(facts.operating_points, judgement.points, strict=True):
+    for point, chosen in zip(
+        facts.operating_points, judgement.operating_points, strict=True
+    ):
         if watched not in (None, point.label):
             points.append(point)
             continue

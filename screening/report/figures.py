@@ -15,12 +15,18 @@ def in_sentence(figure: Figure) -> str:
 
 def written(value: float | Estimate | None, figure: Figure) -> str:
     """Return the value of a figure."""
-    return fmt.percent(value) if figure.form == "share" else fmt.fixed(value, 2)
+    if figure.form == "share":
+        return fmt.percent(value)
+    return fmt.fixed(value, _decimals(figure))
 
 
 def interval(of: Estimate, figure: Figure) -> str:
     """Return the 95 % interval of a figure; empty where there is none."""
-    return fmt.ci(of) if figure.form == "share" else fmt.area_ci(of)
+    if figure.form == "share":
+        return fmt.ci(of)
+    if figure.form == "benefit":
+        return fmt.signed_ci(of, _decimals(figure))
+    return fmt.area_ci(of)
 
 
 def with_interval(of: Estimate, figure: Figure) -> str:
@@ -32,6 +38,13 @@ def with_interval(of: Estimate, figure: Figure) -> str:
 def gap(value: float | None, figure: Figure, places: int = 2) -> str:
     """Return a difference of a figure with its sign, of shares in percentage points.
 
-    `places` are the decimals of other figures.
+    `places` are the decimals of other figures, if more than those of their form.
     """
-    return fmt.points(value) if figure.form == "share" else fmt.signed(value, places)
+    if figure.form == "share":
+        return fmt.points(value)
+    return fmt.signed(value, max(places, _decimals(figure)))
+
+
+def _decimals(figure: Figure) -> int:
+    """Return the decimals of a figure that is not written in per cent."""
+    return 3 if figure.form == "benefit" else 2

@@ -200,6 +200,14 @@ def area_ci(area: Estimate) -> str:
     return f"{area.low:.2f}–{area.high:.2f}"
 
 
+def signed_ci(of: Estimate, places: int) -> str:
+    """Return the 95 % interval of a figure that may be negative; empty without one."""
+    if of.low is None or of.high is None:
+        return ""
+    separator = " to " if of.low < 0 else "–"
+    return f"{fixed(of.low, places)}{separator}{fixed(of.high, places)}"
+
+
 def decimals(values: Iterable[object]) -> int:
     """Return the decimals that distinguish scores: three figures of their range."""
     scores = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.chances import chances_at
+from screening.metrics.chances import chance_at_threshold, net_benefit
 from screening.metrics.figures import figures_in
 from screening.report import format as fmt
 from screening.report.charts import Axes
@@ -330,30 +330,19 @@ def chance_charts(model: ModelDocument) -> dict[str, dict[str, object]]:
         curve = calibration.decision_curve
         if curve is None:
             continue
-        chance = _chance_at_threshold(calibration, point)
+        chance = None
+        if point["sensitivity"].value is not None:
+            chance = chance_at_threshold(calibration, point.threshold)
         useful = _useful_thresholds(curve)
-        is_inside = chance is not None and 0 < chance < 1
         charts[point.label] = {
             "reliability": _reliability(calibration, number),
             "worth": _decision_curve(curve, point, chance, number),
             "worth_from": min(useful, default=None),
             "worth_to": max(useful, default=None),
-            "at": chance if is_inside else None,
+            "at": chance,
             "furthest": max(curve.threshold),
         }
     return charts
-
-
-def _chance_at_threshold(
-    calibration: Calibration, point: OperatingPointFacts
-) -> float | None:
-    """Return the chance that belongs to the threshold in use, if it has one."""
-    if calibration.platt is None or point.flags_everything:
-        return None
-    if point["sensitivity"].value is None:
-        return None
-    (chance,), *_ = chances_at(np.array([point.threshold]), calibration.platt)
-    return float(chance)
 
 
 def _useful_thresholds(curve: DecisionCurve) -> list[float]:
@@ -418,13 +407,10 @@ def _decision_curve(
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
-    """Return the net benefit of an operating point (Vickers and Elkin 2006).
-
-    Cases found, less unnecessary reviews weighted by the odds of `chance`.
-    """
+    """Return the net benefit of an operating point where a chance is worth a review."""
     sensitivity = point["sensitivity"].value or 0.0
     specificity = point["specificity"].value or 0.0
     prevalence = point.prevalence or 0.0
     true_flags = prevalence * sensitivity
     false_flags = (1 - prevalence) * (1 - specificity)
-    return true_flags - false_flags * chance / (1 - chance)
+    return float(net_benefit(true_flags, false_flags, chance))

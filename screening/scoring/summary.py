@@ -18,6 +18,7 @@ from screening.data.stream import CohortStream
 from screening.data.unused_rows import UnusedCells
 from screening.errors import CohortError
 from screening.metrics.calibration import p_values
+from screening.metrics.chances import chance_at_threshold
 from screening.metrics.performance import per_class, performance, prevalence_tonight
 from screening.monitoring.drift import Gates
 from screening.registry import optional
@@ -367,8 +368,11 @@ class Summary:
         for number, name in enumerate(self.task.watched):
             is_positive = codes == self.task.watched_codes[number]
             threshold = self.model.thresholds[number]
+            chance = chance_at_threshold(
+                self.model.facts.validation.calibration.get(name), threshold
+            )
             scores = watched[:, number]
-            facts[name] = performance(scores, is_positive, threshold, groups)
+            facts[name] = performance(scores, is_positive, threshold, groups, chance)
         if predicted:
             confusion, by_class = per_class(codes, predicted[0], self.task.classes)
             facts["confusion"] = confusion

@@ -16,8 +16,8 @@ from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
-Need = Literal["rows", "cases", "others", "chance"]
-Form = Literal["share", "area", "ratio"]
+Need = Literal["rows", "cases", "others", "chance", "chance_at_threshold"]
+Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
     "subgroups",
     "night",
@@ -35,8 +35,28 @@ Table = Literal[
     "ranked",
 ]
 
+
+@dataclass(frozen=True)
+class Rates:
+    """What is expected of new rows at a threshold.
+
+    Parameters
+    ----------
+    sensitivity, specificity : Estimate
+    prevalence : Estimate
+        Where the model is used; undefined if unknown.
+    chance_at_threshold : float, optional
+        Calibrated, between 0 and 1.
+    """
+
+    sensitivity: Estimate
+    specificity: Estimate
+    prevalence: Estimate = UNDEFINED
+    chance_at_threshold: float | None = None
+
+
 Compute = Callable[[JudgedRows], Estimate]
-OfRates = Callable[[Estimate, Estimate], Estimate]
+OfRates = Callable[[Rates], Estimate]
 Paired = Callable[[JudgedRows, JudgedRows], Estimate]
 Resampled = Callable[[ResampledRows], np.ndarray]
 
@@ -69,12 +89,14 @@ class Figure:
         Head of its column.
     help : str
         What it is, one sentence for a reader of a page.
-    form : {"share", "area", "ratio"}
-        How it is written: in per cent, or with two decimals.
+    form : {"share", "area", "ratio", "benefit"}
+        How it is written: in per cent, with two decimals, or with three. Only a
+        "benefit" may be negative.
     better : {"higher", "lower"} or None
         Which values are better; None where neither is.
-    needs : frozenset of {"rows", "cases", "others", "chance"}
-        What the population must have enough of.
+    needs : frozenset of Need
+        What the population must have: enough rows, cases or others, a chance of every
+        row, or a calibrated chance at the threshold.
     tables : frozenset of Table
         Where it is computed and shown.
     place : int
@@ -84,7 +106,7 @@ class Figure:
     between_methods : BetweenMethods
         Formulas for the comparison of methods.
     of_rates : callable, optional
-        Returns the figure from sensitivity and specificity, if it needs only these.
+        Returns the figure from the rates at an operating point, if it needs only these.
     """
 
     name: str
@@ -166,17 +188,28 @@ def figure(
     return entry
 
 
-def figure_of_rates(**declared: Any) -> Callable[[OfRates], Figure]:
-    """Make a function of sensitivity and specificity the figure of its name.
+def figure_of_rates(
+    of_rows: Compute | None = None, **declared: Any
+) -> Callable[[OfRates], Figure]:
+    """Make a function of the rates at a threshold the figure of its name.
 
-    Parameters as for ``figure``. An operating point, whose rates are those expected of
-    new rows, has such a figure too.
+    An operating point has such a figure too.
+
+    Parameters
+    ----------
+    of_rows : callable, optional
+        Returns the figure from `JudgedRows`; by default it is that of their sensitivity
+        and specificity.
+    **declared
+        As for ``figure``.
     """
 
     def entry(of_rates: OfRates) -> Figure:
         @wraps(of_rates)
         def compute(rows: JudgedRows) -> Estimate:
-            return of_rates(rows.sensitivity, rows.specificity)
+            if of_rows is not None:
+                return of_rows(rows)
+            return of_rates(Rates(rows.sensitivity, rows.specificity))
 
         return replace(figure(**declared)(compute), of_rates=of_rates)
 
@@ -201,19 +234,13 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
     return found
 
 
-def evaluate_rates(
-    sensitivity: Estimate, specificity: Estimate, figures: Iterable[Figure]
-) -> dict[str, Estimate]:
-    """Return the figures that need only sensitivity and specificity, by name."""
+def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
+    """Return the figures that need only the rates at an operating point, by name."""
     found = {}
     for figure in figures:
         if figure.of_rates is not None:
             found[figure.name] = FIGURES.call(
-                figure.name,
-                figure.of_rates,
-                sensitivity,
-                specificity,
-                default=UNDEFINED,
+                figure.name, figure.of_rates, rates, default=UNDEFINED
             )
     return found
 
@@ -259,6 +286,8 @@ def lacking(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
     for need in figure.needs:
         if need == "chance":
             is_there = rows.chance is not None
+        elif need == "chance_at_threshold":
+            is_there = rows.chance_at_threshold is not None
         else:
             is_there = rows.units[need] >= rows.fewest
         if not is_there:

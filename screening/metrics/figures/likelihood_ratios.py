@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, Table, figure_of_rates
+from screening.metrics.figures.base import BetweenMethods, Rates, Table, figure_of_rates
 from screening.metrics.intervals import rate_ratio
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
@@ -40,9 +40,9 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
     place=50,
     between_methods=BetweenMethods(resampled=_positive_of_samples),
 )
-def positive_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> Estimate:
+def positive_likelihood_ratio(rates: Rates) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
-    return _ratio(sensitivity, _complement(specificity))
+    return _ratio(rates.sensitivity, _complement(rates.specificity))
 
 
 @figure_of_rates(
@@ -55,9 +55,9 @@ def positive_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> E
     place=51,
     between_methods=BetweenMethods(resampled=_negative_of_samples),
 )
-def negative_likelihood_ratio(sensitivity: Estimate, specificity: Estimate) -> Estimate:
+def negative_likelihood_ratio(rates: Rates) -> Estimate:
     """Return (1 - sensitivity) / specificity."""
-    return _ratio(_complement(sensitivity), specificity)
+    return _ratio(_complement(rates.sensitivity), rates.specificity)
 
 
 def _complement(rate: Estimate) -> Estimate:

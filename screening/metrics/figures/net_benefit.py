@@ -1,0 +1,113 @@
+"""What acting on the flags is worth (Vickers and Elkin 2006)."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from screening.metrics import chances
+from screening.metrics.figures.base import BetweenMethods, Rates, figure_of_rates
+from screening.metrics.intervals import Z, student_size_factor
+from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.paired import ResampledRows
+from screening.metrics.tally import sum_by_group
+from screening.schemas.base import UNDEFINED, Estimate
+
+
+def _of_each_row(rows: JudgedRows, chance: float) -> np.ndarray:
+    """Return what each row adds to the net benefit, (n_rows,): 0 unless flagged."""
+    is_true = rows.flagged & rows.positive
+    is_false = rows.flagged & ~rows.positive
+    return chances.net_benefit(is_true, is_false, chance)
+
+
+def _mean(values: np.ndarray, rows: JudgedRows) -> Estimate:
+    """Return the weighted mean of a value of each row, with its interval.
+
+    It is a ratio of sums of independent groups, or rows; of few groups the interval has
+    Student's quantile.
+    """
+    weight = np.ones(len(values)) if rows.weight is None else rows.weight
+    mean = float(np.average(values, weights=weight))
+    residuals = weight * (values - mean) / weight.sum()
+    sums = sum_by_group(residuals, rows.codes)
+    n_units = len(sums)
+    if n_units < 2 or not sums.any():
+        return Estimate(mean)
+    variance = np.square(sums).sum() * n_units / (n_units - 1)
+    reach = Z * float(np.sqrt(variance / student_size_factor(n_units)))
+    return Estimate(mean, mean - reach, mean + reach)
+
+
+def _difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+    """Return a paired difference; undefined unless both count reviews at one rate."""
+    chance = rows.chance_at_threshold
+    if chance is None or chance != others.chance_at_threshold:
+        return UNDEFINED
+    return _mean(_of_each_row(rows, chance) - _of_each_row(others, chance), rows)
+
+
+def _of_samples(rows: ResampledRows) -> np.ndarray:
+    if rows.chance_at_threshold is None:
+        return np.full(len(rows.weights), np.nan)
+    every_row = np.ones(len(rows.scores), dtype=bool)
+    true_share = rows.share(rows.flagged & rows.positive, every_row)
+    false_share = rows.share(rows.flagged & ~rows.positive, every_row)
+    return chances.net_benefit(true_share, false_share, rows.chance_at_threshold)
+
+
+def _of_rows(rows: JudgedRows) -> Estimate:
+    """Return the net benefit of the flags of judged rows."""
+    if rows.chance_at_threshold is None:
+        return UNDEFINED
+    return _mean(_of_each_row(rows, rows.chance_at_threshold), rows)
+
+
+@figure_of_rates(
+    of_rows=_of_rows,
+    title="Net benefit",
+    help="Cases found per row, less unnecessary reviews at the exchange rate of the "
+    "threshold; without reviews: 0.",
+    form="benefit",
+    needs=("cases", "others", "chance_at_threshold"),
+    tables=("outcomes", "observed", "point", "promise", "compared"),
+    place=55,
+    between_methods=BetweenMethods(paired=_difference, resampled=_of_samples),
+)
+def net_benefit(rates: Rates) -> Estimate:
+    """Return the net benefit at the chance of the threshold; undefined without one.
+
+    The intervals of both rates and of the prevalence are joined by MOVER (Zou and
+    Donner 2008): each contributes by how far its own ends move the net benefit.
+    """
+    chance = rates.chance_at_threshold
+    hit, least_hit, most_hit = rates.sensitivity.value_and_interval
+    clear, least_clear, most_clear = rates.specificity.value_and_interval
+    share, least_share, most_share = rates.prevalence.value_and_interval
+    ends = (least_hit, most_hit, least_clear, most_clear, least_share, most_share)
+    if chance is None or None in ends:
+        return UNDEFINED
+    benefit = partial(_of_point, chance)
+    value = benefit(hit, clear, share)
+    # It rises with each of the three.
+    below = math.hypot(
+        value - benefit(least_hit, clear, share),
+        value - benefit(hit, least_clear, share),
+        value - benefit(hit, clear, least_share),
+    )
+    above = math.hypot(
+        benefit(most_hit, clear, share) - value,
+        benefit(hit, most_clear, share) - value,
+        benefit(hit, clear, most_share) - value,
+    )
+    return Estimate(value, value - below, value + above)
+
+
+def _of_point(
+    chance: float, sensitivity: float, specificity: float, prevalence: float
+) -> float:
+    """Return the net benefit of one sensitivity, specificity and prevalence."""
+    false_share = (1 - prevalence) * (1 - specificity)
+    return float(chances.net_benefit(prevalence * sensitivity, false_share, chance))
