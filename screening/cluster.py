@@ -112,7 +112,7 @@ class Cluster:
             receiver(error)
 
     def _explain(self, error: BaseException) -> BaseException:
-        """Return an error of dask as one for the user."""
+        """Convert an error of dask to one for the user."""
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):

@@ -111,7 +111,7 @@ def of_system(error: OSError, path: object = None) -> UsageError:
 
 
 def list_faults(head: str, faults: Sequence[str]) -> str:
-    """Return a message with one fault per line; of many only the first."""
+    """Join faults to a message, one per line; of many only the first."""
     shown = list(faults[:MAX_FAULTS_SHOWN])
     if len(faults) > len(shown):
         shown.append(f"and {len(faults) - len(shown):,} more")

@@ -167,7 +167,7 @@ def opened_below(folder: Path, *names: str) -> Iterator[int]:
 
 
 def read_below(folder: Path, *names: str, most: int) -> bytes | None:
-    """Return the content of a file below a folder; None if it does not exist.
+    """Read a file below a folder; None if it does not exist.
 
     Links, files above `most` bytes and what is not a file are not read. No folder below
     the first may be a link.

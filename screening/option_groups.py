@@ -65,7 +65,7 @@ class Option:
 
     @property
     def help_of_parameter(self) -> str:
-        """Return the help with the names of parameters in place of options."""
+        """Help with the names of parameters in place of options."""
         return _OPTION_IN_HELP.sub(r"`\1`", self.help)
 
 

@@ -382,7 +382,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return validation
 
     def _train(self, past: Cohort, recipe: Recipe, validation: Validation) -> Model:
-        """Return a model; warn if `train` refuses it."""
+        """Train a model; warn if `train` refuses it."""
         train_on = partial(
             train,
             recipe=recipe,
@@ -533,7 +533,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return to_arrow(pd.DataFrame(numbers, columns=names))
 
     def score_frame(self, X: Table) -> pd.DataFrame:
-        """Return scores as a frame, a row for each row of X that has a score.
+        """Score rows; return a frame with one row for each row of X that has a score.
 
         Parameters
         ----------
@@ -576,7 +576,7 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @property
     def _case(self) -> int:
-        """Return the index of the positive class of two."""
+        """Index of the positive class of two."""
         return self.texts_.index(self.model_.watched[0])
 
     def decision_function(self, X: Table) -> np.ndarray:
@@ -611,7 +611,7 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @property
     def held_out_(self) -> pd.DataFrame:
-        """Return `id, group, fold, label, score` of every past row.
+        """Columns `id, group, fold, label, score` of every past row.
 
         Each is scored by machines that had not seen it.
         """
@@ -720,7 +720,7 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Return a fitted Screen from the directory of `save` or `screen train`."""
+        """Load a fitted Screen from the directory of `save` or `screen train`."""
         model = load_model(directory)
         facts = model.facts
         screen = cls(

@@ -584,7 +584,7 @@ class Resources(OptionGroup):
 
     @property
     def workers(self) -> Cluster | None:
-        """Return the workers, which are connected."""
+        """The connected workers."""
         assert not isinstance(self.cluster, str), "open_cluster connects them first"
         return self.cluster
 

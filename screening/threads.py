@@ -28,7 +28,7 @@ def available_cores() -> int:
 
 @lru_cache
 def _count_cores(affinity: frozenset[int] | None) -> int:
-    """Return the number of cores; cores are counted again if `affinity` changes.
+    """Count the cores; again if `affinity` changes.
 
     Each count reads files of the control group (0.05 ms), and fits of a few
     milliseconds ask several times.

@@ -167,7 +167,7 @@ def _in_brackets(interval: str) -> str:
 
 
 def join_reasons(reasons: Iterable[Reason]) -> str:
-    """Return reasons for attention as the end of a line."""
+    """Join reasons for attention, for the end of a line."""
     return "".join(f"; {reason.sentence.removesuffix('.')}" for reason in reasons)
 
 

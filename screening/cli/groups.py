@@ -35,12 +35,12 @@ class _Member:
 
     @property
     def option(self) -> Option | None:
-        """Return its description; None without one, or if it is typer's."""
+        """Its description; None without one, or if it is typer's."""
         return self._extra(Option)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return the fields of a group that the command does not have."""
+        """The fields of a group that the command does not have."""
         without = self._extra(Without)
         return () if without is None else without.names
 

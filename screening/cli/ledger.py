@@ -460,7 +460,7 @@ def _read_statuses(
     runs: Path | None,
     artefacts: bool,
 ) -> tuple[list[SeriesStatus], list[dict[str, object]], SiteNight | None]:
-    """Return the status of each series, the published files, and the site's last run.
+    """Read the status of each series, the published files, and the site's last run.
 
     A ledger that cannot be read is a status.
     """
@@ -746,7 +746,7 @@ class _Promotion:
 
     @property
     def is_revision(self) -> bool:
-        """Return True if the champion only gets another threshold or approval."""
+        """True if the champion only gets another threshold or approval."""
         return self.evidence is None
 
     @classmethod

@@ -111,7 +111,7 @@ class CohortOptions(DatabaseOptions):
 
     @property
     def readable(self) -> str | Database:
-        """Return what is read."""
+        """The table: a path, or a query of a database."""
         return source_of(self.cohort, self)
 
 
@@ -174,7 +174,7 @@ class ContractKeys:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return them by key."""
+        """The settings, by key."""
         from screening.contract.settings import parse_settings
 
         settings = parse_settings(self.set or ())

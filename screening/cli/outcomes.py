@@ -109,7 +109,7 @@ class OutcomeOptions:
 
     @property
     def given(self) -> GivenOutcome:
-        """Return them as arguments of `enter_outcomes`."""
+        """The options as arguments of `enter_outcomes`."""
         return {
             "id": self.id,
             "time": self.time,

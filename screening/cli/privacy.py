@@ -78,7 +78,7 @@ class ForgetOptions:
 
     @property
     def last_day(self) -> datetime.date:
-        """Return the last day of models that contain the row."""
+        """Last day of models that contain the row."""
         day = options.day_from("--retrain-by", self.retrain_by)
         return day or datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
 

@@ -48,7 +48,7 @@ class TimeCells:
     is_lost: np.ndarray
 
     def take(self, places: np.ndarray) -> TimeCells:
-        """Return the cells at some places."""
+        """Take the cells at some places."""
         taken = {
             field.name: getattr(self, field.name)[places] for field in fields(self)
         }
@@ -132,7 +132,7 @@ def _times(
 
 
 def read_moment(parameter: str, text: str | None, clock: Clock) -> np.datetime64:
-    """Return an instant that a person typed, now by default; a date is its beginning.
+    """Parse an instant from the command line; a date is its beginning, None is now.
 
     Raises
     ------

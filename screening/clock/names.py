@@ -12,7 +12,7 @@ HOUR_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def check_zone(name: str) -> str:
-    """Return the name of a time zone; raise ValueError for one that is not known."""
+    """Check the name of a time zone; ValueError if it is unknown."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -28,7 +28,7 @@ def is_hour(text: str) -> bool:
 
 
 def check_hour(text: str) -> str:
-    """Return an hour or the name of a column; raise ValueError for a wrong hour."""
+    """Check an hour or the name of a column; ValueError for a wrong hour."""
     if re.fullmatch(r"\d{1,2}(:\d*)?", text) and not is_hour(text):
         raise ValueError(
             f"'{text}' is not an hour of the day; write an hour such as 06:00, or the "

@@ -92,7 +92,7 @@ class Known:
 
     @property
     def units_without_time(self) -> list[str]:
-        """Return the patients, or stays, known as cases without a time."""
+        """Patients, or stays, known as cases without a time."""
         return [] if self.without_time is None else self.without_time["unit"].to_list()
 
     def of_names(self, names: Collection[str]) -> Known:

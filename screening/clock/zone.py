@@ -43,7 +43,7 @@ class Clock:
 
     @property
     def zone(self) -> ZoneInfo:
-        """Return the zone."""
+        """The zone."""
         return ZoneInfo(self.name)
 
     def instant(self, local: datetime.datetime) -> datetime.datetime | None:

@@ -219,7 +219,7 @@ def check_class_weight(weight: ByClass, *names: str) -> None:
 def check_weights(
     x: np.ndarray, codes: np.ndarray, sample_weight: ArrayLike
 ) -> np.ndarray:
-    """Return the weights of rows as floats, shape (n_rows,).
+    """Check the weights of rows; return them as floats, shape (n_rows,).
 
     Raise ValueError if one is negative or not finite, their sum overflows, or a class
     is left without rows.

@@ -112,7 +112,7 @@ class Trees:
         )
 
     def take(self, start: int, stop: int) -> Trees:
-        """Return the trees of numbers start .. stop - 1."""
+        """Take the trees of numbers start .. stop - 1."""
         ends = np.append(self._roots, len(self.feature))
         first = int(ends[start])
         last = int(ends[stop])
@@ -126,7 +126,7 @@ class Trees:
 
     @classmethod
     def join(cls, parts: Sequence[Trees]) -> Trees:
-        """Return the trees of all parts, in their order."""
+        """Join the trees of all parts, in their order."""
         return cls(
             np.concatenate([part.feature for part in parts]),
             np.concatenate([part.threshold for part in parts]),
@@ -444,7 +444,7 @@ class Forest(TreesClassifier):
 
     @staticmethod
     def join(forests: Sequence[Forest], n_joined: int) -> list[Forest] | None:
-        """Return forests of the same size, each with an equal share of trees of each.
+        """Mix forests to as many of the same size, with equal shares of trees of each.
 
         None if the classes of the forests differ.
 

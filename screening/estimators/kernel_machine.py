@@ -270,7 +270,7 @@ class KernelMachine(Estimator):
         raise NotImplementedError
 
     def _choose_n_rescalings(self, rows: TrainingRows, memory: int | None) -> int:
-        """Return the number of rescalings to train."""
+        """Choose the number of rescalings to train."""
         return self.n_rescalings
 
     def _near_boundary(

@@ -209,7 +209,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     @property
     def offset_(self) -> float:
-        """Return rho."""
+        """Offset rho of the decision function."""
         return -float(self.intercept_[0])
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:

@@ -594,7 +594,7 @@ def _steps_before(last: KernelMachineState) -> list[Rescaling]:
 
 
 def _join_passes(last: KernelMachineState, factor: Factor | None) -> KernelExpansion:
-    """Return all passes up to the last one, on the union of their support vectors."""
+    """Join all passes up to the last one, on the union of their support vectors."""
     chain = [step.fitted_pass for step in _steps_before(last)]
     chain.append(last.current_pass)
     weights = np.hstack([each_pass.dual.weights for each_pass in chain])

@@ -56,7 +56,7 @@ class Training:
         return self.gram[np.ix_(all_rows, all_rows)]
 
     def take(self, rows: np.ndarray) -> Training:
-        """Return the problem on some of its rows, by index."""
+        """Restrict the problem to some of its rows, by index."""
         if isinstance(self.gram, KernelRows):
             gram: Gram = self.gram.part(rows)
         else:
@@ -140,7 +140,7 @@ def drop_small_alphas(alphas: np.ndarray) -> np.ndarray:
 
 
 def expand_rows(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSolution:
-    """Return a solution over some rows as one over all rows, 0 elsewhere."""
+    """Expand a solution over some rows to all rows, 0 elsewhere."""
     weights = np.zeros((n_rows, dual.weights.shape[1]))
     margin = np.zeros(weights.shape, bool)
     weights[rows] = dual.weights
@@ -149,7 +149,7 @@ def expand_rows(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSoluti
 
 
 def join_outputs(duals: Sequence[DualSolution]) -> DualSolution:
-    """Return several solutions of one output as one of several outputs."""
+    """Join solutions of one output to one of several outputs."""
     return DualSolution(
         weights=np.hstack([dual.weights for dual in duals]),
         intercept=np.concatenate([dual.intercept for dual in duals]),

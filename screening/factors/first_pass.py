@@ -137,7 +137,7 @@ class Pass:
         return self.dual.weights * self.c
 
     def take(self, rows: np.ndarray) -> Pass:
-        """Return the pass over a subset of the basis rows."""
+        """Restrict the pass to a subset of the basis rows."""
         whole = self.dual
         dual = replace(whole, weights=whole.weights[rows], margin=whole.margin[rows])
         return replace(self, dual=dual, labels=self.labels[rows], c=self.c[rows])
@@ -206,7 +206,7 @@ class KernelMachineState:
 
     @property
     def kernel_sums(self) -> np.ndarray:
-        """Return sum_i weights_i c_i K(x_i, x) at the rows of x, (n, n_outputs)."""
+        """Values of sum_i weights_i c_i K(x_i, x) at the rows of x, (n, n_outputs)."""
         sums = self.block.precomputed.get(self.key)
         if sums is None:
             sums = self.block.times(self.current_pass.coefficients)
@@ -214,7 +214,7 @@ class KernelMachineState:
 
     @cached_property
     def decisions(self) -> np.ndarray:
-        """Return f at the rows of x, (n, n_outputs)."""
+        """Values of f at the rows of x, (n, n_outputs)."""
         return self.kernel_sums * self.c + self.current_pass.dual.intercept
 
     @property
@@ -240,7 +240,7 @@ class KernelMachineState:
         return self.cache.largest_distance
 
     def fit_factor(self, factor: Factor) -> Pass:
-        """Return the current pass with the fitted parameters of a factor."""
+        """Fit the parameters of a factor to the current pass."""
         views: list[KernelMachineState] | list[FirstPass]
         views = [self] if factor.scope == "joint" else self.outputs
         states = []
@@ -309,7 +309,7 @@ class FirstPass:
 
     @property
     def support_decision(self) -> np.ndarray:
-        """Return f at the support vectors, (n_sv,); only inside ``parameters``."""
+        """Values of f at the support vectors, (n_sv,); only inside ``parameters``."""
         return self.decision[self._support]
 
     @property
@@ -335,7 +335,7 @@ class FirstPass:
 
     @property
     def decision(self) -> np.ndarray:
-        """Return f at the rows of x, (n,)."""
+        """Values of f at the rows of x, (n,)."""
         return self.state.decisions[:, self.m]
 
     def _c_of_output(self, c: np.ndarray) -> np.ndarray:

@@ -68,12 +68,12 @@ class Engine:
 
     @property
     def last(self) -> datetime.datetime:
-        """Return the instant behind which nothing is read for a feature."""
+        """Last instant that is read for a feature."""
         return self.hour(self.nights[-1])
 
     @property
     def end(self) -> datetime.datetime:
-        """Return the instant behind which nothing is read.
+        """Last instant that is read.
 
         Stays end, and patients are merged, after the last night of the past.
         """
@@ -81,7 +81,7 @@ class Engine:
 
     @property
     def span(self) -> Span:
-        """Return the times of events that can be needed."""
+        """Times of events that can be needed."""
         longest = self.spec.stays.longest
         if longest is None:
             return Span(ALWAYS, self.end)

@@ -130,7 +130,7 @@ class Span(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """Return both as literals of SQL, with a comma."""
+        """Both as literals of SQL, separated by a comma."""
         return ", ".join(map(sql_literal, self))
 
 

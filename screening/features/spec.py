@@ -63,14 +63,14 @@ def _from_folder(path: str, info: ValidationInfo) -> str:
 
 
 def _check_hour(hour: str) -> str:
-    """Return an hour of the day; raise ValueError for another text."""
+    """Check an hour of the day; ValueError for another text."""
     if not is_hour(hour):
         raise ValueError("write an hour of the day, such as 06:00")
     return hour
 
 
 def _list_of_texts(value: object) -> object:
-    """Return a list, so that `codes = "A"` is valid."""
+    """Convert a text to a list, so that `codes = "A"` is valid."""
     return [value] if isinstance(value, str) else value
 
 
@@ -178,7 +178,7 @@ class Coded(_Table):
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """Return the codes, and those of the file of a value set."""
+        """The codes, and those of the file of a value set."""
         if self.value_set is None:
             return self.codes
         return tuple(dict.fromkeys([*self.codes, *_codes_of_file(self.value_set)]))
@@ -333,7 +333,7 @@ class Spec(_Table):
 
     @property
     def of_events(self) -> dict[str, Feature]:
-        """Return the features that are made of events."""
+        """Features that are made of events."""
         return {
             name: feature
             for name, feature in self.features.items()

@@ -92,7 +92,7 @@ class ExponentRows:
 
 
 def find_exponents(names: np.ndarray, rows: np.ndarray) -> ExponentRows:
-    """Return which ids, of rows with these numbers, are digits with an exponent."""
+    """Find the ids, of rows with these numbers, that are digits with an exponent."""
     texts = pa.array(names, pa.string())
     is_digits = _mask(pc.ascii_is_decimal(texts))
     is_other = ~is_digits & _mask(pc.is_valid(texts))

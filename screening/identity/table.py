@@ -127,7 +127,7 @@ class IdReader:
     def read(
         self, ids: np.ndarray, groups: np.ndarray | None, rows: np.ndarray
     ) -> IdCounts:
-        """Return what is kept of the ids of rows.
+        """Hash the ids of rows, and find exponents and other spellings.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class IdReader:
         return hashes
 
     def _sample(self, names: np.ndarray, reduced: np.ndarray) -> Patients:
-        """Return the patients with the lowest hashes."""
+        """Sample the patients with the lowest hashes."""
         among = np.flatnonzero(reduced)
         if len(among) > N_REMEMBERED:
             hashes = reduced[among]

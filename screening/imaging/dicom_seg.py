@@ -83,7 +83,7 @@ def _reference_error(message: str) -> UsageError:
 
 
 def _read_series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]:
-    """Return the slices of a series without pixels, in spatial order, and their grid.
+    """Read the slices of a series without pixels, in spatial order, and their grid.
 
     `name` is what errors call the patient.
     """

@@ -163,7 +163,7 @@ def scored_as_map(
 
 @njit(inline="always")
 def _find_root(parent, row):
-    """Return the root of a row's cluster, and shorten the path to it."""
+    """Find the root of a row's cluster, and shorten the path to it."""
     root = row
     while parent[root] != root:
         root = parent[root]
@@ -429,7 +429,7 @@ def choose_by_lesions(
 def judge_lesions_elsewhere(
     model: Model, held: HeldOutScores, rows: Cohort
 ) -> tuple[LesionFacts, float | None]:
-    """Return what the model's threshold does to the lesions of other patients.
+    """Evaluate the model's threshold on the lesions of other patients.
 
     Parameters
     ----------

@@ -232,7 +232,7 @@ def _draw_slices(
     watched: Sequence[str],
     views: Mapping[str, View],
 ) -> tuple[dict[str, list[Slice]], list[float] | None]:
-    """Return each patient's chosen slices, and the range of all their scores.
+    """Draw each patient's chosen slices; also return the range of all their scores.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def _draw_slice(
     palette: np.ndarray,
     view: View | None,
 ) -> Slice:
-    """Return the overlay and heat map of one slice.
+    """Draw the overlay and heat map of one slice.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ class LogScale:
     def fit(
         cls, previous: np.ndarray, log_factor: np.ndarray, normalise: bool
     ) -> LogScale:
-        """Return the scale for the training rows.
+        """Fit the scale to the training rows.
 
         Parameters
         ----------

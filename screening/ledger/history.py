@@ -154,7 +154,7 @@ def _in_order(runs: Mapping[int, NightRun]) -> list[int]:
 
 
 def _count_erased(connection: sa.Connection) -> int:
-    """Return the number of erased names, as entries state it."""
+    """Count erased names, as entries state them."""
     # To look for what is gone all parts would have to be read.
     n_erased = 0
     for erasing in entries.stated(connection, entries.Erasing):
@@ -267,7 +267,7 @@ class _SeriesNights:
         promotions: Sequence[Promotion],
         approvals: Sequence[documents.ModelApproved],
     ) -> documents.SeriesFacts:
-        """Return the figures of the nights in force."""
+        """Compute the figures of the nights in force."""
         title = shown_series(self.series)
         in_force = [entry for entry, run in self.runs.items() if run.in_force]
         runs = [self.runs[entry] for entry in in_force]
@@ -425,7 +425,7 @@ class _Side:
         self.alone |= cases - other_cases
 
     def sum_up(self, n_both: int, verdicts: Mapping[str, str]) -> documents.Flagging:
-        """Return its flags; `n_both`: those that both sides raised, a night each."""
+        """Count its flags, one per night; `n_both`: those that both sides raised."""
         models = dict.fromkeys(night.model[:12] for night in self.nights)
         return documents.Flagging(
             series=shown_series(self.series),

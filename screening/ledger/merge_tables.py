@@ -69,7 +69,7 @@ def _change(before: Merge | None, line: Merge) -> str:
 
 
 def read_merges(source: Readable) -> list[Merge]:
-    """Return the lines of a table of merges; CohortError with all faults, by row."""
+    """Read the lines of a table of merges; CohortError with all faults, by row."""
     table = source_at(source)
     refuse_absent(table, list(COLUMNS))
     lines: list[Merge] = []

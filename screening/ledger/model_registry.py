@@ -338,7 +338,7 @@ def every_series(connection: sa.Connection) -> list[str]:
 
 
 def find_series(connection: sa.Connection, text: str) -> str:
-    """Return the key of a series by its name, or by the digits shown for it.
+    """Find the key of a series by its name, or by the digits shown for it.
 
     UsageError if there is not exactly one.
     """
@@ -489,7 +489,7 @@ def record_retraining(
 def find_retraining(
     ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn
 ) -> Head | None:
-    """Return the entry of a retraining by the same verdicts, or None."""
+    """Find the entry of a retraining by the same verdicts; None without one."""
     retrained = entries.Retrained(
         series=series, champion=before, model=after, trained_on=facts
     )

@@ -310,7 +310,7 @@ class Tonight:
         self.since = self._since_last()
 
     def _count_quiet(self, before: Sequence[sa.Row[Any]]) -> int:
-        """Return the number of nights without a case up to this one."""
+        """Count the nights without a case up to this one."""
         n_flagged = sa.select(sa.func.count()).select_from(self._flagged)
         if self._connection.scalar(n_flagged):
             return 0
@@ -532,7 +532,7 @@ class Tonight:
 
     @cached_property
     def _with_earlier(self) -> sa.Select[Any]:
-        """Return the flagged cases, with their nights before and their last verdict."""
+        """Flagged cases, with their nights before and their last verdict."""
         name = self._flagged.c.case_id
         patient_of = self._merged.patient
         last_verdict = last_verdicts(

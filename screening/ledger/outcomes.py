@@ -288,7 +288,7 @@ def _count_withdrawn(
     changed: Mapping[str, tuple[str, ...]],
     accepted: str | None,
 ) -> int:
-    """Return how many patients, or stays, were cases before and are none now.
+    """Count patients, or stays, that were cases before and no longer are.
 
     CohortError if these are more than half of all cases, unless that was accepted.
     """

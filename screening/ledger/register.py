@@ -53,7 +53,7 @@ def _written(place: str | Path, site: Path | None) -> str:
 
 
 def _read_artefact(row: sa.RowMapping, site: Path | None) -> Artefact:
-    """Return an artefact of the register with its place on this host."""
+    """Read an artefact of the register, with its place on this host."""
     title = f"entry {row['entry']} of the audit trail, in the table of artefacts,"
     artefact = Artefact.from_dict(dict(row), title)
     if site is None or artefact.what == "table":
@@ -297,7 +297,7 @@ def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
 
 
 def count_written_otherwise(ledger: Ledger, patient: str) -> int:
-    """Return in how many other writings cases have an id: but for zeros or case."""
+    """Count the other spellings of an id among cases: in zeros or case."""
     with ledger.reading() as connection:
         names = connection.scalars(sa.select(CASES.c.case_id).distinct()).all()
     others = [name for name in names if name != patient]

@@ -196,7 +196,7 @@ class ScoredNights:
 
 
 def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
-    """Return the scored rows of a series' nights in force.
+    """Read the scored rows of a series' nights in force.
 
     UsageError if no run directory is left.
     """
@@ -253,7 +253,7 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
 
 
 def _read_rows(directory: Path) -> pd.DataFrame | None:
-    """Return the scored rows of a run; None if its directory is gone."""
+    """Read the scored rows of a run; None if its directory is gone."""
     path = directory / "scores.parquet"
     if not path.exists():
         return None

@@ -275,7 +275,7 @@ def _status_of_site(
 def _split_reasons(
     reasons: Sequence[Reason], suppressions: Suppressions, night: str
 ) -> tuple[list[Reason], list[str]]:
-    """Return the reasons that are not silenced, and a sentence for each other one."""
+    """Split reasons into those not silenced, and a sentence for each other one."""
     unsilenced = []
     sentences = []
     for reason in reasons:
@@ -321,7 +321,7 @@ class _Series:
     def read(
         self, connection: sa.Connection, of_site: SiteNight | None
     ) -> SeriesStatus:
-        """Return the status of the series.
+        """Read the status of the series.
 
         `of_site`: the site's last night, with what nights show together.
         """
@@ -408,7 +408,7 @@ def _expected_of(night: Night) -> dict[str, float | None] | None:
 
 
 def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
-    """Return True if a series' last night is recent enough, and a remark or ''.
+    """Check that a series' last night is recent enough; return a remark or '' too.
 
     `hours`: since the last night was recorded.
     """
@@ -427,7 +427,7 @@ def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
 
 
 def _judge_night(last: str, due: Due, night: str) -> tuple[bool, str]:
-    """Return True if the required night was published, and a remark or ''."""
+    """Check that the required night was published; return a remark or '' too."""
     if last == night:
         return True, ""
     remaining = due.grace - due.since(night)

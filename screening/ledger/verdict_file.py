@@ -106,12 +106,12 @@ READER = TypeAdapter(VerdictFile)
 
 
 def read_verdict_file(path: Path) -> dict[str, Any]:
-    """Return a file of verdicts; raise VerdictError if it is something else."""
+    """Read a file of verdicts; VerdictError if it is not one."""
     return parse_verdict_file(read_bounded(path, MAX_BYTES, UsageError), path.name)
 
 
 def parse_verdict_file(text: bytes, name: str) -> dict[str, Any]:
-    """Return the content of a file of verdicts, as `read_verdict_file` does."""
+    """Parse the content of a file of verdicts, as `read_verdict_file` does."""
     try:
         content = parse_json(text)
     except (ValueError, RecursionError):

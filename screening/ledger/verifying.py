@@ -572,7 +572,7 @@ def _is_reserved(connection: sa.Connection, run: RunDocument, first: str) -> boo
 
 
 def _run_directories(runs: Path, where: str) -> list[Path]:
-    """Return the run directories that match a pattern, those written last first."""
+    """Find the run directories that match a pattern, those written last first."""
     written = {
         path.parent: path.stat().st_mtime_ns
         for path in runs.glob(f"{where}/run.json")

@@ -217,7 +217,7 @@ def _split_by_model(
     promotions: Sequence[Promotion],
     approvals: Sequence[ModelApproved],
 ) -> list[tuple[str, list[NightRun]]]:
-    """Return the nights of each model in turn, with how its phase began."""
+    """Split nights by model, in order, with how each phase began."""
     drafts = {each.model_after[:12]: each.model_before[:12] for each in approvals}
 
     def draft_of(model: str) -> str:

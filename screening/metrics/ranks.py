@@ -170,7 +170,7 @@ def _ranked_figures() -> list[str]:
 def rank_entry(
     cohorts: Sequence[CohortFacts], control: str, first: str
 ) -> Ranks | None:
-    """Return Friedman's and Holm's tests of all figures over several cohorts.
+    """Compute Friedman's and Holm's tests of all figures over several cohorts.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ Cases = Sequence[Any]
 
 
 def count_verdicts(verdicts: Iterable[str]) -> Words:
-    """Return how often each verdict was given."""
+    """Count how often each verdict was given."""
     counts = Counter(verdicts)
     by_field = {}
     for field in Words.model_fields:

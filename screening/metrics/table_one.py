@@ -86,7 +86,7 @@ def _group(
     feature: Feature,
     smallest: int,
 ) -> GroupOfOutcome:
-    """Return counts of a group, and of a number the quartiles."""
+    """Count the levels of a group; for numbers compute the quartiles."""
     n_present = int(np.count_nonzero(in_group))
     quartiles: list[float | None] = [None, None, None]
     if feature.type in ("number", "ordinal") and n_present >= smallest:

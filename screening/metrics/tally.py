@@ -19,7 +19,7 @@ _THRESHOLDS = 400
 
 
 def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
-    """Return the numbers 0, 1, ... of groups; None if rows are independent.
+    """Return numbers 0, 1, ... of the groups; None if rows are independent.
 
     They are without groups, or if every row is a group of its own.
     """
@@ -214,5 +214,5 @@ def rate_bands(
 
 
 def sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-    """Return the sum of the values of each group; the values of independent rows."""
+    """Sum the values of each group; independent rows keep theirs."""
     return values if codes is None else np.bincount(codes, weights=values)

@@ -145,7 +145,7 @@ def separates_ties(
 def _count_and_mean(
     scores: np.ndarray, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many rows each distinct row represents, and their mean score."""
+    """Count the rows that each distinct row represents, and average their scores."""
     counts = np.maximum(np.bincount(numbers), 1)
     return counts, np.bincount(numbers, weights=scores) / counts
 

@@ -197,7 +197,7 @@ class RecipeComponents:
         return True
 
     def _build_kernel(self, values: Mapping[str, Any]) -> Kernel:
-        """Return the kernel from its name and parameters, gamma or sigma."""
+        """Build the kernel from its name and parameters, gamma or sigma."""
         parameters = dict(values)
         name = parameters.pop(_KERNEL, None)
         sigma = parameters.pop("sigma", None)
@@ -217,7 +217,7 @@ class RecipeComponents:
         return Gaussian.from_sigma(sigma)
 
     def _build(self, parameters: Mapping[str, object]) -> Estimator:
-        """Return the estimator; ValueError if components cannot work together."""
+        """Build the estimator; ValueError if components cannot work together."""
         estimator_type = self.recipe.estimator
         # Unknown baselines were refused, and blends are built apart.
         assert estimator_type is not None
@@ -410,7 +410,7 @@ RECIPES: Registry[str] = Registry("recipe", _shipped_texts, _accepted_text)
 
 
 def list_recipes() -> list[Recipe]:
-    """Return all installed recipes by name.
+    """List all installed recipes by name.
 
     Those that ship are not checked against their components. Those of plug-ins that
     cannot be read are left out.
@@ -424,7 +424,7 @@ def list_recipes() -> list[Recipe]:
 
 
 def _read_text(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a recipe and its name for errors."""
+    """Read the text of a recipe; also return its name for errors."""
     name = str(name_or_path)
     if name.endswith(".toml") or isinstance(name_or_path, Path):
         path = Path(name_or_path)
@@ -442,7 +442,7 @@ def _read_text(name_or_path: str | Path) -> tuple[str, str]:
 
 
 def _parse(text: str, source: str, nested: bool = False) -> Recipe:
-    """Return a recipe with its members.
+    """Parse a recipe with its members.
 
     The members of a `nested` blend are not read: such a blend is refused later.
     """

@@ -304,7 +304,7 @@ class ScoreEncoder:
 
     @property
     def on_log_scale(self) -> list[str]:
-        """Return no feature: terms are summed as they are."""
+        """No features: terms are summed as they are."""
         return []
 
     def state(self) -> dict[str, np.ndarray]:

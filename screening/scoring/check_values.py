@@ -192,7 +192,7 @@ def _value_of(cell: UnusedCell, bounds: Mapping[str, Bounds]) -> OddValue:
 
 
 def count_channels(batch: Cohort, bounds: Mapping[str, Bounds]) -> tuple[pa.Table, ...]:
-    """Return the figures of each channel in each patient of an image.
+    """Count the values of each channel in each patient of an image.
 
     One table with a row for each `group` and `column`: the number of voxels, of those
     that have a value and of values within bounds, the least and the greatest value.

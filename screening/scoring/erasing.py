@@ -323,7 +323,7 @@ class Erasure:
         return self.reach.covers(artefact.place, is_directory=is_directory)
 
     def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
-        """Return why a place outside is left; None if nothing would go there."""
+        """Return why a place outside is left; None if it has nothing to erase."""
         if self.reach.is_ledger(artefact.place):
             return self.reach.refusal(artefact.place)
         probe = replace(self, pages=artefact.place.parent, dry_run=True)
@@ -582,7 +582,7 @@ def _files_at(place: Path) -> list[Path]:
 
 
 def find_named(root: Path | None, name: str) -> list[Path]:
-    """Return the paths below a folder that match a name, past hidden directories.
+    """Find the paths below a folder that match a name, without hidden directories.
 
     What is hidden is another command's unfinished work.
     """

@@ -36,7 +36,7 @@ def curve_of(model: Model) -> Platt | None:
 def count_expected(
     curve: Platt | None, scores: np.ndarray, chances: np.ndarray, flagged: np.ndarray
 ) -> np.ndarray:
-    """Return sums over flagged rows, and over the others, that add up exactly.
+    """Sum over flagged rows, and over the others, so that sums add up exactly.
 
     Parameters
     ----------

@@ -314,7 +314,7 @@ def explain(
     model: Model | None = None,
     cohort: Readable | None = None,
 ) -> dict[str, Any]:
-    """Return what a run knows of one row, and why its score is what it is.
+    """Explain the score of one row of a run.
 
     Parameters
     ----------

@@ -429,14 +429,14 @@ def _missing(batch: Cohort) -> np.ndarray:
 
 
 def _count_groups(rows: pa.Table) -> pa.Table:
-    """Return rows, flagged rows and highest score of each group, as `GROUP_COLUMNS`."""
+    """Count rows and flagged rows of each group, as `GROUP_COLUMNS`."""
     sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
     counted = rows.group_by("group", use_threads=False).aggregate(sums)
     return counted.rename_columns(GROUP_COLUMNS)
 
 
 def _count_classes(rows: pa.Table) -> pa.Table:
-    """Return the number of flagged rows by group and class."""
+    """Count flagged rows by group and class."""
     flagged = rows.filter(rows["flagged"])
     by_class = flagged.group_by(["group", "class"], use_threads=False)
     counted = by_class.aggregate([([], "count_all")])

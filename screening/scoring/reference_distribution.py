@@ -85,7 +85,7 @@ class ScoreHistogram:
         self.tonight += self.count(scores)
 
     def count(self, scores: np.ndarray) -> np.ndarray:
-        """Return the number of scores in each bin, shape (BINS,)."""
+        """Count the scores in each bin, shape (BINS,)."""
         bins = (np.asarray(scores, float) - self.low) / (self.high - self.low) * BINS
         return np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
@@ -205,7 +205,7 @@ class DiscoveryCounts:
         self.counts += self.count(p)
 
     def count(self, p: np.ndarray) -> np.ndarray:
-        """Return the number of p-values of each rank, shape (n + 1,)."""
+        """Count the p-values of each rank, shape (n + 1,)."""
         ranks = np.rint(np.asarray(p) * len(self.counts)).astype(np.int64)
         return np.bincount(ranks - 1, minlength=len(self.counts))
 

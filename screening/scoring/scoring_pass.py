@@ -208,7 +208,7 @@ def _score_packed(
 
 
 def _load_once(path: Path) -> ScoredPiece:
-    """Return the piece that a process left in a file, and remove the file."""
+    """Load the piece that a process left in a file, and remove the file."""
     with path.open("rb") as file:
         scored: ScoredPiece = pickle.load(file)
     path.unlink()

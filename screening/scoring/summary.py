@@ -279,7 +279,7 @@ class Summary:
         return counts.facts("group", int(np.count_nonzero(flagged)))
 
     def _sample(self) -> list[Sampled]:
-        """Return the unflagged rows, or groups, that are drawn for the random audit."""
+        """Draw unflagged rows, or groups, for the random audit."""
         draw = self.totals.drawn
         if self.groups is None:
             return [sampled for _, sampled in draw.drawn]

@@ -725,7 +725,7 @@ def _list_tasks(
     today: str,
     slip_faults: Mapping[str, SlipFault],
 ) -> list[list[SeriesTask]]:
-    """Return the tasks of every series.
+    """List the tasks of every series.
 
     Parameters
     ----------
@@ -911,7 +911,7 @@ def _catch_up_nights(network: Network, name: str, night: str) -> list[str]:
 
 
 def _read_run(out: Path, keys: Collection[str | None]) -> RunDocument | None:
-    """Return the run in a directory if it is whole and has one of these keys."""
+    """Read the run in a directory if it is whole and has one of these keys."""
     try:
         run = read_run(out)
     except ModelError:

@@ -303,7 +303,7 @@ def _end_with_parent() -> None:
 
 
 def _read_log(log: str) -> list[Mapping[str, Any]]:
-    """Return the lines of a JSON log.
+    """Read the lines of a JSON log.
 
     Other text that a library wrote there may quote the data and is dropped.
     """

@@ -204,7 +204,7 @@ class Site(_Table):
 
 
 def _refuse_no_table(cohort: str | None, info: ValidationInfo) -> str | None:
-    """Return the place of a table; ValueError if neither it nor features are given."""
+    """Check that a table or features are given; ValueError if neither."""
     if cohort is None and info.data.get("features") is None:
         raise ValueError("give cohort, or features")
     return cohort

@@ -103,7 +103,7 @@ class Pruning(Remedy):
     def _choose_n_remove(
         self, training: Training, solve: SolveTraining
     ) -> tuple[int, np.ndarray]:
-        """Return the number of removals with the best out-of-fold G-mean.
+        """Choose the number of removals with the best out-of-fold G-mean.
 
         And the shares of the minority found and of the majority flagged after each
         removal, (n_removals + 1, 2).

@@ -386,7 +386,7 @@ def _cancelled(task: Resource, date: str, reason: str) -> Resource:
 
 
 def _read_earlier(since: Path, id_system: str | None) -> dict[str, Resource]:
-    """Return the resources of an earlier export, or of an earlier run, by URL."""
+    """Read the resources of an earlier export, or of an earlier run, by URL."""
     if is_run(since):
         return _Night(read_flagged(since), id_system).resources({})
     try:

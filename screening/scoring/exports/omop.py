@@ -200,7 +200,7 @@ class Earlier(NamedTuple):
 
 
 def _read_earlier(since: Path, definition: int) -> Earlier:
-    """Return the last export, or what the export of a run would be."""
+    """Read the last export, or make that of an earlier run."""
     folder = since
     with TemporaryDirectory() as made:
         if is_run(since):
