@@ -46,6 +46,11 @@ def quoted(*words: object) -> str:
     return " ".join(texts)
 
 
+def quoted_list(names: Iterable[str]) -> str:
+    """Return names with commas between them, as one word of a command."""
+    return quoted(joined(names))
+
+
 def series_name(text: str) -> str:
     """Return a series' name in the form in which it is stored.
 

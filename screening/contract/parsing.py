@@ -105,7 +105,7 @@ def parse_texts(
     if distinct:
         column = TypedColumn(kept.to_numpy(zero_copy_only=False))
     else:
-        column = TypedColumn(_map_texts(kept, str, "object"))
+        column = TypedColumn(_interned(kept))
     if missing_fault:
         column.add_fault(missing_fault, np.asarray(is_blank))
     return column
@@ -301,7 +301,7 @@ def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
     """Return the texts of a category; those that are not listed are faults."""
     if feature.categories is not None:
         texts = _as_listed(texts, feature.categories)
-    column = TypedColumn(_map_texts(texts, str, "object"))
+    column = TypedColumn(_interned(texts))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     has_nul = pc.fill_null(pc.match_substring(texts, "\0"), False)
     column.add_fault("nul", np.asarray(has_nul))
@@ -345,16 +345,10 @@ def _map_numbers(
     return column
 
 
-def _map_texts(
-    texts: pa.Array, value_of: Callable[[str], object], dtype: str
-) -> np.ndarray:
-    """Map texts to values, each distinct text once, so that equal ones are one object.
-
-    None, or NaT, where a text is missing.
-    """
+def _interned(texts: pa.Array) -> np.ndarray:
+    """Return texts of which equal ones are one object; None where missing."""
     distinct, codes = _codes_of(texts)
-    values = [value_of(text) for text in distinct]
-    return np.array([*values, None], dtype=dtype)[codes]
+    return np.array([*distinct, None], dtype=object)[codes]
 
 
 def _codes_of(texts: pa.Array) -> tuple[list[str], np.ndarray]:

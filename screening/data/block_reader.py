@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from screening.contract.contract import Contract
 from screening.contract.violations import OUT_OF_BOUNDS, Fault, Violations
 from screening.data.cohort import Cohort
 from screening.data.normalising import GroupScales
@@ -127,19 +126,9 @@ class BlockReader:
     scales: Sequence[GroupScales] = ()
     taken_rows: np.ndarray | None = None
 
-    @property
-    def contract(self) -> Contract:
-        """The contract of the table."""
-        return self.typer.contract
-
-    @property
-    def to_score(self) -> bool:
-        """True if the rows are to be scored."""
-        return self.typer.to_score
-
     def no_counts(self) -> ReadCounts:
         """Return the counts of no rows."""
-        return ReadCounts(Violations(self.contract))
+        return ReadCounts(Violations(self.typer.contract))
 
     def without_source(self) -> BlockReader:
         """Return a reader for another process, which has no use for the table."""
@@ -154,48 +143,46 @@ class BlockReader:
         except CohortError as error:
             unreadable += error.violations
         if unreadable:
-            violations = Violations(self.contract, table_faults=unreadable)
+            violations = Violations(self.typer.contract, table_faults=unreadable)
             yield TypedBlock(ReadCounts(violations))
-
-    @property
-    def judge(self) -> FaultJudge:
-        """Decides which rows are left out."""
-        return FaultJudge(self.contract, self.to_score)
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
         """Type the rows of a block, and count what is wrong with them."""
+        contract = self.typer.contract
         rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
-        odd_cells = beyond_bounds(rows.values, self.bounds)
-        unseen = _unseen_categories(rows, self.categories)
-        judged = self.judge.judge(found, odd_cells, unseen)
         is_taken = None
         if self.taken_rows is not None:
             is_taken = np.isin(rows.rows, self.taken_rows)
-        faults = judged.of_taken_rows(is_taken)
+        odd_cells = beyond_bounds(rows.values, self.bounds)
+        unseen = _unseen_categories(rows, self.categories)
+        judge = FaultJudge(contract, self.typer.to_score)
+        judged = judge.judge(found, odd_cells, unseen, is_taken)
         id_hashes = None
         is_repeated = None
-        if self.contract.id:
+        if contract.id:
             id_hashes = hash_ids(rows.id, self.hash_key)
         if id_hashes is not None and self.repeated_ids is not None:
             is_repeated = np.isin(id_hashes, self.repeated_ids)
-            faults.append((str(self.contract.id), "repeated_id", is_repeated))
+            judged.left_out.append((str(contract.id), "repeated_id", is_repeated))
         file = piece.part.name
-        violations = Violations(self.contract)
-        is_sound = violations.add_block(file, block, faults, is_taken)
+        violations = Violations(contract)
+        is_sound = violations.add_block(file, block, judged.left_out, is_taken)
         read_hashes: tuple[np.ndarray, ...] = ()
         sound_hashes = None
         if id_hashes is not None:
             read_hashes = (id_hashes,)
             sound_hashes = id_hashes[is_sound]
-        noted = [*judged.read_all_the_same(is_sound), *judged.of_other_rows(is_taken)]
-        for column, kind, mask in noted:
+        noted = [
+            (column, kind, mask & is_sound)
+            for column, kind, mask in [*judged.unused, *judged.noted]
+        ]
+        for column, kind, mask in [*noted, *judged.not_taken]:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
         observed = JudgedBlock(
             file,
             block.first_row,
             rows,
             judged,
-            faults,
             self.bounds,
             is_taken,
             is_repeated,
@@ -207,7 +194,7 @@ class BlockReader:
         )
         if not is_sound.any():
             return TypedBlock(counts)
-        if self.to_score:
+        if self.typer.to_score:
             rows = _without_cells(rows, judged.unused)
         return TypedBlock(
             counts,
@@ -224,7 +211,8 @@ class BlockReader:
         for block in piece.blocks:
             rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
             odd_cells = beyond_bounds(rows.values, self.bounds)
-            is_broken = self.judge.breaks_contract(found)
+            judge = FaultJudge(self.typer.contract, self.typer.to_score)
+            is_broken = judge.breaks_contract(found)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
             choice.add(rows.take(~absent(rows.id) & ~is_broken))
 

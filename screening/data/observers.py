@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from screening.contract.violations import Fault
 from screening.data.cohort import Cohort
 from screening.data.out_of_bounds import Bounds
 from screening.data.row_faults import JudgedFaults
@@ -27,8 +26,6 @@ class JudgedBlock:
     rows : Cohort
         Typed, before any normalisation within groups.
     judged : JudgedFaults
-    left_out : sequence of Fault
-        Rows with these are not used.
     bounds : mapping of str to Bounds
         Of columns of numbers.
     is_taken : ndarray of bool, shape (n_rows,), optional
@@ -41,7 +38,6 @@ class JudgedBlock:
     first_row: int
     rows: Cohort
     judged: JudgedFaults
-    left_out: Sequence[Fault]
     bounds: Mapping[str, Bounds]
     is_taken: np.ndarray | None
     is_repeated: np.ndarray | None

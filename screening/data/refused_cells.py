@@ -34,7 +34,7 @@ def refused_cells(block: JudgedBlock) -> tuple[pa.Table, ...]:
     Cells out of bounds, which refuse no row, have one too.
     """
     parts = []
-    for column, kind, mask in [*block.left_out, *block.judged.unused]:
+    for column, kind, mask in [*block.judged.left_out, *block.judged.unused]:
         rows = np.flatnonzero(mask)
         if not rows.size:
             continue

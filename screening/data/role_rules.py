@@ -32,7 +32,7 @@ from screening.data.outcome_rules import (
 from screening.data.summary import ColumnSummary
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
-from screening.spelling import first_of, joined, quoted
+from screening.spelling import first_of, quoted_list
 
 # Names of columns in one note.
 MAX_NAMES = 20
@@ -271,7 +271,7 @@ def _guess_note(
         share = label.counts[value[0]] / label.counts.total()
         note += (
             f" ({share:.0%} of rows; if {other} is the case, set `positive` to "
-            f"{quoted(joined([other]))})"
+            f"{quoted_list([other])})"
         )
     return note
 
@@ -289,7 +289,7 @@ def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
 
 def _naming(*cases: str) -> str:
     """Return the option that names the classes of cases, as it is typed in a shell."""
-    return quoted("--positive", joined(cases))
+    return f"--positive {quoted_list(cases)}"
 
 
 def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:

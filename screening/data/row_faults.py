@@ -21,6 +21,8 @@ from screening.contract.violations import (
     Fault,
 )
 
+# Faults of a cell, which concern the row taken of a unit alone.
+OF_CELLS = (*NEEDED, UNSEEN)
 Masks = Mapping[str, np.ndarray]
 """Masks of rows, by column."""
 
@@ -32,7 +34,10 @@ class JudgedFaults:
     Parameters
     ----------
     left_out : list of Fault
-        Rows with these are not used.
+        Rows with these are not used. Where one row of a unit is taken, faults of cells
+        concern the rows taken alone; what breaks the contract does so in any row.
+    not_taken : list of Fault
+        Cells out of bounds of rows whose unit has another row taken.
     unused : list of Fault
         Rows are scored without these cells.
     noted : list of Fault
@@ -41,41 +46,11 @@ class JudgedFaults:
         Masks of categories that the contract does not list.
     """
 
-    left_out: Sequence[Fault]
-    unused: Sequence[Fault]
-    noted: Sequence[Fault]
+    left_out: list[Fault]
+    not_taken: list[Fault]
+    unused: list[Fault]
+    noted: list[Fault]
     unlisted: Masks
-
-    def of_taken_rows(self, is_taken: np.ndarray | None) -> list[Fault]:
-        """Return the faults for which rows are left out.
-
-        Where one row of a unit is taken, those for a cell concern the rows taken alone.
-        What breaks the contract does so in any row.
-        """
-        if is_taken is None:
-            return [*self.left_out]
-        faults = []
-        for column, kind, mask in self.left_out:
-            is_of_cell = kind in (*NEEDED, UNSEEN)
-            faults.append((column, kind, mask & is_taken if is_of_cell else mask))
-        return faults
-
-    def of_other_rows(self, is_taken: np.ndarray | None) -> list[Fault]:
-        """Return cells out of bounds of rows whose unit has another row taken."""
-        if is_taken is None:
-            return []
-        return [
-            (column, NOT_TAKEN, mask & ~is_taken)
-            for column, kind, mask in self.left_out
-            if kind == NEEDED_OUT_OF_BOUNDS
-        ]
-
-    def read_all_the_same(self, is_sound: np.ndarray) -> list[Fault]:
-        """Return the faults of rows that are used in spite of them."""
-        return [
-            (column, kind, mask & is_sound)
-            for column, kind, mask in [*self.unused, *self.noted]
-        ]
 
 
 @dataclass(frozen=True)
@@ -94,7 +69,11 @@ class FaultJudge:
     to_score: bool
 
     def judge(
-        self, found: Sequence[Fault], odd_cells: Masks, unseen: Masks
+        self,
+        found: Sequence[Fault],
+        odd_cells: Masks,
+        unseen: Masks,
+        is_taken: np.ndarray | None,
     ) -> JudgedFaults:
         """Return the faults by what follows from them.
 
@@ -106,13 +85,27 @@ class FaultJudge:
             Masks of the cells out of bounds.
         unseen : mapping of str to ndarray
             Masks of the categories that training has not seen.
+        is_taken : ndarray of bool, shape (n_rows,), optional
+            Rows that are used, where one is taken of each unit.
         """
         noted = [fault for fault in found if fault[1] in READ_ALL_THE_SAME]
         others = [fault for fault in found if fault[1] not in READ_ALL_THE_SAME]
         faults, unlisted, unreadable = self._sorted(others)
         faults += self._unseen_faults(unseen, unlisted)
         needed, unused = self._split_needed(odd_cells, unreadable)
-        return JudgedFaults([*faults, *needed], unused, noted, unlisted)
+        left_out = [*faults, *needed]
+        not_taken: list[Fault] = []
+        if is_taken is not None:
+            not_taken = [
+                (column, NOT_TAKEN, mask & ~is_taken)
+                for column, kind, mask in needed
+                if kind == NEEDED_OUT_OF_BOUNDS
+            ]
+            left_out = [
+                (column, kind, mask & is_taken if kind in OF_CELLS else mask)
+                for column, kind, mask in left_out
+            ]
+        return JudgedFaults(left_out, not_taken, unused, noted, unlisted)
 
     def breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
         """Return a mask of the rows that are left out, whichever row of a unit counts.

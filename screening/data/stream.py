@@ -375,7 +375,7 @@ class ReadingTotals:
             stream.notes += notes
             for observer in self._observers:
                 stream.notes += observer.notes()
-            if not stream.reader().to_score:
+            if not stream.reader().typer.to_score:
                 stream.notes += stream.ids.notes_on_collisions()
             stream.refused.update(violations.refused)
             stream.n_rows = violations.n_rows

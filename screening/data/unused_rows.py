@@ -115,12 +115,11 @@ def unused_cells(block: JudgedBlock) -> UnusedCells:
     features = block.rows.contract.features
     causes = [
         (column, kind, mask)
-        for column, kind, mask in block.left_out
+        for column, kind, mask in block.judged.left_out
         if kind in NEEDED and features[column].missing == "leave_out"
     ]
-    not_taken = block.judged.of_other_rows(block.is_taken)
     left_out = UnusedCells.of(block.rows, causes, "left_out")
-    return left_out + UnusedCells.of(block.rows, not_taken, "not_taken")
+    return left_out + UnusedCells.of(block.rows, block.judged.not_taken, "not_taken")
 
 
 class UnusedRows(Observer):

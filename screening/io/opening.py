@@ -58,11 +58,6 @@ READERS: Registry[type[TableFile]] = Registry(
 """Every kind of file by name. The first that knows a file's content reads it."""
 
 
-def readers_in_order() -> list[tuple[str, type[TableFile]]]:
-    """Return readers by name as they are tried: plug-ins come before CSV."""
-    return sorted(READERS.items(), key=lambda item: item[1] is CsvFile)
-
-
 def suffixes() -> tuple[str, ...]:
     """Return the ends of file names by which a folder's files are tables."""
     return tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
@@ -192,7 +187,9 @@ def _open_file(path: Path) -> TableFile:
 
 def _reader_of(path: Path, head: bytes) -> type[TableFile]:
     """Return the first reader that knows a file's content."""
-    for name, reader in readers_in_order():
+    # CSV knows any text, so that readers of plug-ins come before it.
+    readers = sorted(READERS.items(), key=lambda item: item[1] is CsvFile)
+    for name, reader in readers:
         if READERS.call(name, reader.knows, path, head, default=False):
             return reader
     return CsvFile

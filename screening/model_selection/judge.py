@@ -72,7 +72,7 @@ from screening.schemas.validation import (
     Forward,
     LaterClass,
 )
-from screening.spelling import joined, quoted
+from screening.spelling import quoted_list
 
 # Figures of fewer rows take less time than sending the rows to processes.
 MIN_ROWS_FOR_PROCESSES = 5_000
@@ -738,7 +738,7 @@ def refuse_too_few(
     raise PromiseError(
         f"{error}. No class was named, so training would watch the rare ones: "
         f"{', '.join(guess)}. To name others: `positive` "
-        f"{quoted(joined(guess))}",
+        f"{quoted_list(guess)}",
         parameters=[*error.parameters, "positive"],
     )
 

@@ -21,7 +21,7 @@ from screening.errors import CohortError, UsageError
 from screening.io.columns import count_values
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
-from screening.spelling import first_of, joined, quoted
+from screening.spelling import first_of, quoted_list
 
 NAMED_ROWS = 5
 """Row numbers that an error lists."""
@@ -266,7 +266,7 @@ def _one_label_error(cohort: Cohort, column: str) -> UsageError:
 def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
     """Raise UsageError for several watched classes: one is told from the rest."""
     if len(positives) > 1:
-        joint = quoted(joined(["+".join(positives)]))
+        joint = quoted_list(["+".join(positives)])
         raise UsageError(
             f"{', '.join(positives)} are to be watched, but this recipe separates one "
             f"class from the rest; join them with `positive` {joint}, "

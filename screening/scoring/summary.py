@@ -141,7 +141,7 @@ class Summary:
         night_hour = hour_of_night(
             self.scorer.date,
             clock,
-            self.scorer.reader.contract.hour,
+            self.scorer.reader.typer.contract.hour,
             totals.taken,
             stream.source.written_at,
         )
