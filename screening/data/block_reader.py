@@ -130,10 +130,6 @@ class BlockReader:
         """Return the counts of no rows."""
         return ReadCounts(Violations(self.typer.contract))
 
-    def without_source(self) -> BlockReader:
-        """Return a reader for another process, which has no use for the table."""
-        return replace(self, typer=self.typer.without_source())
-
     def read(self, piece: Piece) -> Iterator[TypedBlock]:
         """Yield the typed blocks of a piece; one without rows where it is damaged."""
         unreadable = [*piece.unreadable]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -102,7 +102,7 @@ class Cohort:
     raw: Columns | None
     rows: np.ndarray
     contract: Contract
-    source: Source
+    source: Source = field(default_factory=partial(Source, ()))
     notes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None

@@ -139,9 +139,6 @@ class CohortStream:
         self.n_rows = 0
         typer = RowTyper(
             contract,
-            source,
-            self.notes,
-            self.refused,
             label,
             need_label,
             checks.to_score,
@@ -192,7 +189,12 @@ class CohortStream:
             for block in reader.read(piece):
                 reading.add(block.counts)
                 if block.rows is not None and reading.is_sound:
-                    yield block.rows
+                    yield replace(
+                        block.rows,
+                        source=self.source,
+                        notes=self.notes,
+                        refused=self.refused,
+                    )
         reading.conclude()
 
     def reader(self) -> BlockReader:

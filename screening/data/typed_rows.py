@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from screening.data.cohort import Cohort
 from screening.data.ids import stems_of
 from screening.data.labels import BLANK_IS
 from screening.io.columns import Columns, absent
-from screening.io.readers import Block, PartFormat, Source
+from screening.io.readers import Block, PartFormat
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,6 @@ class RowTyper:
     Parameters
     ----------
     contract : Contract
-    source : Source
-        Of the rows that are returned.
-    notes : list of str
-    refused : mapping from str to int
     label : str, optional
         Column of the label, where it is read.
     need_label : bool
@@ -47,9 +43,6 @@ class RowTyper:
     """
 
     contract: Contract
-    source: Source
-    notes: list[str]
-    refused: dict[str, int]
     label: str | None
     need_label: bool
     to_score: bool
@@ -59,10 +52,6 @@ class RowTyper:
     def display(self) -> list[str]:
         """Columns that are read to be shown beside a row."""
         return self.contract.display if self.to_score else []
-
-    def without_source(self) -> RowTyper:
-        """Return a typer for another process, which has no use for the table."""
-        return replace(self, source=Source([]), notes=[], refused={})
 
     def type_rows(
         self, part: PartFormat, block: Block, n_above: int
@@ -107,9 +96,6 @@ class RowTyper:
             raw=None,
             rows=numbers,
             contract=contract,
-            source=self.source,
-            notes=self.notes,
-            refused=self.refused,
         )
         return rows, parser.faults
 

@@ -12,7 +12,6 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -165,9 +164,7 @@ class _Pass:
         first = next(pieces, None)
         if first is None:
             return
-        reader = self.scorer.reader.without_source()
-        scorer = replace(self.scorer, reader=reader)
-        packed = np.frombuffer(pickle.dumps(scorer, protocol=5), np.uint8)
+        packed = np.frombuffer(pickle.dumps(self.scorer, protocol=5), np.uint8)
         key = uuid4().hex
         with TemporaryDirectory(dir=self.folder) as folder:
             # Another machine could not leave what it scored in a file here.
