@@ -80,8 +80,7 @@ _COUNT_TOLERANCE = 1e-9
 def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """Return how far each score is above its class's threshold; >= 0 is flagged.
 
-    A class whose rule can only be kept by flagging everything says nothing about a row:
-    its excess is 0.
+    If the rule of a class can only be kept by flagging everything, its excess is 0.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ def choose(
     Raises
     ------
     UsageError
-        If there is no positive or no negative row.
+        If there are no positive or no negative rows.
     ValueError
         If shapes differ or a score is not finite.
 
@@ -182,8 +181,7 @@ def pick(
     hits, false_positives : ndarray of shape (..., n_thresholds)
         Positives and negatives at or above each threshold.
     design : float
-        Design effect: so many positive rows of groups tell as much as one independent
-        row.
+        Design effect: so many positive rows of groups are worth one independent row.
     allowed : bool ndarray of shape (n_thresholds,)
         Thresholds that may be chosen.
 
@@ -370,7 +368,7 @@ class ThresholdSelector:
 
     @cached_property
     def _allowed(self) -> np.ndarray:
-        """Mask of the thresholds whose rates hold for new rows, (n_thresholds,)."""
+        """Mask of the thresholds with rates that apply to new rows, (n_thresholds,)."""
         if self.ties is None:
             return np.ones(len(self.counts.thresholds), dtype=bool)
         return separates_ties(self.counts, self.scores, self.ties)
@@ -405,9 +403,9 @@ class ThresholdSelector:
         design = self._design(self.new_scores < positive_scores[rank])
         column = int(pick(rule, *counts.counts, design, allowed))
         if column == 0:
-            # Too few groups for a promise about new ones: it then holds for further
-            # rows of these groups, and the expected sensitivity and its interval say
-            # what that is worth for other groups.
+            # Too few groups for a promise about new ones: it is about further rows of
+            # these groups. The expected sensitivity and its interval are estimates for
+            # other groups.
             column = int(pick(rule, *counts.counts, 1.0, allowed))
         if self.ties is not None:
             column = _nearest_useful(counts, rule, column, allowed)

@@ -55,7 +55,7 @@ def outcome_figures(
     suppress: int = 5,
     actions: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> OutcomeFigures:
-    """Return the figures of nights whose outcomes are known.
+    """Compute the figures of nights with known outcomes.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ def outcome_figures(
     promised : SensitivityAndPpv, optional
         Estimates of validation.
     verdicts : mapping of (str, str) to str
-        The word on a patient of a night, by night (YYYY-MM-DD) and patient.
+        Verdicts by night (YYYY-MM-DD) and patient.
     subgroups : mapping of str to str
-        Columns of `rows` by whose values lead time is given, by their titles.
+        Columns of `rows` for lead time by subgroup, by their titles.
     suppress : int
-        Fewest events of a value of them.
+        Fewest events of a subgroup.
     actions : mapping of (str, str) to str
         What was done for a patient of a night, by night and patient.
     """
@@ -174,7 +174,7 @@ def figures_of_class(
 
 
 def texts_of_class(name: str) -> set[str]:
-    """Return the names of events that a class stands for; "A+B" joins A and B."""
+    """Return the names of the events of a class; "A+B" joins A and B."""
     return {name, *name.split("+")}
 
 
@@ -184,9 +184,9 @@ def with_known_truth(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rates_of(rows: pd.DataFrame) -> KnownNights:
-    """Return counts and figures of rows whose truth is known.
+    """Compute counts and figures of rows with a known truth.
 
-    Intervals allow for patients who lie several nights.
+    Intervals allow for patients with several nights.
     """
     judged = _judged(rows)
     return KnownNights(
@@ -201,7 +201,7 @@ def rates_of(rows: pd.DataFrame) -> KnownNights:
 
 
 def _judged(rows: pd.DataFrame) -> RowsOfNights:
-    """Return rows whose truth is known as those that figures are of."""
+    """Convert rows with a known truth to those of figures."""
     return RowsOfNights(
         scores=rows["score"].to_numpy(),
         positive=(rows["truth"] == "case").to_numpy(),
@@ -235,7 +235,7 @@ def _of_whole_series(*, is_area: bool) -> list[Figure]:
 
 @dataclass(frozen=True)
 class RowsOfNights(JudgedRows):
-    """Rows of nights; a patient who lies several is one group.
+    """Rows of nights; all nights of a patient are one group.
 
     Parameters
     ----------
@@ -266,9 +266,9 @@ class RowsOfNights(JudgedRows):
         return Estimate(float(np.mean(counted)), float(low[0]), float(high[0]))
 
     def _share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
-        # Unlike sensitivity it is no share of scores above a threshold: how alike the
-        # scores of a patient are says nothing of it, and would make the interval too
-        # wide.
+        # Unlike sensitivity, it is not a share of scores above a threshold. The
+        # correlation of a patient's scores does not matter, and would make the interval
+        # too wide.
         events = events[among]
         codes = codes_of(np.asarray(self.groups)[among])
         size = len(events) / design_effect(events, codes)

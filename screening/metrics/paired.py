@@ -1,9 +1,9 @@
 """Methods compared on the same held-out rows: weighted figures, paired differences.
 
-Differences of AUROC, specificity and recall have formulas (of the first two 94 to 97 in
-100 intervals held). For other figures, weights of 1 give the estimate and resampled
-weights its spread. At equal true sensitivity no narrow interval holds: state
-differences "at these thresholds".
+Differences of AUROC, specificity and recall have formulas (coverage of the first two:
+94 to 97 %). For other figures, weights of 1 give the estimate and resampled weights its
+spread. At equal true sensitivity no narrow interval is valid: state differences "at
+these thresholds".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 DRAWS = 1000
 """Bootstrap draws behind a resampled difference."""
-# Weights that are held in memory at a time.
+# Weights that are in memory at a time.
 _MAX_WEIGHTS = 4_000_000
 # Smallest divisor of counts.
 _TINY = 1e-12
@@ -58,7 +58,7 @@ def drawn_weights(
 
 @dataclass(frozen=True)
 class ResampledRows:
-    """Rows of several bootstrap samples, of which figures are computed at once.
+    """Rows of several bootstrap samples; figures are computed for all at once.
 
     Figures have the shape (n_draws,), NaN where a draw has too few rows.
 

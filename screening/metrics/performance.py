@@ -83,7 +83,7 @@ def check_rows(
     ValueError
         If shapes differ or a score is not finite.
     UsageError
-        If `both` and there is no positive or no negative row.
+        If `both` and there are no positive or no negative rows.
     """
     scores = np.asarray(scores, float)
     positive = np.asarray(y) == 1
@@ -204,9 +204,10 @@ def curve(
     """Return rates at about `points` thresholds, equally spaced in rank per class.
 
     Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson's, for
-    the effective number of rows if they come in groups. PPV, NPV and flag rate hold at
-    `prevalence` (these rows' own if None); they are None where nothing, or everything,
-    is flagged. Other parameters and errors as for ``check_rows`` with both classes.
+    the effective number of rows if they come in groups. PPV, NPV and flag rate are
+    those at `prevalence` (these rows' own if None); they are None where nothing, or
+    everything, is flagged. Other parameters and errors as for ``check_rows`` with both
+    classes.
     """
     scores, positive, codes, _ = check_rows(scores, y, groups, both=True)
     thresholds = spaced_thresholds(scores, positive, points)
@@ -291,8 +292,8 @@ def at_local_prevalence(
 ) -> Predictive:
     """Return predictive values at the local prevalence and at the ends of its range.
 
-    At the point's own prevalence the figures are the point's, whose intervals include
-    the uncertainty of the prevalence; at the ends it is taken as known.
+    At the point's own prevalence the figures are the point's, and their intervals
+    include the uncertainty of the prevalence; at the ends it is taken as known.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class RankSelector(ThresholdSelector):
 
     @property
     def _chooses(self) -> np.ndarray:
-        """Mask of the rows whose scores may become thresholds: cases choose none."""
+        """Mask of the rows, without cases, with scores that may become thresholds."""
         return ~self.positive
 
     def threshold(self, rule: Rule) -> tuple[float, float]:
