@@ -377,7 +377,7 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
 
 @given(st.floats(1e-6, 1.0))
 def test_ticks_in_per_cent_can_be_told_apart(largest):
-    axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+    axes = Axes("a", "x", "y", y=(0, largest), as_percent=(False, True))
     words = [tick.text for tick in axes.y_ticks]
     assert len(set(words)) == len(words) > 1
     assert all(word.endswith("%") for word in words)

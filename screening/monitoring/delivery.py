@@ -183,15 +183,15 @@ def examine(
     """
     # Ids of another hospital than training's are accepted once and for all.
     are_ids_known = any(OTHER_IDS in delivery.found for delivery in past.values())
-    findings = _same_table(night, same_table)
+    findings = [*_same_table(night, same_table)]
     for reason in ids:
         if reason.code != OTHER_IDS or not are_ids_known:
             findings.append(Finding(reason))
-    findings += _files_unexpected(n_files, files_expected)
-    if rows_expected is not None:
-        findings += _rows_unexpected(tonight.rows, *rows_expected)
+    findings += _unlike_contract(n_files, tonight.rows, files_expected, rows_expected)
     findings += _line_end_missing(night, tonight, past)
-    history = _History(night, tonight, _measures(past, night))
+    days = [day for day in sorted(past) if day < night and past[day].measure]
+    measures = {day: past[day] for day in days[-MAX_NIGHTS:]}
+    history = _History(night, tonight, measures)
     findings += history.time_findings()
     if len(history.nights) >= MIN_NIGHTS:
         expected = history.rows_expected()
@@ -207,54 +207,54 @@ def examine(
     return tonight.replace(found=tuple(codes), doubtful=doubtful), findings
 
 
-def _measures(past: Mapping[str, Delivery], night: str) -> dict[str, Delivery]:
-    """Return the last nights before this one that are a measure for it, by date."""
-    days = [day for day in sorted(past) if day < night and past[day].measure]
-    return {day: past[day] for day in days[-MAX_NIGHTS:]}
-
-
-def _same_table(night: str, same_table: Sequence[Elsewhere]) -> list[Finding]:
+def _same_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:
     """Find the table of another night, or of another ward tonight."""
     for twin in same_table:
         whose = f" of series {twin.series}" if twin.series else ""
         if twin.night != night:
             reason = reasons.TABLE_OF_ANOTHER_NIGHT(night=twin.night, of_series=whose)
-            return [Finding(reason)]
+            yield Finding(reason)
+            return
         # Two screens may read one ward's table every night; two wards have their own.
         if twin.series and twin.differs:
-            return [Finding(reasons.TABLE_OF_ANOTHER_SERIES(of_series=whose))]
-    return []
+            yield Finding(reasons.TABLE_OF_ANOTHER_SERIES(of_series=whose))
+            return
 
 
-def _files_unexpected(n_files: int, n_expected: int | None) -> list[Finding]:
-    if n_expected in (None, n_files):
-        return []
-    reason = reasons.FILES_UNEXPECTED(
-        figure=n_files, threshold=n_expected, n_files=n_files, n_expected=n_expected
-    )
-    return [Finding(reason)]
-
-
-def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
-    if low <= n_rows <= high:
-        return []
-    threshold = low if n_rows < low else high
-    reason = reasons.ROWS_UNEXPECTED(
-        figure=n_rows,
-        threshold=threshold,
-        n_rows=n_rows,
-        low=low,
-        high=high,
-    )
-    return [Finding(reason)]
+def _unlike_contract(
+    n_files: int,
+    n_rows: int,
+    files_expected: int | None,
+    rows_expected: tuple[int, int] | None,
+) -> Iterator[Finding]:
+    """Find other numbers of files or rows than the contract states."""
+    if files_expected not in (None, n_files):
+        reason = reasons.FILES_UNEXPECTED(
+            figure=n_files,
+            threshold=files_expected,
+            n_files=n_files,
+            n_expected=files_expected,
+        )
+        yield Finding(reason)
+    if rows_expected is not None:
+        low, high = rows_expected
+        if not low <= n_rows <= high:
+            reason = reasons.ROWS_UNEXPECTED(
+                figure=n_rows,
+                threshold=low if n_rows < low else high,
+                n_rows=n_rows,
+                low=low,
+                high=high,
+            )
+            yield Finding(reason)
 
 
 def _line_end_missing(
     night: str, tonight: Delivery, past: Mapping[str, Delivery]
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find a last line without a line end where one is expected."""
     if tonight.ends_in_newline is not False:
-        return []
+        return
     texts = [
         past[day]
         for day in sorted(past)
@@ -264,7 +264,7 @@ def _line_end_missing(
     without = [delivery for delivery in nights if not delivery.ends_in_newline]
     n_with = len(nights) - len(without)
     if not _is_line_end_expected(without, n_with):
-        return []
+        return
     earlier = ", and no earlier night shows whether it should"
     if len(nights) == 1:
         earlier = ", which it had on the night before"
@@ -273,7 +273,7 @@ def _line_end_missing(
     reason = reasons.LINE_END_MISSING(earlier=earlier)
     # By the rule of succession, which does not make the night's rows doubtful.
     chance = (len(without) + 1) / (len(nights) + 2)
-    return [Finding(reason, chance)]
+    yield Finding(reason, chance)
 
 
 def _is_line_end_expected(without: Sequence[Delivery], n_with: int) -> bool:

@@ -115,9 +115,9 @@ class Axes:
     name : str
         Unique on the page: it prefixes the ids that tie the picture to its text
         alternative.
-    x, y : (float, float)
-        Ranges of values on the axes.
     x_label, y_label : str
+    x, y : (float, float)
+        Ranges of values on the axes, by default of shares.
     title, description : str
         Text alternative, where the template does not write it.
     width, height : int
@@ -128,10 +128,10 @@ class Axes:
     """
 
     name: str
-    x: tuple[float, float]
-    y: tuple[float, float]
     x_label: str
     y_label: str
+    x: tuple[float, float] = (0.0, 1.0)
+    y: tuple[float, float] = (0.0, 1.0)
     title: str = ""
     description: str = ""
     width: int = 660

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from screening.report import format as fmt
-from screening.schemas.run import ChannelFault, CheckValues, OddValue, RunDocument
+from screening.schemas.run import (
+    AlikeRow,
+    ChannelFault,
+    CheckValues,
+    OddValue,
+    RunDocument,
+)
 
 FINDINGS = {
     "unreadable": "a text that is not a number",
@@ -88,12 +94,9 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
                 remark = f"bounds {limits}; {remark}"
             else:
                 remark = f"{_reading_words(value)}; training {limits}; {remark}"
-        name = fmt.name(value.id)
-        if value.group is not None:
-            name = f"{fmt.name(value.group)}, {name}"
         yield OddLine(
             place=[fmt.name(text) for text in texts],
-            id=name,
+            id=_id_words(value),
             column=fmt.name(run.model.title_of(value.column)),
             finding=finding.strip(),
             remark=remark,
@@ -110,14 +113,17 @@ def _reading_words(value: OddValue) -> str:
     return f"{number} {unit} if it is in {fmt.unit(value.reading_unit)}"
 
 
+def _id_words(row: OddValue | AlikeRow) -> str:
+    """Return the id of a row, after that of its patient if rows are grouped."""
+    names = [row.id] if row.group is None else [row.group, row.id]
+    return ", ".join(map(fmt.name, names))
+
+
 def _lines_of_alike(odd: CheckValues) -> Iterator[OddLine]:
     for row in odd.alike:
-        name = fmt.name(row.id)
-        if row.group is not None:
-            name = f"{fmt.name(row.group)}, {name}"
         yield OddLine(
             place=[],
-            id=name,
+            id=_id_words(row),
             column=f"row {row.row}",
             finding="possibly one patient",
             remark=f"agrees with row {row.other} in everything but the number",

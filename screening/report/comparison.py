@@ -209,8 +209,6 @@ def roc_curves(methods: Sequence[MethodFacts], number: int) -> Axes:
     ]
     axes = Axes(
         f"roc-{number}",
-        (0, 1),
-        (0, 1),
         "1 − specificity",
         "sensitivity",
         title="Sensitivity against 1 − specificity of the methods",
@@ -259,10 +257,10 @@ def differences(
     ]
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
-        (-100 * reach, 100 * reach),
-        (0, len(gaps)),
         "points better than the control",
         "",
+        x=(-100 * reach, 100 * reach),
+        y=(0, len(gaps)),
         title=f"{title}: difference from the control",
         description="; ".join(words),
         width=660,
@@ -307,10 +305,10 @@ def critical_difference(
     best = ", ".join(fmt.name(method.recipe) for method in methods)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"),
-        (1, max(n_methods, 2)),
-        (0, n_methods + 0.6 * n_bars + 2),
         "mean rank (1 is best)",
         "",
+        x=(1, max(n_methods, 2)),
+        y=(0, n_methods + 0.6 * n_bars + 2),
         title=f"Mean ranks by {title}",
         description=(
             f"Best first: {best}. Ranks less than {distance} apart do not "

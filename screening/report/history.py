@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from screening.report import format as fmt
@@ -18,7 +18,7 @@ from screening.report.outcome_words import (
     left_out_words,
     zone_words,
 )
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import NO_CASE_SEEN
 from screening.schemas.history import (
     BeforeAfter,
@@ -41,6 +41,8 @@ from screening.schemas.history import (
     SeriesFacts,
 )
 from screening.schemas.run import ScoreCounts
+
+ModelChange: TypeAlias = ModelApproved | Promotion | Retraining | Retirement
 
 # Quantile of the Kolmogorov distribution at 0.95.
 KOLMOGOROV_95 = 1.358
@@ -286,12 +288,10 @@ def _live_performance_words(forward: ForwardNights | None) -> list[str]:
         observed: Estimate = getattr(forward.seen, name)
         if observed.value is None:
             continue
-        line = (
-            f"{words} since {forward.first} with model {forward.model} "
-            f"{share_words(observed)}"
-        )
-        promised = getattr(forward.promised, name) if forward.promised else None
-        if promised is not None and promised.value is not None:
+        since = f"since {forward.first} with model {forward.model}"
+        line = f"{words} {since} {share_words(observed)}"
+        promised = getattr(forward.promised, name) if forward.promised else UNDEFINED
+        if promised.value is not None:
             line += f", validation estimate {share_words(promised)}"
             if name in forward.below:
                 line += ": below it by more than chance"
@@ -319,8 +319,8 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
         seen: Estimate = outcomes.figure(name)
         if seen.value is None:
             continue
-        line = f"{words} by outcomes known up to {outcomes.as_of[:10]}"
-        line += f" {share_words(seen)}"
+        until = f"by outcomes known up to {outcomes.as_of[:10]}"
+        line = f"{words} {until} {share_words(seen)}"
         if name in outcomes.below:
             line += ": below the validation estimate by more than chance"
         lines.append(line)
@@ -564,10 +564,9 @@ def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
     months = before_after.months
     first = _month_number(months[0].month)
     last = _month_number(months[-1].month)
-    highest = 0.0
-    for month in months:
-        ends = (month.outcome_rate.high, month.intervention_rate.high)
-        highest = max(highest, *(end or 0.0 for end in ends))
+    outcomes = [month.outcome_rate for month in months]
+    interventions = [month.intervention_rate for month in months]
+    highest = max(rate.high or 0.0 for rate in outcomes + interventions)
     axes = Axes(
         name=f"rates-{number}",
         title="Before and after",
@@ -591,9 +590,7 @@ def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
         for middle in range(first, last + 1, stride)
     ]
     middles = [_month_number(month.month) + 0.5 for month in months]
-    outcomes = [month.outcome_rate for month in months]
     axes.estimates(middles, outcomes, "first", "outcomes")
-    interventions = [month.intervention_rate for month in months]
     axes.estimates(middles, interventions, "second", "interventions")
     day = int(before_after.live[8:10])
     live = _month_number(before_after.live) + (day - 1) / 31
@@ -608,15 +605,8 @@ def _month_number(month: str) -> int:
 
 def _drift_chart(runs: Sequence[NightRun], number: int) -> Axes:
     """Return the distance of each night's scores from training's, with its limit."""
-    distances: list[float | None] = []
-    limits: list[float | None] = []
-    for run in runs:
-        if run.drift is None:
-            distances.append(None)
-            limits.append(None)
-        else:
-            distances.append(run.drift.distance)
-            limits.append(_distance_limit(run.drift))
+    distances = [run.drift.distance if run.drift else None for run in runs]
+    limits = [_distance_limit(run.drift) if run.drift else None for run in runs]
     known = [value for value in (*distances, *limits) if value is not None]
     axes = _axes(
         f"drift-{number}",
@@ -749,16 +739,15 @@ def _distance_limit(counts: ScoreCounts) -> float | None:
     return KOLMOGOROV_95 * ((n + m) / (n * m)) ** 0.5
 
 
-def model_changes(
-    history: HistoryDocument,
-) -> list[tuple[str, ModelApproved | Promotion | Retraining | Retirement]]:
+def model_changes(history: HistoryDocument) -> list[tuple[str, ModelChange]]:
     """Return what became of models and series with a word for each, in order.
 
     These are approvals, promotions, retrainings and retirements.
     """
-    changes: list[tuple[str, ModelApproved | Promotion | Retraining | Retirement]] = []
-    changes += [("approved", change) for change in history.approvals]
-    changes += [("promoted", change) for change in history.promotions]
-    changes += [("trained again", change) for change in history.retrainings]
-    changes += [("retired", change) for change in history.retirements]
+    changes: list[tuple[str, ModelChange]] = [
+        *zip(repeat("approved"), history.approvals),
+        *zip(repeat("promoted"), history.promotions),
+        *zip(repeat("trained again"), history.retrainings),
+        *zip(repeat("retired"), history.retirements),
+    ]
     return sorted(changes, key=lambda change: change[1].entry)

@@ -61,7 +61,6 @@ def froc(model: ModelDocument) -> Axes | None:
     axes = Axes(
         name="froc",
         x=(0.0, highest),
-        y=(0.0, 1.0),
         x_label="false clusters a patient",
         y_label="lesions found",
         margins=(16, 24, 46, 66),
@@ -84,8 +83,6 @@ def settings_chart(model: ModelDocument) -> Axes | None:
     n_settings = len(search.sensitivity)
     axes = Axes(
         name="settings",
-        x=(0.0, 1.0),
-        y=(0.0, 1.0),
         x_label="specificity",
         y_label="sensitivity",
         width=470,
@@ -161,7 +158,6 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
     axes = Axes(
         name="pruning",
         x=(0.0, float(len(steps))),
-        y=(0.0, 1.0),
         x_label="support vectors removed",
         y_label="share of the class",
         height=240,
@@ -245,7 +241,6 @@ def _usefulness_chart(
     axes = Axes(
         name="useful",
         x=(0, 100),
-        y=(0, 1),
         x_label="flags per 100 rows",
         y_label="cases found (sensitivity)",
         height=330,
@@ -359,8 +354,6 @@ def _reliability(calibration: Calibration, number: int) -> Axes:
     """Return the observed frequency against the predicted chance."""
     axes = Axes(
         name=f"reliability{number}",
-        x=(0, 1),
-        y=(0, 1),
         x_label="Predicted chance",
         y_label="Observed frequency",
         width=330,

@@ -54,6 +54,10 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
         {
             "useful": model_charts.usefulness(model),
             "froc": model_charts.froc(model),
+            "pruning": model_charts.pruning_chart(model),
+            "settings": model_charts.settings_chart(model),
+            "factor": model_charts.factor_chart(model),
+            "reliance": reliance_words(model),
             **figures_of(model),
         },
         templates=templates,
@@ -146,10 +150,6 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "rarest_first": model_charts.rarest_first(model),
         "chances": model_charts.chance_charts(model),
         "beside": model_charts.comparison_table(model),
-        "pruning": model_charts.pruning_chart(model),
-        "settings": model_charts.settings_chart(model),
-        "factor": model_charts.factor_chart(model),
-        "reliance": reliance_words(model),
     }
 
 

@@ -11,7 +11,7 @@ from screening.report.page import title_of
 from screening.schemas.base import PopulationFigures, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.history import KnownNights, SeriesFacts
-from screening.schemas.model import ModelDocument, SourceFacts
+from screening.schemas.model import ModelDocument
 
 N_DIGITS = 12
 
@@ -50,31 +50,15 @@ def populations_of(
 ) -> Iterator[ComparedPopulation]:
     """Yield the rows on which a document judges a model, for each watched class."""
     if isinstance(document, ExternalValidation):
-        yield from _of_classes(
-            document.here,
-            document.model.digest,
-            "another place or time",
-            document.source,
-            document.attention,
-        )
+        model = document.here
+        digest = document.model.digest
+        basis = "another place or time"
+        source = document.source
     else:
-        yield from _of_classes(
-            document,
-            document.sha256,
-            "held out in training",
-            document.training.source,
-            document.attention,
-        )
-
-
-def _of_classes(
-    model: ModelDocument,
-    digest: str,
-    basis: str,
-    source: SourceFacts,
-    attention: Sequence[Reason],
-) -> Iterator[ComparedPopulation]:
-    """Yield a population for each watched class of a model."""
+        model = document
+        digest = document.sha256
+        basis = "held out in training"
+        source = document.training.source
     question = title_of(model)
     for point in model.points:
         summary = model.validation.summary.get(point.label)
@@ -88,7 +72,7 @@ def _of_classes(
             rows=point.n_positive + point.n_negative,
             cases=point.n_positive,
             figures={**ranking, **point.figures},
-            attention=attention,
+            attention=document.attention,
         )
 
 

@@ -72,18 +72,17 @@ def sentences_of_night(run: RunDocument) -> list[str]:
     and whether the table arrived as usual. With chances the numbers are tonight's,
     else they are shares of past patients.
     """
-    if has_expected_cases(run):
-        assert run.expected is not None
+    model = run.model
+    if run.expected is not None and not run.groups and not model.multi:
         sentences = _sentences_of_chances(run.expected, run.counts.flagged)
     else:
-        sentences = _sentences_of_validation(run.model)
+        sentences = []
+        for point in model.points:
+            of_class = f"{fmt.name(point.label)}: " if model.multi else ""
+            for sentence in _sentences_of_point(model, point):
+                sentences.append(f"{of_class}{sentence}")
     sentences.append(_table_sentence(run))
     return [sentence for sentence in sentences if sentence]
-
-
-def has_expected_cases(run: RunDocument) -> bool:
-    """Return True if tonight's own chances say how many have the condition."""
-    return run.expected is not None and not run.groups and not run.model.multi
 
 
 def _sentences_of_chances(expected: ExpectedCases, n_flagged: int) -> list[str]:
@@ -116,16 +115,8 @@ def _sentences_of_chances(expected: ExpectedCases, n_flagged: int) -> list[str]:
     return [*sentences, missed]
 
 
-def _sentences_of_validation(model: ModelDocument) -> list[str]:
-    """Return the same for past patients, of each watched class."""
-    sentences = []
-    for point in model.points:
-        of_class = f"{fmt.name(point.label)}: " if model.multi else ""
-        sentences += [of_class + words for words in _sentences_of_point(model, point)]
-    return sentences
-
-
 def _sentences_of_point(model: ModelDocument, point: OperatingPointFacts) -> list[str]:
+    """Return the same for past patients, of one watched class."""
     rows = "patients"
     if model.unit_of_review != "row" or point.n_groups is not None:
         rows = f"{model.unit_of_review}s"

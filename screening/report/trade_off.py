@@ -91,13 +91,10 @@ class ScoreTally:
     """Number of rows of a night that score at or above a threshold."""
 
     def __init__(self, reaching: ReachingCounts | None):
-        counts: dict[float, int] = {}
+        counts = {}
         if reaching is not None:
-            for threshold, n_rows in zip(
-                reaching.thresholds, reaching.counts, strict=True
-            ):
-                if threshold is not None:
-                    counts[threshold] = n_rows
+            pairs = zip(reaching.thresholds, reaching.counts, strict=True)
+            counts = {threshold: n for threshold, n in pairs if threshold is not None}
         self.thresholds = sorted(counts)
         self.counts = [counts[threshold] for threshold in self.thresholds]
 
@@ -160,7 +157,6 @@ def _trade_off(
     axes = Axes(
         name=f"tradeoff-{number}",
         x=curve.window(point.threshold),
-        y=(0.0, 1.0),
         y_label="share",
         height=450,
         x_label="threshold: flagged at this score or above",
@@ -190,8 +186,6 @@ def _small_axes(name: str, x_label: str, y_label: str) -> Axes:
     """Return a small square chart of two shares."""
     return Axes(
         name=name,
-        x=(0.0, 1.0),
-        y=(0.0, 1.0),
         x_label=x_label,
         y_label=y_label,
         width=330,
@@ -265,36 +259,24 @@ def _slider(
     if flagged is not None:
         spoken += f", {fmt.count(flagged)} flagged"
     start = round(SLIDER_RANGE * (validated - low) / (high - low))
+    at_validated = steps.index(validated)
     slider: dict[str, object] = {
         "low": low,
         "high": high,
         "places": places,
-        "validated": steps.index(validated),
+        "validated": at_validated,
         "threshold": steps,
+        "flagged": None,
+        "start": min(SLIDER_RANGE, max(0, start)),
+        "spoken": spoken,
     }
     for name in ("sensitivity", "specificity", "flag_rate"):
-        slider[name] = _rates_at(name, steps, point, curve)
-    slider["flagged"] = None
+        rates = [curve.at(name, step) for step in steps]
+        rates[at_validated] = point[name].value
+        slider[name] = [None if rate is None else round(rate, 4) for rate in rates]
     if tally.thresholds:
-        counts = {step: tally.at(step) for step in steps}
+        counts = [tally.at(step) for step in steps]
         if flagged is not None:
-            counts[validated] = flagged
-        slider["flagged"] = list(counts.values())
-    slider["start"] = min(SLIDER_RANGE, max(0, start))
-    slider["spoken"] = spoken
+            counts[at_validated] = flagged
+        slider["flagged"] = counts
     return slider
-
-
-def _rates_at(
-    name: str, steps: list[float], point: OperatingPointFacts, curve: HeldOutCurve
-) -> list[float | None]:
-    """Return a rate at each threshold, and the validated one at that in use."""
-    rates = []
-    for step in steps:
-        if step == point.threshold:
-            rate = point[name].value
-        else:
-            rate = curve.at(name, step)
-        rounded = None if rate is None else round(rate, 4)
-        rates.append(rounded)
-    return rates

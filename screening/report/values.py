@@ -85,7 +85,10 @@ class Value:
 def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
     """Return a contribution as the page shows it; `places` are decimals of scores."""
     declared = model.declared(contribution.feature)
-    value = _parsed(contribution.value, declared)
+    value: str | float = contribution.value
+    if declared.type == "number":
+        with suppress(ValueError):
+            value = float(value)
     text = value_text(value, declared)
     is_missing = value == "missing"
     has_range = not declared.on_other_scale and not is_missing
@@ -117,14 +120,6 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         past=past,
         is_missing=is_missing,
     )
-
-
-def _parsed(value: str, declared: FeatureDeclaration) -> str | float:
-    """Return the value of a number as a float; a text that is none as it is."""
-    if declared.type == "number":
-        with suppress(ValueError):
-            return float(value)
-    return value
 
 
 def _among_past(

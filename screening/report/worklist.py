@@ -201,7 +201,9 @@ def line_of_case(
     remarks = [brief_history(case)]
     if case.out_of_bounds:
         remarks.insert(0, f"check {fmt.name(case.out_of_bounds)}")
-    line = Line(
+    is_explained = case.contributions is not None
+    values = [value_of(model, value, places) for value in case.contributions or ()]
+    return Line(
         case=case,
         place=_place(case),
         id=fmt.name(case.id),
@@ -212,15 +214,8 @@ def line_of_case(
         exact=repr(score),
         panel=panel,
         remarks=list(filter(None, remarks)),
-        unfolds=False,
-    )
-    if case.contributions is None:
-        return line
-    values = [value_of(model, value, places) for value in case.contributions]
-    return replace(
-        line,
-        unfolds=True,
-        facts=_case_facts(run, case, places),
+        unfolds=is_explained,
+        facts=_case_facts(run, case, places) if is_explained else (),
         values=sorted(values, key=lambda value: value.is_missing),
     )
 
