@@ -252,16 +252,13 @@ class Axes:
                 text = replace(text, y=min(below, self.lower - 6))
         self.labels.append(text)
 
-    def dot(self, x: float, y: float, kind: str) -> None:
-        """Draw one point."""
-        self.marks.append(Mark(self.across.at(x), self.up.at(y), kind))
-
     def mark(
-        self, x: float, y: float, kind: str, label: str, side: str = "begin"
+        self, x: float, y: float, kind: str, label: str = "", side: str = "begin"
     ) -> None:
-        """Draw one point with a label beside it."""
-        self.dot(x, y, kind)
-        self.note(x, y, kind, label, side)
+        """Draw one point, with a label beside it if there is one."""
+        self.marks.append(Mark(self.across.at(x), self.up.at(y), kind))
+        if label:
+            self.note(x, y, kind, label, side)
 
     def note(
         self, x: float, y: float, kind: str, label: str, side: str = "begin"
@@ -297,11 +294,8 @@ class Axes:
 
 def _finite_points(xs: Values, ys: Values) -> list[tuple[float, float]]:
     """Return the points with two finite coordinates."""
-    return [
-        (float(x), float(y))
-        for x, y in zip(xs, ys, strict=False)
-        if fmt.finite(x) and fmt.finite(y)
-    ]
+    points = np.column_stack([np.array(xs, float), np.array(ys, float)])
+    return list(map(tuple, points[np.isfinite(points).all(axis=1)].tolist()))
 
 
 def _move(right: float, down: float) -> str:

@@ -275,7 +275,7 @@ def differences(
             continue
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
-        axes.dot(100 * gap.value, y, "validated")
+        axes.mark(100 * gap.value, y, "validated")
         axes.write_beside(axes.up.at(y) + 4, "plain", _in_points(gap))
     axes.line([0, 0], [0, len(gaps)], "chance")
     return axes
@@ -323,7 +323,7 @@ def critical_difference(
         y = n_methods - place - 0.5
         rank = method.mean_rank
         axes.line([rank, rank], [y, n_methods], "stem")
-        axes.dot(rank, y, "validated")
+        axes.mark(rank, y, "validated")
         axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
     for place, ends in enumerate(test.cliques):
         y = n_methods + 0.4 + 0.6 * place

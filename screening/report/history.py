@@ -658,7 +658,7 @@ def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -
     for night, point in zip(nights, points, strict=True):
         style = "signal" if point.outside else "night"
         if point.share is not None:
-            axes.dot(night, point.share, style)
+            axes.mark(night, point.share, style)
     _mark_changes(axes, chart.phases)
     return axes
 

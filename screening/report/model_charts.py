@@ -100,9 +100,9 @@ def settings_chart(model: ModelDocument) -> Axes | None:
     for number in range(n_settings):
         point = search.specificity[number], search.sensitivity[number]
         if search.candidates[number].get("passes"):
-            axes.dot(*point, "rescaled")
+            axes.mark(*point, "rescaled")
         else:
-            axes.dot(*point, "plain")
+            axes.mark(*point, "plain")
     axes.mark(
         search.specificity[chosen], search.sensitivity[chosen], "validated", "chosen"
     )
@@ -256,7 +256,7 @@ def _usefulness_chart(
         _add_capacity(axes, capacity, flag_rate)
     axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
     if other and other_at:
-        axes.dot(*other_at, "other")
+        axes.mark(*other_at, "other")
         axes.note(*other_at, "second", fmt.name(other.recipe))
     return axes
 

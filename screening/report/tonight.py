@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from screening.report import format as fmt
 from screening.schemas.base import Estimate
@@ -11,47 +11,26 @@ from screening.schemas.run import ExpectedCases, RunDocument
 from screening.schemas.validation import OperatingPointFacts
 
 
-@dataclass(frozen=True)
-class Tasks:
-    """Patients whom somebody looks at because of a night, each counted once.
+class Tasks(NamedTuple):
+    """Patients to look at because of a night, each counted once.
 
     Parameters
     ----------
-    listed : int
-        Flagged, and without a verdict.
-    audited : int
-        Unflagged, of the random audit.
-    checked : int
-        Unflagged and not audited, with a value to check.
+    total : int
+    words : str
+        The parts of the total; empty if there is only the list.
     """
 
-    listed: int
-    audited: int
-    checked: int
-
-    @property
-    def total(self) -> int:
-        """Return the number of patients."""
-        return self.listed + self.audited + self.checked
-
-    @property
-    def words(self) -> str:
-        """Return the parts of the total; empty if there is only the list."""
-        if self.total == self.listed:
-            return ""
-        parts = [f"{fmt.count(self.listed)} on the list"]
-        if self.audited:
-            parts.append(f"{fmt.count(self.audited)} from the random audit")
-        if self.checked:
-            values = "a value" if self.checked == 1 else "values"
-            parts.append(f"{fmt.count(self.checked)} with {values} to check")
-        return ", ".join(parts)
+    total: int
+    words: str
 
 
 def tasks_of(run: RunDocument) -> Tasks:
     """Return how many patients of a night are to be looked at.
 
-    Of more values to check than the document lists, only the listed ones count.
+    Those flagged and without a verdict, then those of the random audit, then those with
+    a value to check. Of more such values than the document lists, only the listed ones
+    count.
     """
     audited = {row.id for row in run.sample}
     checked: set[str] = set()
@@ -62,7 +41,15 @@ def tasks_of(run: RunDocument) -> Tasks:
         checked.update(row.group or row.id for row in odd.alike)
     flagged = {case.group or case.id for case in run.cases}
     flagged.update(group.group for group in run.groups or () if group.flagged)
-    return Tasks(run.awaited, len(audited), len(checked - flagged - audited))
+    n_checked = len(checked - flagged - audited)
+    parts = [f"{fmt.count(run.awaited)} on the list"]
+    if audited:
+        parts.append(f"{fmt.count(len(audited))} from the random audit")
+    if n_checked:
+        values = "a value" if n_checked == 1 else "values"
+        parts.append(f"{fmt.count(n_checked)} with {values} to check")
+    total = run.awaited + len(audited) + n_checked
+    return Tasks(total, ", ".join(parts) if len(parts) > 1 else "")
 
 
 def sentences_of_night(run: RunDocument) -> list[str]:

@@ -67,11 +67,6 @@ class Value:
     is_missing: bool = False
 
     @property
-    def brief(self) -> str:
-        """Return the value, or nothing for "yes", which the column's name implies."""
-        return "" if self.value == "yes" else self.value
-
-    @property
     def is_reference(self) -> bool:
         """Return True if the range is the one that the contract states."""
         return self.range_is == REFERENCE
