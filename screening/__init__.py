@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Threshold,
     )
     from screening.scoring.explaining import explain
-    from screening.scoring.rows import export
+    from screening.scoring.exporting import export
     from screening.scoring.score import score
     from screening.screen import Screen
     from screening.settings import (
@@ -72,7 +72,7 @@ _HOMES = {
     "build": "recipes.building",
     "compare": "model_selection.compare",
     "explain": "scoring.explaining",
-    "export": "scoring.rows",
+    "export": "scoring.exporting",
     "history": "ledger.history",
     "load_model": "store.loading",
     "load_recipe": "recipes.building",

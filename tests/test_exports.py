@@ -27,9 +27,10 @@ from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.scoring.exporting import FlaggedRows, read_flagged
 from screening.scoring.exports import csv as csv_form
 from screening.scoring.exports import fhir, omop, xlsx
-from screening.scoring.rows import FlaggedRows, as_text, read_flagged, without_marks
+from screening.scoring.flagged_list import as_text, without_marks
 from screening.store.model import CHANCES
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}

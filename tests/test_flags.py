@@ -15,14 +15,8 @@ from numpy.random import default_rng
 from screening.data import observed_ids
 from screening.identity.hashes import HASH_KEY
 from screening.scoring import rows as night_rows
-from screening.scoring.rows import (
-    Rows,
-    as_listed,
-    as_text,
-    as_texts,
-    listed_columns,
-    ranked_rows,
-)
+from screening.scoring.flagged_list import as_listed, as_text, as_texts, listed_columns
+from screening.scoring.rows import Rows, ranked_rows
 from screening.threads import limit_threads
 
 BATCH = 500

@@ -24,7 +24,12 @@ from screening.errors import CohortError
 from screening.io import readers
 from screening.io.readers import Block
 from screening.monitoring import drift
-from screening.scoring import night_totals, reference_distribution, scoring_pass
+from screening.scoring import (
+    flagged_list,
+    night_totals,
+    reference_distribution,
+    scoring_pass,
+)
 from screening.scoring import rows as night_rows
 from screening.scoring.night_totals import BlockScorer
 from screening.scoring.rows import Rows
@@ -230,7 +235,7 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
     monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
     # Processes write the list, too.
-    monkeypatch.setattr(night_rows, "MANY_FLAGGED", 0)
+    monkeypatch.setattr(flagged_list, "MANY_FLAGGED", 0)
     monkeypatch.setattr(night_rows, "PIECE_ROWS", 10)
     path = tmp_path / f"night.{kind}"
     table = night_of(N_ROWS)

@@ -33,8 +33,8 @@ from screening.monitoring.drift import number_profile, profile
 from screening.monitoring.other_readings import readings_of_columns
 from screening.schemas.model import NumberProfile, Profile
 from screening.scoring.check_values import count_channels, odd_channels
+from screening.scoring.exporting import read_flagged
 from screening.scoring.exports import fhir, omop
-from screening.scoring.rows import read_flagged
 
 NIGHT = "2026-03-01"
 FINITE = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))

@@ -44,8 +44,8 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import NIGHT, ReasonKind
 from screening.schemas.reasons import _accepted as _accepted_reason
 from screening.scoring import exports
+from screening.scoring.exporting import FlaggedRows, _written
 from screening.scoring.exports import _accepted as _accepted_export
-from screening.scoring.rows import FlaggedRows, _written
 from screening.store.loading import load_model
 
 TESTS = Path(__file__).parent

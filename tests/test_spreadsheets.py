@@ -12,7 +12,8 @@ import pytest
 from commands import screen
 from flow_cohorts import night_of_patients, written
 
-from screening.scoring.rows import read_flagged, without_marks
+from screening.scoring.exporting import read_flagged
+from screening.scoring.flagged_list import without_marks
 
 OFFICE = shutil.which("soffice")
 pytestmark = pytest.mark.skipif(

@@ -157,8 +157,8 @@ def export_command(
     if to == MODEL_CARD:
         _export_card(run, form.out, force, as_json)
         return
+    from screening.scoring.exporting import prepared
     from screening.scoring.id_reasons import note_on_writing
-    from screening.scoring.rows import prepared
 
     out = form.out
     place = _place_of(form)

@@ -20,7 +20,7 @@ from screening.clock.zone import Clock
 from screening.errors import UsageError
 from screening.imaging.nifti import PatientMaps, file_name, maps_of, write_volumes
 from screening.schemas.run import RunDocument
-from screening.scoring.rows import FlaggedRows
+from screening.scoring.exporting import FlaggedRows
 
 if TYPE_CHECKING:
     from highdicom import Volume, VolumeGeometry

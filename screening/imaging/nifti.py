@@ -16,7 +16,8 @@ from screening.errors import ModelError, UsageError
 from screening.imaging.images import nibabel_module
 from screening.imaging.voxels import MARK, by_patient
 from screening.schemas.run import Geometry
-from screening.scoring.rows import FlaggedRows, Rows
+from screening.scoring.exporting import FlaggedRows
+from screening.scoring.rows import Rows
 from screening.store.publishing import publish
 
 _MILLIMETRES = "mm"

@@ -47,8 +47,9 @@ from screening.model_selection.revising import (
 from screening.report import render_model, render_run
 from screening.schemas.model import SourceFacts
 from screening.schemas.run import RunDocument
+from screening.scoring.flagged_list import write_flagged
 from screening.scoring.mentions import mentions
-from screening.scoring.rows import Rows, write_flagged
+from screening.scoring.rows import Rows
 from screening.spelling import command_line
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model

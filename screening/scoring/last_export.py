@@ -9,7 +9,8 @@ from pathlib import Path
 from screening.errors import UsageError
 from screening.ledger.nights import series_by
 from screening.schemas.run import RunDocument
-from screening.scoring.rows import FlaggedRows, Rows, subjects_of
+from screening.scoring.exporting import FlaggedRows, subjects_of
+from screening.scoring.rows import Rows
 from screening.scoring.series_history import question_of
 from screening.spelling import shown_series
 

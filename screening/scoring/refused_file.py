@@ -12,7 +12,7 @@ import pyarrow as pa
 from screening.data.refused_cells import SCHEMA, RefusedCells
 from screening.errors import CohortError
 from screening.files import discard, temporary_folder_named
-from screening.scoring.rows import write_table
+from screening.scoring.flagged_list import write_table
 from screening.store.publishing import write_whole
 
 

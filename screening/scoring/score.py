@@ -53,10 +53,11 @@ from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
+from screening.scoring.flagged_list import write_flagged
 from screening.scoring.id_reasons import reasons_of_ids
 from screening.scoring.night_totals import BlockScorer, NightTotals
 from screening.scoring.refused_file import refused_file
-from screening.scoring.rows import Rows, write_flagged
+from screening.scoring.rows import Rows
 from screening.scoring.scoring_pass import ScoredRows, score_pieces
 from screening.scoring.series_history import (
     NO_NIGHTS,

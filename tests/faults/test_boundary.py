@@ -46,8 +46,8 @@ from screening.errors import CohortError, ModelError, UsageError, of_system
 from screening.io.database import KeptAnswer
 from screening.ledger.database import open_ledger
 from screening.scoring import refused_file as refused_file_module
+from screening.scoring.flagged_list import as_text
 from screening.scoring.refused_file import refused_file
-from screening.scoring.rows import as_text
 from screening.store.loading import load_model
 from screening.store.publishing import publish, write_whole
 from screening.store.serialization import canonical, read_document

@@ -18,18 +18,13 @@ import pyarrow as pa
 
 from screening.errors import UsageError
 from screening.ledger.merging import Merges
+from screening.scoring.exporting import OF_RUN, FlaggedRows, read_flagged
+from screening.scoring.flagged_list import without_marks, write_table
 from screening.scoring.last_export import (
     endings,
     is_run,
     refuse_later,
     refuse_unrecognisable,
-)
-from screening.scoring.rows import (
-    OF_RUN,
-    FlaggedRows,
-    read_flagged,
-    without_marks,
-    write_table,
 )
 from screening.store.publishing import write_whole
 

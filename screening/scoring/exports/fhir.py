@@ -28,6 +28,12 @@ import pyarrow as pa
 
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
+from screening.scoring.exporting import (
+    FlaggedRows,
+    instant_of_night,
+    read_flagged,
+    subjects_of,
+)
 from screening.scoring.last_export import (
     CORRECTED,
     RULED_OUT,
@@ -37,12 +43,6 @@ from screening.scoring.last_export import (
     refuse_later,
     refuse_unrecognisable,
     series_of_run,
-)
-from screening.scoring.rows import (
-    FlaggedRows,
-    instant_of_night,
-    read_flagged,
-    subjects_of,
 )
 from screening.spelling import first_of
 from screening.store.model import OUT_OF_BOUNDS

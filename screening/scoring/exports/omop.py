@@ -25,6 +25,12 @@ import pyarrow.compute as pc
 from screening.errors import UsageError
 from screening.report import format as fmt
 from screening.schemas.run import RunDocument
+from screening.scoring.exporting import (
+    FlaggedRows,
+    instant_of_night,
+    read_flagged,
+    subjects_of,
+)
 from screening.scoring.last_export import (
     LEFT_OUT,
     endings,
@@ -32,12 +38,6 @@ from screening.scoring.last_export import (
     refuse_later,
     refuse_unrecognisable,
     series_of_run,
-)
-from screening.scoring.rows import (
-    FlaggedRows,
-    instant_of_night,
-    read_flagged,
-    subjects_of,
 )
 from screening.spelling import first_of
 from screening.store.model import OUT_OF_BOUNDS

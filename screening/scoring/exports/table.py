@@ -18,7 +18,7 @@ from screening.io.connections import (
     read_url,
     redacted_message,
 )
-from screening.scoring.rows import FlaggedRows
+from screening.scoring.exporting import FlaggedRows
 
 BATCH_ROWS = 5_000
 SQL_TYPES = {

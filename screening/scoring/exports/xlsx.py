@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from screening.errors import UsageError
-from screening.scoring.rows import FlaggedRows
+from screening.scoring.exporting import FlaggedRows
 from screening.store.publishing import write_whole
 
 # Excel's limits; one line is the header.
