@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from screening.data import observed_ids
-from screening.identity.hashes import HASH_KEY
+from screening.identity.hashes import HASH_KEY, hash_ids
 from screening.scoring import rows as night_rows
 from screening.scoring.flagged_list import as_listed, as_text, as_texts, listed_columns
 from screening.scoring.rows import Rows, ranked_rows
@@ -144,16 +144,14 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed, jobs
     looked = observed_ids.DuplicateIds()
     for start in range(0, n, BATCH):
         batch = ids[start : start + BATCH]
-        looked.add(observed_ids.hash_ids(batch, HASH_KEY))
+        looked.add(hash_ids(batch, HASH_KEY))
     with limit_threads(jobs):
         hashes, rows = looked.repeats()
 
     is_repeated = pd.Series(ids).duplicated(keep=False).to_numpy()
     expected = is_repeated & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(
-        set(observed_ids.hash_ids(ids[expected], HASH_KEY).tolist())
-    )
+    assert hashes.tolist() == sorted(set(hash_ids(ids[expected], HASH_KEY).tolist()))
 
 
 def test_memory_hardly_grows_with_rows_that_are_named():
@@ -166,7 +164,7 @@ def test_memory_hardly_grows_with_rows_that_are_named():
         for start in range(0, n_rows, BATCH):
             ids = [f"{row:07d}" for row in range(start, start + BATCH)]
             texts = np.array(ids, dtype=object)
-            looked.add(observed_ids.hash_ids(texts, HASH_KEY))
+            looked.add(hash_ids(texts, HASH_KEY))
             largest = max(largest, pa.total_allocated_bytes())
         assert not looked.repeats()[0].size
         most = tracemalloc.get_traced_memory()[1]

@@ -676,12 +676,9 @@ class Contract(BaseModel):
 
     def of_place(self, time_zone: str | None, hour: str | None) -> Contract:
         """Return the contract with the time zone and hour of a place, where stated."""
-        stated = {"time_zone": time_zone, "hour": hour}
-        changed = {key: value for key, value in stated.items() if value is not None}
-        if not changed:
+        if time_zone is None and hour is None:
             return self
-        content = self.to_dict()
-        return Contract.from_dict(content | {"cohort": content["cohort"] | changed})
+        return self.with_roles(time_zone=time_zone, hour=hour)
 
     @property
     def hour_column(self) -> str | None:

@@ -12,13 +12,13 @@ import numpy as np
 from screening.contract.violations import OUT_OF_BOUNDS, Fault, Violations
 from screening.data.cohort import Cohort
 from screening.data.normalising import GroupScales
-from screening.data.observed_ids import hash_ids
 from screening.data.observers import JudgedBlock
 from screening.data.one_per_unit import RowChoice
 from screening.data.out_of_bounds import Bounds, beyond_bounds, odd_cells_by_row
 from screening.data.row_faults import FaultJudge
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
+from screening.identity.hashes import hash_ids
 from screening.io.columns import absent
 from screening.io.readers import Block, PartFormat
 

@@ -127,7 +127,9 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     names = _columns_to_read(source, contract)
     columns = {name: ColumnSummary() for name in names}
     keys: dict[str, list[pa.Array]] = {
-        name: [] for name in names if _may_be_key(name, contract)
+        name: []
+        for name in names
+        if name == contract.group or is_called(name, "row", "patient")
     }
     head: list[tuple[SourcePart, Block]] = []
     n_rows = 0
@@ -135,7 +137,10 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
         if n_rows < MOST_ROWS:
             head.append((file, block))
         n_rows += block.n_rows
-        _add_block(columns, keys, file, block)
+        for name, summary in columns.items():
+            summary.add(block.columns[name], file.decimal(name))
+        for name, texts in keys.items():
+            texts.append(_key_texts(block.columns[name]))
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
     for summary in columns.values():
@@ -152,24 +157,6 @@ def _columns_to_read(source: Source, contract: Contract) -> list[str]:
     _refuse_unlike_files(source)
     header = source.files[0].header
     return [name for name in header if name and name not in contract.drop]
-
-
-def _add_block(
-    columns: Mapping[str, ColumnSummary],
-    keys: Mapping[str, list[pa.Array]],
-    file: SourcePart,
-    block: Block,
-) -> None:
-    """Count the cells of a block in, and append the texts of its keys."""
-    for name, summary in columns.items():
-        summary.add(block.columns[name], file.decimal(name))
-    for name, texts in keys.items():
-        texts.append(_key_texts(block.columns[name]))
-
-
-def _may_be_key(name: str, contract: Contract) -> bool:
-    """Return True for the group, and for columns called as rows or patients are."""
-    return name == contract.group or is_called(name, "row", "patient")
 
 
 def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[SourcePart, Block]]:
@@ -377,7 +364,9 @@ def _infer_columns(
         if rule is not None:
             dropped[f"dropped, {rule.reason}"].append(name)
             continue
-        feature = _feature_of(candidate, draft)
+        feature = infer_feature(candidate)
+        if name == draft.score:
+            feature = number_feature(candidate) | {"missing": "impute"}
         features[name] = Feature(**feature)
         inferred[f"inferred {feature['type']}"].append(name)
         if feature["missing"] in ("indicator", "category"):
@@ -392,13 +381,6 @@ def _infer_columns(
     draft.drop = [*draft.drop, *chain.from_iterable(dropped.values())]
     doubts = [review.doubt for review in reviews if review.rule.changes_values]
     return Inference(notes, doubts=doubts)
-
-
-def _feature_of(candidate: Candidate, contract: Contract) -> dict[str, Any]:
-    """Return the feature that a column becomes; the contract's score is a number."""
-    if candidate.name == contract.score:
-        return number_feature(candidate) | {"missing": "impute"}
-    return infer_feature(candidate)
 
 
 def _coordinates_of_groups(table: TableSummary, draft: Draft) -> list[str]:

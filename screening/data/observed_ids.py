@@ -15,10 +15,8 @@ from screening.contract.contract import Contract
 from screening.contract.violations import MAX_SHOWN_ROWS
 from screening.data.observers import JudgedBlock, Observer
 from screening.files import discard, temporary_folder_named
-from screening.identity.hashes import keyed_hashes
 from screening.identity.table import IdCounts, IdReader
 from screening.identity.writing import BUT_FOR
-from screening.io.columns import absent
 from screening.io.readers import Source
 from screening.spelling import first_of
 from screening.threads import run_in_threads
@@ -89,13 +87,6 @@ class DuplicateIds:
                 self._file.seek(8 * start)
                 content = self._file.read(8 * READ_ROWS)
             yield np.frombuffer(content, np.uint64)
-
-
-def hash_ids(ids: np.ndarray, key: str) -> np.ndarray:
-    """Return 64 bits an id, shape (n_rows,); 0 where there is none."""
-    hashes = keyed_hashes(ids, key)
-    hashes[absent(ids)] = 0
-    return hashes
 
 
 class ObservedIds(Observer):

@@ -77,43 +77,31 @@ def bounds_of_columns(contract: Contract, past: Profile | None) -> dict[str, Bou
     profiles = past.features if past else {}
     bounds = {}
     for name, feature in contract.features.items():
-        if name == contract.score:
-            column_bounds = _bounds_of_score(feature, contract)
-        else:
-            column_bounds = _bounds_of_column(feature, profiles.get(name))
+        column_bounds = None
+        if feature.plausible:
+            column_bounds = Bounds(*feature.plausible)
+        elif name != contract.score:
+            column_bounds = _bounds_of_past(feature, profiles.get(name))
+        elif contract.kind is not None:
+            column_bounds = Bounds(*SCORE_RANGES[contract.kind])
         if column_bounds is not None:
             bounds[name] = column_bounds
     return bounds
 
 
-def _bounds_of_score(feature: Feature, contract: Contract) -> Bounds | None:
-    if feature.plausible:
-        return Bounds(*feature.plausible)
-    if contract.kind is None:
-        return None
-    return Bounds(*SCORE_RANGES[contract.kind])
-
-
-def _bounds_of_column(
+def _bounds_of_past(
     feature: Feature, past: NumberProfile | TextProfile | None
 ) -> Bounds | None:
-    if feature.plausible:
-        return Bounds(*feature.plausible)
+    """Return the bounds that training rows set; None if they do not differ."""
     if not isinstance(past, NumberProfile) or not past.range:
         return None
     if feature.normalise:
         return Bounds(-WIDEST, WIDEST)
-    if sum(past.counts) < MIN_VALUES:
-        return _bounds_of_few_values(*past.range)
-    return bounds_of_range(*past.range)
-
-
-def _bounds_of_few_values(low: float, high: float) -> Bounds | None:
-    """Return bounds beyond which numbers overflow; None if low equals high."""
-    if low == high:
-        return None
-    reach = WIDEST * (high - low)
-    return Bounds(low - reach, high + reach)
+    low, high = past.range
+    if sum(past.counts) < MIN_VALUES and low < high:
+        reach = WIDEST * (high - low)
+        return Bounds(low - reach, high + reach)
+    return bounds_of_range(low, high)
 
 
 def beyond_bounds(

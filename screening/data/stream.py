@@ -21,7 +21,6 @@ from screening.data.normalising import GroupScales, Medians, Moments
 from screening.data.observed_ids import (
     DuplicateIds,
     ObservedIds,
-    hash_ids,
     id_reader,
     rows_by_file,
 )
@@ -30,7 +29,7 @@ from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.out_of_bounds import Bounds, bounds_of_columns
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
-from screening.identity.hashes import HASH_KEY
+from screening.identity.hashes import HASH_KEY, hash_ids
 from screening.identity.table import IdReader
 from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at

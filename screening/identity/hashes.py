@@ -24,6 +24,15 @@ def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
     return pd.util.hash_array(texts, hash_key=key[:16], categorize=False)
 
 
+def hash_ids(ids: np.ndarray, key: str) -> np.ndarray:
+    """Return the keyed hash of each id, shape (n,); 0 where an id is missing."""
+    import pandas as pd
+
+    hashes = keyed_hashes(ids, key)
+    hashes[pd.isna(ids)] = 0
+    return hashes
+
+
 def short_hashes(hashes: np.ndarray) -> np.ndarray:
     """Return the lower 32 bits, by which a ledger knows a unit on several nights."""
     return hashes & np.uint64(0xFFFFFFFF)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from screening.identity.hashes import HASH_KEY, N_REMEMBERED, Patients, keyed_hashes
+from screening.identity.hashes import HASH_KEY, N_REMEMBERED, Patients, hash_ids
 from screening.identity.reduced import ExponentRows, find_exponents, reduced_forms
 from screening.schemas.model import MAX_COLLIDING
 
@@ -155,7 +155,7 @@ class IdReader:
         of_every_row = () if reduced is None else (reduced,)
         names: tuple[Names, ...] = ()
         if hashes is not reduced:
-            names = (Names(hashes, self._hashes(patients), first),)
+            names = (Names(hashes, hash_ids(patients, self.key), first),)
         return IdCounts(
             exponents=exponents,
             names=names,
@@ -171,14 +171,14 @@ class IdReader:
         colliding = forms[forms.duplicated(keep=False)].drop_duplicates()
         if len(colliding) > MAX_COLLIDING * len(distinct):
             return replace(self, whole_only={*self.whole_only, column})
-        hashes = self._hashes(colliding.to_numpy())
+        hashes = hash_ids(colliding.to_numpy(), self.key)
         return replace(self, exempt={**self.exempt, column: hashes})
 
     def _reduced_hashes(self, names: np.ndarray, column: str) -> np.ndarray:
         """Return the hash of each id's reduced form, or of the id where it is used."""
         if column in self.whole_only:
             return self._whole_hashes(names)
-        hashes = self._hashes(reduced_forms(names))
+        hashes = hash_ids(reduced_forms(names), self.key)
         exempt = self.exempt.get(column)
         if exempt is not None:
             among = np.flatnonzero(np.isin(hashes, exempt))
@@ -187,14 +187,8 @@ class IdReader:
 
     def _whole_hashes(self, names: np.ndarray) -> np.ndarray:
         """Return hashes of whole ids that are not those of any reduced form."""
-        hashes = self._hashes(names)
+        hashes = hash_ids(names, self.key)
         return np.where(hashes == 0, hashes, ~hashes)
-
-    def _hashes(self, names: np.ndarray) -> np.ndarray:
-        """Return the hash of each id, 0 where there is none."""
-        hashes = keyed_hashes(names, self.key)
-        hashes[pd.isna(names)] = 0
-        return hashes
 
     def _sample(self, names: np.ndarray, reduced: np.ndarray) -> Patients:
         """Sample the patients with the lowest hashes."""
@@ -203,7 +197,7 @@ class IdReader:
             hashes = reduced[among]
             bound = np.partition(hashes, N_REMEMBERED - 1)[N_REMEMBERED - 1]
             among = among[hashes <= bound]
-        return Patients.of(reduced[among], self._hashes(names[among])).lowest()
+        return Patients.of(reduced[among], hash_ids(names[among], self.key)).lowest()
 
     def _rewritten(
         self, names: np.ndarray, reduced: np.ndarray, rows: np.ndarray
@@ -212,7 +206,7 @@ class IdReader:
         if not len(self.known):
             return ()
         among = np.flatnonzero(np.isin(reduced, self.known.reduced))
-        whole = self._hashes(names[among])
+        whole = hash_ids(names[among], self.key)
         # Written as on any earlier night it is that patient.
         return (rows[among[~np.isin(whole, self.known.whole)]],)
 
