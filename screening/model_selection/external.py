@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,17 +13,19 @@ import pandas as pd
 from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.dependence import dependence, reasons
 from screening.data.one_per_unit import one_row_per_unit
+from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.chances import chance_at_threshold
 from screening.metrics.intervals import codes_of, independent_difference
-from screening.metrics.performance import prevalence_range, rates
-from screening.model_selection.judge import chosen, judge, with_chance
+from screening.metrics.performance import rates
+from screening.model_selection.judge import choose_point, judge, with_chance
 from screening.model_selection.scores import (
     FrozenOperatingPoints,
     HeldOutScores,
     Population,
+    shares_of,
 )
 from screening.model_selection.task import (
     NAMED_ROWS,
@@ -40,11 +43,7 @@ from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Pro
 from screening.schemas.figures import OperatingPoint, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import (
-    Calibration,
-    LesionFacts,
-    OperatingPointFacts,
-)
+from screening.schemas.validation import Calibration, OperatingPointFacts
 from screening.spelling import first_of
 from screening.store.model import Model, score_batch
 from screening.store.serialization import versions, written
@@ -110,17 +109,22 @@ def validate(
     """
     model.refuse_overdue()
     facts = model.facts
-    column_of_cohort = cohort.contract.label if isinstance(cohort, Cohort) else None
-    column = label or column_of_cohort or facts.task.label
-    read = read_by_model(model, cohort, column)
-    rows = concatenate(read.batches)
-    refuse_trained_on(model, rows, read.source)
-    truth = true_classes(model, rows, column, positive)
-    watched = truth.task.watched
-    _refuse_prevalence_of_several(prevalence, watched)
+    new = read_labelled(model, cohort, label, positive)
+    watched = new.task.watched
+    if prevalence is not None and len(watched) > 1:
+        raise UsageError(
+            "`prevalence` applies to one class, but several are watched; leave it out",
+            parameters=["prevalence"],
+        )
     promises = [point for point in facts.operating_points if point.label in watched]
-    held = _held_out_scores(model, read.batches, rows, truth, promises, prevalence)
-    lesions, local_threshold = _judge_lesions(model, held, rows)
+    thresholds = np.array([promise.threshold for promise in promises])
+    frozen = FrozenOperatingPoints(thresholds, facts.validation.calibration)
+    held = new.scores(model, new.rows.group, prevalence, frozen=frozen)
+    lesions = local_threshold = None
+    if model.lesions is not None:
+        lesions, local_threshold = optional("lesions").judge_lesions_elsewhere(
+            model, held, new.rows
+        )
     rules = [promise.rule for promise in promises]
     judgement = judge(held, rules, facts.training.seed)
     points = []
@@ -135,12 +139,12 @@ def validate(
     identified = model.sealed | {"id": model.id, "digest": model.digest}
     validation = ExternalValidation(
         model=RunModel.from_dict(identified),
-        source=SourceFacts.from_dict(read.source.to_dict()),
-        label=column,
-        positive=truth.cases,
+        source=SourceFacts.from_dict(new.read.source.to_dict()),
+        label=new.column,
+        positive=new.cases,
         prevalence=prevalence,
-        n_refused=sum(read.refused.values()),
-        notes=read.notes,
+        n_refused=sum(new.read.refused.values()),
+        notes=list(new.read.notes),
         operating_points=points,
         figures=judgement.figures,
         classes=classes,
@@ -151,65 +155,10 @@ def validate(
         sha256="",
     )
     attention = attention_of_validation(validation)
-    if rows.contract.per_unit is None:
-        attention += reasons(dependence(read.source, rows.contract))
+    contract = new.rows.contract
+    if contract.per_unit is None:
+        attention += reasons(dependence(new.read.source, contract))
     return validation.replace(attention=attention)
-
-
-def _refuse_prevalence_of_several(
-    prevalence: float | None, watched: Sequence[str]
-) -> None:
-    """Raise UsageError for a prevalence if several classes are watched."""
-    if prevalence is not None and len(watched) > 1:
-        raise UsageError(
-            "`prevalence` applies to one class, but several are watched; leave it out",
-            parameters=["prevalence"],
-        )
-
-
-def _judge_lesions(
-    model: Model, held: HeldOutScores, rows: Cohort
-) -> tuple[LesionFacts | None, float | None]:
-    """Return the figures by lesions, and the threshold that the rule chooses by them.
-
-    None and None unless the model counts lesions.
-    """
-    if model.lesions is None:
-        return None, None
-    return optional("lesions").judge_lesions_elsewhere(model, held, rows)
-
-
-def _held_out_scores(
-    model: Model,
-    batches: Sequence[Cohort],
-    rows: Cohort,
-    truth: TrueClasses,
-    promises: Sequence[OperatingPointFacts],
-    prevalence: float | None,
-) -> HeldOutScores:
-    """Return the model's scores of these rows, with its thresholds fixed."""
-    facts = model.facts
-    task = truth.task
-    decisions = [score_batch(model, batch).decisions for batch in batches]
-    curves = facts.validation.class_chances or {}
-    class_curves = [curves[name] for name in facts.task.classes if name in curves]
-    shares = {
-        name: prevalence_range(truth.target == code, rows.group)
-        for name, code in zip(task.watched, task.watched_codes, strict=True)
-    }
-    thresholds = np.array([promise.threshold for promise in promises])
-    return HeldOutScores.of_decisions(
-        np.concatenate(decisions)[None],
-        task,
-        truth.target,
-        None if rows.group is None else codes_of(rows.group),
-        class_curves,
-        recipe=facts.recipe.name,
-        population=Population(
-            shares, prevalence, rows.subgroups, rows.contract.suppress
-        ),
-        frozen=FrozenOperatingPoints(thresholds, facts.validation.calibration),
-    )
 
 
 def write_validation(
@@ -223,40 +172,95 @@ def write_validation(
 
 
 @dataclass(frozen=True)
-class ReadCohort:
-    """Rows as the model reads them.
+class LabelledRows:
+    """Rows of another cohort, scored by a model that was not trained on them.
 
     Parameters
     ----------
-    source : Source
-    batches : list of Cohort
-        One per patient, if the model counts lesions.
-    refused : dict of str to int
-        Rows that were refused, by reason.
-    notes : list of str
+    read : Cohort or CohortStream
+        Has their source, and which rows were refused.
+    rows : Cohort
+    column : str
+        Of the labels.
+    task : Task
+        With the watched classes that occur.
+    target : int ndarray of shape (n_rows,)
+    cases : list of str
+        Labels that are cases.
+    decisions : ndarray of shape (n_rows, n_outputs)
     """
 
-    source: Source
-    batches: list[Cohort]
-    refused: Mapping[str, int]
-    notes: list[str]
+    read: Cohort | CohortStream
+    rows: Cohort
+    column: str
+    task: Task
+    target: np.ndarray
+    cases: list[str]
+    decisions: np.ndarray
+
+    def scores(
+        self,
+        model: Model,
+        groups: np.ndarray | None,
+        prevalence: float | None,
+        **others: Any,
+    ) -> HeldOutScores:
+        """Return the model's scores of these rows; ``others`` are further fields."""
+        facts = model.facts
+        rows = self.rows
+        curves = facts.validation.class_chances or {}
+        class_curves = [curves[name] for name in facts.task.classes if name in curves]
+        return HeldOutScores.of_decisions(
+            self.decisions[None],
+            self.task,
+            self.target,
+            None if groups is None else codes_of(groups),
+            class_curves,
+            recipe=facts.recipe.name,
+            population=Population(
+                shares_of(self.task, self.target, rows.group),
+                prevalence,
+                rows.subgroups,
+                rows.contract.suppress,
+            ),
+            **others,
+        )
 
 
-def read_by_model(model: Model, cohort: Cohort | Readable, label: str) -> ReadCohort:
-    """Read the rows by the model's contract; UsageError if there are none."""
+def read_labelled(
+    model: Model, cohort: Cohort | Readable, label: str | None, positive: str | None
+) -> LabelledRows:
+    """Read a labelled cohort by a model's contract, and score it.
+
+    Parameters as for ``validate``.
+    """
+    column_of_cohort = None
     if isinstance(cohort, Cohort):
-        read = _as_read_by(model, cohort)
+        column_of_cohort = cohort.contract.label
+    column = label or column_of_cohort or model.facts.task.label
+    read: Cohort | CohortStream
+    if isinstance(cohort, Cohort):
+        read = cohort
+        batches = _as_read_by(model, cohort)
     else:
-        stream = model.opened(cohort, label=label, gates=model.gates())
-        batches = list(stream)
-        read = ReadCohort(stream.source, batches, stream.refused, list(stream.notes))
-    if not read.batches:
+        read = model.opened(cohort, label=column, gates=model.gates())
+        batches = list(read)
+    if not batches:
         raise UsageError("the cohort has no rows that can be scored")
-    return read
+    rows = concatenate(batches)
+    _refuse_trained_on(model, rows, read.source)
+    task, target, cases = _true_classes(model, rows, column, positive)
+    decisions = [score_batch(model, batch).decisions for batch in batches]
+    return LabelledRows(
+        read, rows, column, task, target, cases, np.concatenate(decisions)
+    )
 
 
-def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
-    """Return a cohort as the model reads it; UsageError for another contract."""
+def _as_read_by(model: Model, cohort: Cohort) -> list[Cohort]:
+    """Return a cohort as the model reads it, one per patient if it counts lesions.
+
+    UsageError for another contract.
+    """
     features = cohort.contract.features
     wanted = model.contract.features
     same_names = {name: features.get(name) for name in wanted}
@@ -268,11 +272,10 @@ def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
     cohort = one_row_per_unit(cohort, score_of_rows(model.recipe, cohort.contract))
     values = {name: cohort.values[name] for name in wanted}
     rows = replace(cohort, values=values)
-    batches = [rows]
-    if model.lesions is not None:
-        group = np.asarray(rows.group)
-        batches = [rows.take(group == name) for name in np.unique(group)]
-    return ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
+    if model.lesions is None:
+        return [rows]
+    group = np.asarray(rows.group)
+    return [rows.take(group == name) for name in np.unique(group)]
 
 
 def _trained_rows(model: Model, rows: Cohort, same_file: bool) -> np.ndarray:
@@ -287,7 +290,7 @@ def _trained_rows(model: Model, rows: Cohort, same_file: bool) -> np.ndarray:
     return is_trained_on
 
 
-def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
+def _refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """Raise UsageError if rows, or their patients, took part in training."""
     _refuse_file_of_ranking(model, source)
     trained_files = {file.sha256 for file in model.facts.training.source.files}
@@ -325,28 +328,10 @@ def _refuse_file_of_ranking(model: Model, source: Source) -> None:
         )
 
 
-@dataclass(frozen=True)
-class TrueClasses:
-    """True classes of the rows.
-
-    Parameters
-    ----------
-    task : Task
-        With the watched classes that occur.
-    target : int ndarray of shape (n_rows,)
-    cases : list of str
-        Labels that are cases.
-    """
-
-    task: Task
-    target: np.ndarray
-    cases: list[str]
-
-
-def true_classes(
+def _true_classes(
     model: Model, rows: Cohort, column: str, positive: str | None
-) -> TrueClasses:
-    """Return the true classes of the rows.
+) -> tuple[Task, np.ndarray, list[str]]:
+    """Return task, true classes and labels of cases, as in ``LabelledRows``.
 
     CohortError or UsageError if labels are missing or unknown, or a class is missing.
     """
@@ -377,7 +362,7 @@ def true_classes(
             f"column '{column}': either all rows or none are cases; some of both are "
             "needed"
         )
-    return TrueClasses(task.replace(watched=tuple(watched)), target, cases)
+    return task.replace(watched=tuple(watched)), target, cases
 
 
 def _class_elsewhere(
@@ -469,5 +454,5 @@ def _local_point(
     elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was set by hand, not chosen by a rule")
     m = held.task.watched.index(promise.label)
-    point = chosen(held, m, rule, seed)
+    point = choose_point(held, m, rule, seed)
     return with_chance(held, m, point, calibration)

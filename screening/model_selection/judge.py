@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import islice
-from operator import call
+from operator import call, or_
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,16 @@ from screening.spelling import quoted_list
 
 # Figures of fewer rows take less time than sending the rows to processes.
 MIN_ROWS_FOR_PROCESSES = 5_000
+# Fields of `Figures` with an entry for each watched class.
+CLASS_FIGURES = (
+    "summary",
+    "curves",
+    "points",
+    "subgroups",
+    "crossed",
+    "predictive",
+    "calibration",
+)
 
 
 @dataclass(frozen=True)
@@ -153,15 +163,7 @@ class Judgement:
     def figures(self) -> Figures:
         """Everything that a page shows of these rows."""
         held = self.held
-        by_class: dict[str, dict[str, Any]] = {
-            "summary": {},
-            "curves": {},
-            "points": {},
-            "subgroups": {},
-            "crossed": {},
-            "predictive": {},
-            "calibration": {},
-        }
+        by_class: dict[str, dict[str, Any]] = {name: {} for name in CLASS_FIGURES}
         for name, figures in zip(held.task.watched, self.class_figures, strict=True):
             for figure, value in figures.items():
                 by_class[figure][name] = value
@@ -188,11 +190,11 @@ class Judgement:
     @cached_property
     def class_figures(self) -> list[dict[str, Any]]:
         """Figures of each watched class."""
-        figures = []
-        for m in range(len(self.held.task.watched)):
-            parts = (part(self, m) for part in CLASS_PARTS)
-            figures.append(_joined(self, m, parts))
-        return figures
+        n_classes = len(self.points)
+        return [
+            _joined(self, m, [part(self, m) for part in CLASS_PARTS])
+            for m in range(n_classes)
+        ]
 
     @cached_property
     def own_boundary(self) -> dict[str, PopulationFigures] | None:
@@ -200,7 +202,17 @@ class Judgement:
 
         None where it is not known, and where no case has been seen.
         """
-        return _at_own_boundary(self)
+        held = self.held
+        flagged = held.at_own_boundary
+        if flagged is None or not held.watched.any():
+            return None
+        figures = {}
+        for m, name in enumerate(held.task.watched):
+            as_scores = flagged[:, m].astype(float)
+            rows = JudgedRows(as_scores, held.watched[:, m], 1.0, held.groups)
+            of_class = evaluate(rows, figures_in("own_boundary"))
+            figures[name] = PopulationFigures(figures=of_class)
+        return figures
 
     @cached_property
     def members(self) -> list[BlendMember]:
@@ -215,23 +227,20 @@ class Judgement:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The fields of `ValidationFacts` that depend on the rule."""
-        facts = dict(vars(self.figures))
-        facts["comparison"] = self.comparison
-        facts["forward"] = self.temporal_validation
-        return facts
-
-    @cached_property
-    def comparison(self) -> BesideFacts | None:
-        """Other methods on the same folds, beside this one."""
-        if self.held.others.baselines is None:
-            return None
-        return BesideFacts(
-            rules=list(self.rules),
-            rule=self.shared_rules[0],
-            n_watched=len(self.points),
-            figures=_method_figures(self),
-            beside=self.baselines,
-        )
+        comparison = None
+        if self.held.others.baselines is not None:
+            comparison = BesideFacts(
+                rules=list(self.rules),
+                rule=self.shared_rules[0],
+                n_watched=len(self.points),
+                figures=_method_figures(self),
+                beside=self.baselines,
+            )
+        return {
+            **vars(self.figures),
+            "comparison": comparison,
+            "forward": self.temporal_validation,
+        }
 
     @property
     def shared_rules(self) -> list[Rule]:
@@ -241,22 +250,58 @@ class Judgement:
     @cached_property
     def temporal_validation(self) -> Forward | None:
         """The past judged by the rule, and its thresholds on what came after."""
-        return _validate_forward(self)
+        held = self.held
+        later = held.temporal_validation.scores
+        facts = held.temporal_validation.facts
+        if later is None or facts is None:
+            return facts
+        rule_of_class = dict(zip(held.task.watched, self.rules, strict=True))
+        rules = [rule_of_class[name] for name in later.task.watched]
+        later = replace(
+            later,
+            recipe=held.recipe,
+            population=Population(held.population.shares),
+            without_cases=held.without_cases,
+        )
+        try:
+            earlier = judge(later.take(later.fold != AFTER), rules, self.seed)
+        except UsageError as error:
+            return facts.replace(reason=f"training on the past alone failed: {error}")
+        frozen = FrozenOperatingPoints(earlier.thresholds, earlier.figures.calibration)
+        after_cut = replace(later.take(later.fold == AFTER), frozen=frozen)
+        after = judge(after_cut, rules, self.seed)
+        classes = {}
+        for m, (name, point) in enumerate(
+            zip(later.task.watched, after.points, strict=True)
+        ):
+            calibration = after.figures.calibration[name]
+            classes[name] = LaterClass(
+                rule=point.rule,
+                threshold=point.threshold,
+                n_positive=point.n_positive,
+                n_negative=point.n_negative,
+                figures=after.figures_of(m, "beside"),
+                observed_expected=calibration.observed_expected,
+                slope=calibration.slope,
+                intercept=calibration.intercept,
+            )
+        return facts.replace(classes=classes)
 
     def compute(self, jobs: int) -> None:
-        """Compute all figures side by side, where there are many rows.
+        """Compute all figures in parallel if there are many rows.
 
-        They are computed when somebody asks for them otherwise.
+        Otherwise each is computed when it is first used.
         """
         if len(self.held.fold) < MIN_ROWS_FOR_PROCESSES:
             return
-        n_classes = len(self.held.task.watched)
+        n_classes = len(self.points)
         tasks: list[tuple[Any, ...]] = []
         for m in range(n_classes):
             tasks += [(part, self, m) for part in CLASS_PARTS]
         tasks += [(_judged_baseline, self, k) for k in range(self._n_baselines)]
         tasks += [(_member_alone, self, j) for j in range(self._n_members)]
-        tasks += [(_at_own_boundary, self), (_validate_forward, self)]
+        of_all_classes = ("own_boundary", "temporal_validation")
+        tasks += [(getattr, self, name) for name in of_all_classes]
         results = in_parallel(call, tasks, jobs=jobs)
         # Cached properties take their values from here.
         vars(self).update(
@@ -266,8 +311,7 @@ class Judgement:
             ],
             baselines=list(islice(results, self._n_baselines)),
             members=list(islice(results, self._n_members)),
-            own_boundary=next(results),
-            temporal_validation=next(results),
+            **dict(zip(of_all_classes, results, strict=True)),
         )
 
     @property
@@ -288,9 +332,7 @@ def _joined(
     Operating points, and predictive values, get the figures that need a calibrated
     chance at the threshold.
     """
-    figures: dict[str, Any] = {}
-    for part in parts:
-        figures |= part
+    figures = reduce(or_, parts)
     held = judgement.held
     calibration = figures["calibration"]
     figures["points"] = [
@@ -416,28 +458,13 @@ def _calibration(judgement: Judgement, m: int) -> Calibration:
     prevalence = judgement.points[m].prevalence
     if not positive.any() or prevalence is None:
         return Calibration(earned=False, reason="no case has been seen")
-    if held.origin is not None:
-        written = held.origin.calibration[name]
+    if held.source_calibration is not None:
+        written = held.source_calibration[name]
         if written.platt is not None:
             return refit_calibration(
                 written.platt, scores, positive, held.fold, prevalence, held.groups
             )
     return calibrate(scores, positive, held.fold, prevalence, held.groups)
-
-
-def _at_own_boundary(judgement: Judgement) -> dict[str, PopulationFigures] | None:
-    """Return the performance of the machine's own boundary; None if there is none."""
-    held = judgement.held
-    flagged = held.at_own_boundary
-    if flagged is None or not held.watched.any():
-        return None
-    figures = {}
-    for m, name in enumerate(held.task.watched):
-        as_scores = flagged[:, m].astype(float)
-        rows = JudgedRows(as_scores, held.watched[:, m], 1.0, held.groups)
-        of_class = evaluate(rows, figures_in("own_boundary"))
-        figures[name] = PopulationFigures(figures=of_class)
-    return figures
 
 
 def _member_alone(judgement: Judgement, j: int) -> BlendMember:
@@ -491,8 +518,8 @@ def judge(
         One per watched class, with the prevalence at the place of use.
     seed : int
     refuse : bool
-        Raise the errors of ``chosen``. A method that others are compared with is judged
-        without.
+        Raise the errors of ``choose_point``. A method that others are compared with is
+        judged without.
     """
     if held.frozen is not None:
         points = [
@@ -500,13 +527,13 @@ def judge(
             for m, threshold in enumerate(held.frozen.thresholds)
         ]
     elif refuse:
-        points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
+        points = [choose_point(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
         points = [held.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
     return Judgement(held, rules, points, seed)
 
 
-def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
+def choose_point(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
     """Return the operating point of a watched class, by number, that a rule chooses.
 
     Raises
@@ -571,48 +598,6 @@ def _observed_point(
         misses=rows.two_by_two.false_negative,
         notes=(),
     )
-
-
-def _validate_forward(judgement: Judgement) -> Forward | None:
-    """Judge the past by the rule, and its thresholds on what came after."""
-    held = judgement.held
-    seed = judgement.seed
-    later = held.temporal_validation.scores
-    facts = held.temporal_validation.facts
-    if later is None or facts is None:
-        return facts
-    rule_of_class = dict(zip(held.task.watched, judgement.rules, strict=True))
-    rules = [rule_of_class[name] for name in later.task.watched]
-    later = replace(
-        later,
-        recipe=held.recipe,
-        population=Population(held.population.shares),
-        without_cases=held.without_cases,
-    )
-    try:
-        before_cut = later.take(later.fold != AFTER)
-        earlier = judge(before_cut, rules, seed)
-    except UsageError as error:
-        return facts.replace(reason=f"training on the past alone failed: {error}")
-    frozen = FrozenOperatingPoints(earlier.thresholds, earlier.figures.calibration)
-    after_cut = replace(later.take(later.fold == AFTER), frozen=frozen)
-    after = judge(after_cut, rules, seed)
-    classes = {}
-    for m, (name, point) in enumerate(
-        zip(later.task.watched, after.points, strict=True)
-    ):
-        calibration = after.figures.calibration[name]
-        classes[name] = LaterClass(
-            rule=point.rule,
-            threshold=point.threshold,
-            n_positive=point.n_positive,
-            n_negative=point.n_negative,
-            figures=after.figures_of(m, "beside"),
-            observed_expected=calibration.observed_expected,
-            slope=calibration.slope,
-            intercept=calibration.intercept,
-        )
-    return facts.replace(classes=classes)
 
 
 def _judged_baseline(judgement: Judgement, k: int) -> Beside:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,11 +26,9 @@ from screening.schemas.model import (
     Approximation,
     ColumnByOutcome,
     FeatureFacts,
-    IdShape,
     MachineFacts,
     MemberFacts,
     ModelDocument,
-    Profile,
     RecipeFacts,
     SourceFacts,
     TrainingFacts,
@@ -40,48 +37,26 @@ from screening.schemas.validation import OperatingPointFacts, ValidationFacts
 from screening.store.serialization import versions
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """Facts about a table that the card states, whatever the method.
-
-    Parameters
-    ----------
-    missing : dict of str to float
-        Share of missing values of each column.
-    ids, group_ids : IdShape, optional
-        How ids of rows and of groups are written, if columns hold them.
-    profile : dict of str to NumberProfile or TextProfile
-        Distributions that later nights are compared with.
-    table_one : sequence of ColumnByOutcome
-    """
-
-    missing: Mapping[str, float]
-    ids: IdShape | None
-    group_ids: IdShape | None
-    profile: Profile
-    table_one: Sequence[ColumnByOutcome]
-
-
-def describe_table(study: Study) -> TableFacts:
-    """Return what the card of a study's models states about its table."""
+def describe_table(study: Study) -> dict[str, Any]:
+    """Return the fields of `TrainingFacts` that do not depend on the method."""
     cohort = study.cohort
     missing = {
         name: float(absent(values).mean()) for name, values in cohort.values.items()
     }
-    return TableFacts(
-        missing=missing,
-        ids=trained_shape(cohort.id) if cohort.contract.id else None,
-        group_ids=None if cohort.group is None else trained_shape(cohort.group),
-        profile=profile(cohort.measured, cohort.contract, cohort.group),
-        table_one=_table_one(study.sample, study),
-    )
+    return {
+        "missing": missing,
+        "ids": trained_shape(cohort.id) if cohort.contract.id else None,
+        "group_ids": None if cohort.group is None else trained_shape(cohort.group),
+        "profile": profile(cohort.measured, cohort.contract, cohort.group),
+        "table_one": _table_one(study),
+    }
 
 
 def model_document(
     study: Study,
     held_out: HeldOutDecisions,
     judgement: Judgement,
-    table: TableFacts,
+    table: Mapping[str, Any],
     command: str | None,
 ) -> ModelDocument:
     """Return the document of a model whose rows were held out and judged.
@@ -93,7 +68,8 @@ def model_document(
     study : Study
     held_out : HeldOutDecisions
     judgement : Judgement
-    table : TableFacts
+    table : mapping
+        As ``describe_table`` returns it.
     command : str, optional
         The command line.
     """
@@ -163,7 +139,7 @@ def _method_facts(held_out: HeldOutDecisions) -> dict[str, Any]:
 def _training_facts(
     study: Study,
     held_out: HeldOutDecisions,
-    table: TableFacts,
+    table: Mapping[str, Any],
     approximation: Approximation | None,
     command: str | None,
 ) -> TrainingFacts:
@@ -188,22 +164,19 @@ def _training_facts(
         seed=study.validation.seed,
         command=command,
         notes=notes,
-        missing=table.missing,
         features=_feature_facts(sample, held_out.encoder),
-        profile=table.profile,
         leaks=study.leaks,
         same_measurements=study.same_measurements,
         reliance=study.reliance,
         importance=study.importance,
-        table_one=table.table_one,
         approximation=approximation,
-        ids=table.ids,
-        group_ids=table.group_ids,
+        **table,
     )
 
 
-def _table_one(sample: Cohort, study: Study) -> list[ColumnByOutcome]:
+def _table_one(study: Study) -> list[ColumnByOutcome]:
     """Return the columns by outcome; empty where no case has been seen."""
+    sample = study.sample
     is_case = np.any(study.task.is_watched(labels_of(sample)), axis=1)
     if not is_case.any() or is_case.all():
         return []

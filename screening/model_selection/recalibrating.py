@@ -9,34 +9,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.data.cohort import Cohort, concatenate, labels_of
+from screening.data.cohort import Cohort, labels_of
+from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
-from screening.metrics.intervals import codes_of
-from screening.metrics.performance import prevalence_range
-from screening.model_selection.external import (
-    ReadCohort,
-    TrueClasses,
-    read_by_model,
-    refuse_trained_on,
-    true_classes,
-)
+from screening.model_selection.external import read_labelled
 from screening.model_selection.folds import choose_groups, split_folds
 from screening.model_selection.judge import judge, refuse_too_few
-from screening.model_selection.scores import HeldOutScores, Origin, Population
 from screening.model_selection.train import validation_table
 from screening.monitoring.drift import profile
 from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
 from screening.schemas.model import (
-    ModelDocument,
     OriginFacts,
     SourceFacts,
     TrainingFacts,
 )
 from screening.schemas.validation import OperatingPointFacts
-from screening.store.model import Model, score_batch
+from screening.store.model import Model
 
 CHOSEN_BY = "screen validate --recalibrate"
 # Folds by which chances are judged.
@@ -88,23 +79,24 @@ def recalibrate(
             "recalibrated; a model of several classes or of lesions must be trained in "
             "the new place"
         )
-    column = label or facts.task.label
-    read = read_by_model(model, cohort, column)
-    rows = concatenate(read.batches)
-    refuse_trained_on(model, rows, read.source)
-    truth = true_classes(model, rows, column, positive)
-    groups, n_folds, _ = choose_groups(rows, truth.target, N_FOLDS)
-    fold = split_folds(rows, truth.target, groups, n_folds, facts.training.seed)
-    is_case = truth.target == 1
-    rows = replace(rows, label=np.where(is_case, truth.task.classes[1], "no"))
+    new = read_labelled(model, cohort, label, positive)
+    rows = new.rows
+    groups, n_folds, _ = choose_groups(rows, new.target, N_FOLDS)
+    fold = split_folds(rows, new.target, groups, n_folds, facts.training.seed)
+    is_case = new.target == 1
+    rows = replace(rows, label=np.where(is_case, new.task.classes[1], "no"))
     (point,) = facts.operating_points
     rule = rule or point.rule
-    (name,) = truth.task.watched
+    (name,) = new.task.watched
     n_cases = int(is_case.sum())
     refuse_too_few(name, n_cases, rule)
-    scored = [score_batch(model, batch).decisions for batch in read.batches]
-    decisions = np.concatenate(scored)[None]
-    held = _held_out_scores(facts, decisions, truth, groups, fold, rows, prevalence)
+    held = new.scores(
+        model,
+        groups,
+        prevalence,
+        fold=fold,
+        source_calibration=facts.validation.calibration,
+    )
     judgement = judge(held, [rule], facts.training.seed)
     (chosen,) = judgement.operating_points
     operating_point = OperatingPointFacts(
@@ -114,7 +106,7 @@ def recalibrate(
     no_row = np.zeros(rows.n_rows, dtype=bool)
     document = facts.replace(
         operating_points=[operating_point],
-        training=_training_facts(facts.training, read, rows, origin, n_cases),
+        training=_training_facts(facts.training, new.read, rows, origin, n_cases),
         validation=facts.validation.replace(
             folds=n_folds, repeats=1, without_cases=None, **judgement.facts
         ),
@@ -132,36 +124,9 @@ def recalibrate(
     )
 
 
-def _held_out_scores(
-    facts: ModelDocument,
-    decisions: np.ndarray,
-    truth: TrueClasses,
-    groups: np.ndarray | None,
-    fold: np.ndarray,
-    rows: Cohort,
-    prevalence: float | None,
-) -> HeldOutScores:
-    """Return the scores of a site's rows, none of which the model was trained on."""
-    (name,) = truth.task.watched
-    shares = {name: prevalence_range(truth.target == 1, rows.group)}
-    return HeldOutScores.of_decisions(
-        decisions,
-        truth.task,
-        truth.target,
-        None if groups is None else codes_of(groups),
-        (),
-        fold=fold,
-        recipe=facts.recipe.name,
-        population=Population(
-            shares, prevalence, rows.subgroups, rows.contract.suppress
-        ),
-        origin=Origin(facts.validation.calibration),
-    )
-
-
 def _training_facts(
     training: TrainingFacts,
-    read: ReadCohort,
+    read: Cohort | CohortStream,
     rows: Cohort,
     origin: OriginFacts,
     n_cases: int,

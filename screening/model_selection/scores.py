@@ -19,6 +19,7 @@ from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.intervals import codes_of
 from screening.metrics.operating_point import ThresholdSelector, overall
+from screening.metrics.performance import prevalence_range
 from screening.metrics.rank_threshold import RankSelector
 from screening.metrics.subgroups import FEWEST
 from screening.model_selection.folds import Study
@@ -53,18 +54,6 @@ class FrozenOperatingPoints:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Facts of a model from another site; all but its ranking is fitted anew here.
-
-    Parameters
-    ----------
-    calibration : dict of str to Calibration
-    """
-
-    calibration: Mapping[str, Calibration]
-
-
-@dataclass(frozen=True)
 class Population:
     """Facts about the rows that a study knows, and no method.
 
@@ -85,6 +74,26 @@ class Population:
     prevalence: float | None = None
     subgroups: Columns | None = None
     suppress: int = FEWEST
+
+
+def shares_of(
+    task: Task, target: np.ndarray, groups: np.ndarray | None
+) -> dict[str, Estimate]:
+    """Return the share of each watched class, unknown without a case.
+
+    Parameters
+    ----------
+    task : Task
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    """
+    shares = {}
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        is_class = target == code
+        shares[name] = Estimate()
+        if is_class.any():
+            shares[name] = prevalence_range(is_class, groups)
+    return shares
 
 
 @dataclass(frozen=True)
@@ -157,8 +166,8 @@ class HeldOutScores:
     temporal_validation : TemporalValidation
     frozen : FrozenOperatingPoints, optional
         Of another cohort than the model's: what the model had chosen.
-    origin : Origin, optional
-        Of another cohort than the model's: what is fitted anew there.
+    source_calibration : dict of str to Calibration, optional
+        Of a model from another site, whose ranking alone is kept here.
     without_cases : bool
         Thresholds are ranks among rows that are not known cases, which only judge.
     """
@@ -178,7 +187,7 @@ class HeldOutScores:
     others: OtherMethods = OtherMethods()
     temporal_validation: TemporalValidation = TemporalValidation()
     frozen: FrozenOperatingPoints | None = None
-    origin: Origin | None = None
+    source_calibration: Mapping[str, Calibration] | None = None
     without_cases: bool = False
 
     @cached_property

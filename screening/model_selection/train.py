@@ -24,7 +24,6 @@ from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
-from screening.metrics.performance import prevalence_range
 from screening.model_selection.fits import Fits, baselines, plan_training, recipes_of
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
@@ -45,7 +44,12 @@ from screening.model_selection.model_card import describe_table, model_document
 from screening.model_selection.plans import run_plan
 from screening.model_selection.preparing import prepare_study
 from screening.model_selection.revising import HELD, held_rows
-from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
+from screening.model_selection.scores import (
+    HeldOutScores,
+    OtherMethods,
+    Population,
+    shares_of,
+)
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, load_recipe
 from screening.recipes.encoders import (
@@ -59,7 +63,6 @@ from screening.recipes.encoders import (
 from screening.recipes.recipe import Recipe
 from screening.registry import faults_so_far, optional
 from screening.report.model_attention import attention_of_model
-from screening.schemas.base import Estimate
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import reasons_of_left_out
@@ -390,17 +393,11 @@ def scores_to_judge(
     members = {part.recipe.name: HeldOutScores.of(part, study) for part in method.parts}
     titles = {part.recipe.name: part.recipe.title for part in method.parts}
     compared, baseline_scores = baselines(study, others, fits.baselines)
-    positive = study.task.is_watched(labels_of(study.cohort))
-    shares = {}
-    for m, name in enumerate(study.task.watched):
-        # Without a case the share of cases is unknown, not 0.
-        shares[name] = Estimate()
-        if positive[:, m].any():
-            shares[name] = prevalence_range(positive[:, m], study.cohort.group)
+    target = study.task.target(labels_of(study.cohort))
     return replace(
         held.scores,
         population=Population(
-            shares,
+            shares_of(study.task, target, study.cohort.group),
             prevalence,
             study.sample.subgroups,
             study.sample.contract.suppress,
