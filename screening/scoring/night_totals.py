@@ -253,7 +253,7 @@ class BlockScorer:
     def score_piece(
         self,
         piece: Piece,
-        is_sound: bool = True,
+        is_valid: bool = True,
         drift_limit: int = ALL_HASHES,
     ) -> ScoredPiece:
         """Read and score a piece of the table.
@@ -261,7 +261,7 @@ class BlockScorer:
         Parameters
         ----------
         piece : Piece
-        is_sound : bool
+        is_valid : bool
             False if the table is refused anyway: its rows are only read.
         drift_limit : int
             Highest hash of units that may still count as drift: it spares work and
@@ -272,7 +272,7 @@ class BlockScorer:
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
-            if block.rows is None or counts.violations.stopped or not is_sound:
+            if block.rows is None or counts.violations.stopped or not is_valid:
                 continue
             scored = score_batch(self.model, block.rows)
             of_block = self.totals_of(block.rows, scored, block.id_hashes, drift_limit)

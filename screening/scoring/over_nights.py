@@ -46,9 +46,9 @@ def show_over_nights(
     document, text = written(run.replace(over_nights=reasons).to_dict())
     run_with_reasons = RunDocument.from_dict(document)
     page = draw_run(run_with_reasons, templates)
-    drawn_anew = shutil.ignore_patterns("run.json", "report.html")
+    drawn_again = shutil.ignore_patterns("run.json", "report.html")
     with publish(folder, "run") as new:
-        shutil.copytree(folder, new, ignore=drawn_anew, dirs_exist_ok=True)
+        shutil.copytree(folder, new, ignore=drawn_again, dirs_exist_ok=True)
         (new / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (new / "run.json").write_bytes(text)
         # The newest head of the trail is found by this time.

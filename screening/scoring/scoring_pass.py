@@ -144,8 +144,8 @@ class _Pass:
             return
         start = time.perf_counter()
         for piece in pieces:
-            is_sound = self.reading.is_sound
-            yield self.scorer.score_piece(piece, is_sound, self.drift_limit)
+            is_valid = self.reading.is_sound
+            yield self.scorer.score_piece(piece, is_valid, self.drift_limit)
             seconds = time.perf_counter() - start
             if n_processes > 1 and self._seconds_left(seconds) > least:
                 break
