@@ -510,10 +510,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         self.notes_ = [*model.facts.training.notes]
 
     def _table(self, X: Any, learns: bool = False, label: str | None = None) -> Any:
-        """Return what is read of X: a path as it is, else an Arrow table.
+        """Convert X to an Arrow table; a path is returned unchanged.
 
-        An array's columns are named as those that `fit` saw. `learns`: these names
-        are set, without the label's.
+        An array's columns get the names that `fit` saw. `learns`: these names are set,
+        without the label's.
         """
         if isinstance(X, str | Path | Database):
             return X

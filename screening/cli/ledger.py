@@ -657,7 +657,7 @@ def _read_folder(
 
 
 def _line_of_file(file: VerdictsRead) -> str:
-    """Return what became of a file of verdicts, on one line."""
+    """Return the outcome of a file of verdicts, on one line."""
     if file.refused is not None:
         return f"{file.file}: refused: {file.refused}"
     line = f"{file.file}: {file.series} {file.night}: {file.verdicts} verdicts"

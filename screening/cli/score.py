@@ -415,7 +415,7 @@ def _overview_in_words(
 
 
 def _night_in_words(line: SeriesNight) -> str:
-    """Return what became of a night of a series, on one line."""
+    """Return the outcome of a night of a series, on one line."""
     shadow = " in shadow" if line.shadow else ""
     text = f"{line.series} {line.night}{shadow}: {line.status}"
     if line.flagged is not None:

@@ -66,7 +66,7 @@ def _name_of(user: int) -> str:
 
 
 def _become(user: int, group: int) -> None:
-    """Give up root's rights for those of a user, for good.
+    """Give up root's rights permanently for those of a user.
 
     `group`: of a user that the host does not know.
     """

@@ -44,7 +44,7 @@ HourOrColumn: TypeAlias = Annotated[
 
 
 def hours_from(text: object) -> object:
-    """Return a duration such as "72h" or "3d" in hours; anything else as it is.
+    """Return a duration such as "72h" or "3d" in hours; anything else unchanged.
 
     ValueError for a text that is not a duration.
     """

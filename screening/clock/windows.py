@@ -107,7 +107,7 @@ class Known:
 def with_truth(
     rows: pd.DataFrame, known: Known, window: Window, complete: pd.Timestamp
 ) -> pd.DataFrame:
-    """Return rows with what became of them.
+    """Return rows with their true labels and events.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class AdaptiveBumps(Factor):
 
     Wu and Chang (2003) eq. 13-17. Support vectors on the wrong side (y f < 0) are left
     out. tau_k^2 is the mean squared distance to those of the other class that are
-    closer than M_k, the mean of the nearest and the farthest (if there is none: the
+    closer than M_k, the mean of the nearest and the farthest (or, without any, to the
     nearest of the other class). It is multiplied by eta_p = |SV-| / |SV+| on positive
     support vectors and by its inverse on negative ones.
 

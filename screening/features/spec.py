@@ -55,7 +55,7 @@ ROLES = ("id", "group", "time", "label", "row")
 
 
 def _from_folder(path: str, info: ValidationInfo) -> str:
-    """Return a path or glob relative to the folder of the spec; a URL as it is."""
+    """Return a path or glob relative to the folder of the spec; a URL unchanged."""
     folder: Path = info.context or Path()
     if "://" in path:
         return path

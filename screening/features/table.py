@@ -223,7 +223,7 @@ def _complete(engine: Engine, outcome: Outcome) -> pd.Timestamp:
 
 
 def _truth_of_rows(engine: Engine, outcome: Outcome) -> pd.DataFrame:
-    """Return what became of each row, by all that is known now."""
+    """Return the true label of each row, by all that is known now."""
     events = engine.run(queries.OUTCOMES_OF_ROWS).df()
     rows = engine.run(
         "SELECT row AS unit, hour AS at, night, ends AS time FROM followed ORDER BY row"

@@ -59,7 +59,7 @@ class Patients:
     Parameters
     ----------
     reduced, whole : ndarray of uint64, shape (n,)
-        Hashes of the reduced form and of the id as it is, sorted by both.
+        Hashes of the reduced form and of the id itself, sorted by both.
     """
 
     reduced: np.ndarray = field(default_factory=_NO_HASHES.copy)

@@ -68,7 +68,7 @@ def _count_matches(texts: pa.Array, pattern: str) -> int:
 
 
 def _check_digit(texts: pa.Array, n_digits: int) -> CheckDigit | None:
-    """Return the check digit that all ids have, None if there is none."""
+    """Return the check digit that all ids have, None without one."""
     shortest = pc.min(pc.utf8_length(texts)).as_py()
     is_numeric = n_digits == len(texts) >= MIN_CHECKED
     if not is_numeric or shortest < MIN_CHECKED_DIGITS:

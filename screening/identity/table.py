@@ -1,4 +1,4 @@
-"""Ids of a table that are other ids but for the writing, in it or on earlier nights."""
+"""Find ids that differ from known ones, or from each other, only in spelling."""
 
 from __future__ import annotations
 

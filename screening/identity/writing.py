@@ -28,7 +28,7 @@ def reduced_form(name: str) -> str:
     text = unicodedata.normalize("NFKC", folded).strip()
     text = _expanded(text)
     kept = "".join(filter(str.isalnum, text))
-    # An id of signs alone is left as it is.
+    # An id of signs alone is not changed.
     return kept.lstrip("0") or kept[-1:] or text
 
 

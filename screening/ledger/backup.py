@@ -198,7 +198,7 @@ def _refuse_while_used(place: str) -> None:
 
 
 def n_entries(place: str) -> int:
-    """Return the number of entries of a ledger; 0 if there is none that can be read."""
+    """Return the number of entries of a ledger; 0 if none can be read."""
     try:
         with (
             open_ledger(place, read_only=True) as ledger,
@@ -219,7 +219,7 @@ def _refuse_other_site(backup: Path, identity: str, before: str | None) -> None:
 
 
 def _identity_if_whole(place: str) -> str | None:
-    """Return the identity of a ledger; None if there is none that can be read."""
+    """Return the identity of a ledger; None if it cannot be read."""
     try:
         return _identity(place)
     except ScreenError:

@@ -520,7 +520,7 @@ def _flush_fully(  # pragma: no cover - macOS
 
 
 def _check_tables(ledger: Ledger, make: bool) -> None:
-    """Refuse tables of another format; with `make`, make them if there are none."""
+    """Refuse tables of another format; with `make`, fill an empty database."""
     begin = MAKING if make else READING
     with ledger._transaction(begin) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):

@@ -304,7 +304,8 @@ class Retrained(Facts, kind="retrain"):
     series, champion, model : str
     trained_on : TrainedOn
     accepted : str, optional
-        Why ids of the past cohort are right that are judged ones but for the writing.
+        Why ids of the past cohort are right although they differ from judged ones only
+        in spelling.
     """
 
     series: str
@@ -389,8 +390,8 @@ class Outcomes(Facts, kind="outcomes"):
         Of all nights in force, by everything known then.
     accepted : str, optional
         Why the table was accepted although it takes most cases away, or its ids do not
-        look like those of the nights. A part `patients` has hashes of ids that are
-        others but for the writing.
+        look like those of the nights. A part `patients` has hashes of ids that differ
+        from others only in spelling.
     """
 
     series: str
@@ -621,5 +622,5 @@ def scores_at(
 
 
 def patient_name(reduced: int, whole: int) -> str:
-    """Return the name of a patient in a part `patients`, of two hashes."""
+    """Make the name of a patient in a part `patients` from two hashes."""
     return f"{reduced:016x}{whole:016x}"

@@ -184,9 +184,9 @@ def erase(
 ) -> dict[str, int]:
     """Replace names in the ledger by stand-ins, and enter what was erased.
 
-    Erasing is idempotent: what was erased before stays as it is, so erasures may
+    Erasing is idempotent: what was erased before does not change, so erasures may
     overlap and come in any order. If there is nothing to erase nothing is entered, but
-    the file is compacted all the same.
+    the file is compacted in any case.
 
     Parameters
     ----------

@@ -94,9 +94,9 @@ def read_merges(source: Readable) -> list[Merge]:
 
 
 def _day(text: str) -> str:
-    """Return a date as YYYY-MM-DD, "" if it is none.
+    """Return a date as YYYY-MM-DD, "" if it is not one.
 
-    An instant with a zone is none: it is of two days, in two zones.
+    An instant with a zone is not: it is of two days, in two zones.
     """
     time = read_time(text, None)
     if time is None:

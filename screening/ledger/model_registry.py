@@ -120,7 +120,7 @@ def record_revision(
     before = facts["model_before"]
     after = facts["model_after"]
     with ledger.writing() as connection:
-        # The same change twice in a row is one entry, and no change is none.
+        # The same change twice in a row is entered once.
         for last in deque(stated(connection, type(revision)), 1):
             is_same = last.facts.replace(champion_of=()) == revision
             if is_same and last.reason == reason:
@@ -392,7 +392,7 @@ def _last_nights(connection: sa.Connection) -> dict[str, str]:
 
 
 class LastWord(NamedTuple):
-    """The last verdict on a case or what became of it, and the table it is about.
+    """The last verdict or outcome of a case, and its table.
 
     Parameters
     ----------

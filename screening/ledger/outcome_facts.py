@@ -1,4 +1,4 @@
-"""Facts of the trail on what became of each patient, or stay, written and read.
+"""Write and read the trail's facts about outcomes of patients, or stays.
 
 A fact is a text: the time of an event and its name, that a case is known without a
 time, or the end of a stay.

@@ -65,7 +65,7 @@ class TableIds:
     def rewritten(
         self, patients: Iterable[str], accepted: Set[str], series: str
     ) -> dict[int, str]:
-        """Return the ids that are another one but for the writing.
+        """Return the ids that differ from another one only in spelling.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class EarlierTables(NamedTuple):
     Parameters
     ----------
     accepted : set of str
-        Names by hashes of ids that are others but for the writing.
+        Names by hashes of ids that differ from others only in spelling.
     counted : list of PatientsOfTable
     """
 
@@ -169,7 +169,7 @@ class EarlierTables(NamedTuple):
     def checked(
         self, ids: TableIds, patients: Set[str], series: str, accepted: str | None
     ) -> list[str]:
-        """Return names of ids that are others but for the writing, if accepted.
+        """Return names of accepted ids that differ from others only in spelling.
 
         CohortError for such ids, for digits with an exponent, and if no patient of the
         table was scored.

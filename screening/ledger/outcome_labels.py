@@ -18,11 +18,11 @@ from screening.ledger.scored_nights import read_scored_nights
 
 
 def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
-    """Return for every case what became of it or, where that is open, its last verdict.
+    """Return the outcome of every case or, if that is unknown, its last verdict.
 
-    Of a patient the last night counts whose window is over, flagged or not; without
-    outcomes it is as `model_registry.judged` returns it. UsageError unless `model` is
-    the digest of the champion.
+    For a patient, the last night with a completed window counts, flagged or not.
+    Without outcomes the result is that of `model_registry.judged`. UsageError unless
+    `model` is the digest of the champion.
     """
     by_verdict = judged(ledger, series, model)
     key = by_verdict.series

@@ -1,4 +1,4 @@
-"""Enter what became of the patients of past nights, and judge the nights by it.
+"""Enter the outcomes of past nights' patients, and evaluate the nights by them.
 
 An entry states outcomes that are new or corrected since the entries before, up to when
 outcomes are complete, and the figures of all nights in force by everything known then.

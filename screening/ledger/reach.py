@@ -125,7 +125,7 @@ def refuse_copy_at(place: str) -> None:
     """Raise ModelError if the ledger at a place is a copy of another site's.
 
     For commands that touch folders of the site before they enter anything. Only a file
-    can be a copy; if there is none yet, there is nothing to refuse.
+    that exists can be a copy.
     """
     file = file_of(place)
     if file is None or not file.exists():

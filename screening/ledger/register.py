@@ -307,7 +307,7 @@ def count_written_otherwise(ledger: Ledger, patient: str) -> int:
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
     """Enter that everything at or below a place lies at another now, or is gone.
 
-    Returns the number of artefacts. UsageError if there are none.
+    Returns the number of artefacts. UsageError without any.
     """
     why = reason_of(reason)
     number = 0

@@ -82,8 +82,8 @@ class ScoredNights:
     ----------
     rows : DataFrame
         `night`, `taken_at` (text or None), `id`, `patient`, `score`, `flagged`,
-        `chance`, `chance_at_threshold` (NaN where there is none), `model`, the columns
-        of subgroups and, of several classes, `score_`, `flagged_` and
+        `chance`, `chance_at_threshold` (NaN without one), `model`, the columns of
+        subgroups and, of several classes, `score_`, `flagged_` and
         `chance_at_threshold_` of each.
     stated : CohortDeclaration
         What the contract of the last night's model states.

@@ -419,8 +419,8 @@ def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
     if datetime.timedelta(hours=hours) > due.max_age:
         longest = due.max_age.total_seconds() / 3600
         return False, f"no night since, for more than {longest:g} h"
-    # A back-fill, or a wrong year, is recorded today and is an old night all the same:
-    # a night is recorded on its own day or on the next.
+    # A back-fill, or a wrong year, is recorded today but is an old night: a night is
+    # recorded on its own day or on the next.
     if due.since(last) > due.max_age + 2 * DAY:
         return False, "the last night was scored late; tonight's is missing"
     return True, ""

@@ -104,7 +104,7 @@ def text_part(what: str, text: str) -> Part:
 
 
 def reason_of(text: str) -> Part:
-    """Return the part with the reason of an entry; UsageError if there is none."""
+    """Return the part with the reason of an entry; UsageError if it is blank."""
     if not text.strip():
         raise UsageError(
             "`reason`: give the reason in a few words, which the trail keeps",
@@ -131,7 +131,7 @@ class Entry:
 
 
 def head(connection: sa.Connection, number: int | None = None) -> Head:
-    """Return the end of the chain, or an entry by number; number 0 if there is none."""
+    """Return the end of the chain, or an entry by number; number 0 if it is missing."""
     chosen = sa.select(TRAIL.c.number, TRAIL.c.digest)
     if number is not None:
         chosen = chosen.where(TRAIL.c.number == number)

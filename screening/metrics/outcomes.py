@@ -1,4 +1,4 @@
-"""Figures of the rows of past nights by what became of their patients.
+"""Figures of the rows of past nights by the outcomes of their patients.
 
 `clock.windows` gives every row its truth. Flagged or not, every row of a window that is
 over has one, so sensitivity needs no audit.
@@ -61,8 +61,8 @@ def outcome_figures(
     ----------
     rows : DataFrame
         As ``clock.windows.with_truth`` returns them, with `patient`, `score`,
-        `flagged`, `chance` and `chance_at_threshold` (NaN where there is none) and
-        `model`; the model of the last night made the promise.
+        `flagged`, `chance` and `chance_at_threshold` (NaN without one) and `model`; the
+        model of the last night made the promise.
     window : Window
     as_of : str
         Up to when outcomes are said to be complete, for a reader.

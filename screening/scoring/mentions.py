@@ -19,7 +19,7 @@ _JSON_ESCAPES = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
 def mentions(content: bytes, name: str) -> bool:
     """Return True if a text file contains an id, outside the styles of a page.
 
-    It is looked for as it is and as HTML, XML, JSON, CSV, SQL and URLs spell it, in
+    It is searched as plain text and as HTML, XML, JSON, CSV, SQL and URLs spell it, in
     either Unicode form, and not within a longer id.
 
     Parameters

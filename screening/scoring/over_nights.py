@@ -26,7 +26,7 @@ def show_over_nights(
 ) -> RunDocument:
     """Write a run directory again with what its nights show together; return it.
 
-    It stays as it is if its document has these reasons.
+    It is not changed if its document has these reasons.
 
     Parameters
     ----------

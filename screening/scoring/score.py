@@ -356,7 +356,7 @@ def _refuse_other_ledger(
 ) -> None:
     """Refuse a copy of a site's ledger, one older than the run directories, or a night.
 
-    `accepted`: why the table is right all the same.
+    `accepted`: why the table is right anyway.
     """
     with ledger.reading() as connection:
         refuse_copy(connection)

@@ -29,7 +29,7 @@ _ADDRESS = re.compile(
     r"(?P<night>latest(?=\.html)|20[0-9]{2}-[01][0-9]-[0-3][0-9])"
     r"\.(?P<kind>html|(?(series)json|html)))?"
 )
-# What a request is, by whether its address has a series, its kind and its method.
+# Name of a request, by whether its address has a series, its kind and its method.
 _WHAT = {
     (False, None): {"GET": "start"},
     (False, "html"): {"GET": "overview"},
@@ -53,7 +53,7 @@ SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
 }
 ASK_KEY = 'Basic realm="screening", charset="UTF-8"'
-# What a page says of a request that was refused; anything else is in the audit alone.
+# Messages of pages about refused requests; other details are only in the audit.
 WORDS = {
     404: "this page does not exist, or is not for you",
     409: "the page was replaced, or this verdict has already been read; open it again",
@@ -247,7 +247,7 @@ class Service:
 
 
 async def _body_of(request: Request) -> bytes:
-    """Return the body of a request, of one that is too large only its beginning."""
+    """Read the body of a request; only its beginning if it is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part if len(body) <= MAX_BODY else b""

@@ -120,7 +120,7 @@ def read_inbox(
 
 
 def inbox_of_night(network: Network, ledger: Ledger) -> list[VerdictsRead]:
-    """Return what became of the files in a site's folder; no error ends the night."""
+    """Read the files in a site's folder; no error ends the night."""
     folder = network.site.verdicts
     if folder is None:
         return []
@@ -133,7 +133,7 @@ def inbox_of_night(network: Network, ledger: Ledger) -> list[VerdictsRead]:
 def _read_each(
     network: Network, ledger: Ledger, files: list[Path], token: Path | None
 ) -> Iterator[VerdictsRead]:
-    """Read files and move them; yield what became of each."""
+    """Read files and move them; yield the result of each."""
     for number, file in enumerate(files, start=1):
         name = file.name if _SAVED.fullmatch(file.name) else f"file {number}"
         try:
@@ -159,7 +159,7 @@ def _while_nobody_saves(network: Network, folder: Path) -> AbstractContextManage
 def _read_and_move(
     network: Network, ledger: Ledger, file: Path, name: str, token: Path | None
 ) -> VerdictsRead | None:
-    """Read a file and move it; return what became of it, None if it is not there."""
+    """Read a file and move it; return the result, None if the file does not exist."""
     try:
         if _is_on_its_way(file):
             return None

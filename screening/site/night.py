@@ -136,7 +136,7 @@ class SeriesTask:
     run : RunDocument, optional
         The run of this very table, if it is published already.
     accepted : str, optional
-        Why the delivery is accepted as it is.
+        Why the delivery is accepted unchanged.
     replaced : str, optional
         Why it replaces what was scored of the night.
     has_other_table : bool
@@ -144,7 +144,8 @@ class SeriesTask:
     fault : str, optional
         Why the night is not scored: what it left cannot be read or restored.
     slip : SlipFault, optional
-        Why a new series is not scored: its name may be a slip of a missing one's.
+        Why a new series is not scored: its name may be a misspelling of a missing
+        one's.
     is_entered : bool
         The ledger has a published run of the night.
     """
@@ -406,7 +407,7 @@ def _score_and_read(
     verdicts: list[VerdictsRead],
     minutes: float,
 ) -> tuple[dict[SeriesTask, SeriesNight], list[VerdictsRead]]:
-    """Score nights; return their lines, and what became of the files of verdicts.
+    """Score nights; return their lines, and the results of the files of verdicts.
 
     Files that wait for a lost run directory are read once it is made again, before the
     night itself where it is of an earlier one.
@@ -529,7 +530,7 @@ def _with_missing(
 def _with_outcomes(
     document: OverviewDocument, outcomes: Sequence[OutcomesRead], strict: bool
 ) -> OverviewDocument:
-    """Return the overview with what became of tables of outcomes."""
+    """Return the overview with the results of tables of outcomes."""
     exit_code = document.exit_code
     if strict and any(table.refused for table in outcomes):
         exit_code = worst([exit_code, ATTENTION])
@@ -605,7 +606,7 @@ def _show_over_nights(
 ) -> OverviewDocument:
     """Show on the page of each series what its nights up to this one show together.
 
-    Return the overview, which says of a page that cannot be written why.
+    Return the overview, with the reason for each page that cannot be written.
     """
     lines = []
     for line in document.series:
@@ -816,7 +817,7 @@ class _Series:
         if has_other_table:
             run = None
             if self.network.is_live(self.name):
-                # The database as it is now is another delivery.
+                # The current content of the database is another delivery.
                 replaced = OTHER_ROWS
                 has_other_table = False
         if self._is_over(night) and not (run or wish.accepted):
@@ -890,7 +891,7 @@ class _Series:
         return self.network.is_live(self.name) and night < self.today
 
     def _is_of_table(self, run: RunDocument | None, night: str) -> bool:
-        """Return True if a run, if there is one, is of the night's table as it is."""
+        """Return True if a run, if any, is of the current table of its night."""
         if run is None or self._is_over(night):
             return True
         if self.network.series[self.name].features is not None:
