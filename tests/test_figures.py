@@ -1,17 +1,26 @@
 """A figure is one entry: what it needs, what it is, how it enters and leaves."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import small_pages
+from hung import HUNG_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 from report_fixture import appraised, nosocomial_model
 from scipy.stats import norm
+from written_files import read_json
 
+import screening
 from screening.metrics.calibration import decision_curve
 from screening.metrics.figures import (
     FIGURES,
@@ -27,13 +36,17 @@ from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
 from screening.metrics.performance import prevalence_range, rates
-from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import MinSensitivity
 
 NET_BENEFIT = FIGURES["net_benefit"]
 LIKELIHOOD_RATIOS = ("positive_likelihood_ratio", "negative_likelihood_ratio")
+ENTERED_BY_FILE = {
+    "likelihood_ratios": LIKELIHOOD_RATIOS,
+    "net_benefit": ("net_benefit",),
+}
+"""Figures by the file that each is in alone."""
 
 
 def rows_of(hits, misses, false, clear, **options):
@@ -245,27 +258,41 @@ def test_a_figure_is_undefined_without_what_it_needs():
         assert defined >= {"specificity", "flag_rate"}
 
 
-def test_a_figure_leaves_with_its_entry(monkeypatch):
-    """Where it is not, no document and no page has it, and all others are there."""
-    rng = default_rng(0)
-    positive = rng.random(400) < 0.3
-    rows = JudgedRows(rng.normal(size=400) + positive, positive, 0.5, fewest=5)
-    levels = {"part": np.repeat(["a", "b"], 200).astype(object)}
-    document = appraised(nosocomial_model())
-    (with_ratios,) = performance_by_subgroup(levels, rows)
-    page = render_model(document)
+def heads_in(page):
+    """Return the heads of a page's tables and figures."""
+    return set(re.findall(r"<(?:th|dt)\b[^>]*>\s*([^<]*?)\s*<", page.read_text()))
 
-    for name in LIKELIHOOD_RATIOS:
-        monkeypatch.delitem(FIGURES._filled(), name)
-    (without,) = performance_by_subgroup(levels, rows)
-    page_without = render_model(document)
 
-    all_figures = with_ratios.rows[0].figures
-    kept = {n: all_figures[n] for n in all_figures if n not in LIKELIHOOD_RATIOS}
-    assert len(kept) == len(all_figures) - 2
-    assert without.rows[0].figures == kept
-    assert "LR+" in page
-    assert "LR+" not in page_without
+def test_a_figure_goes_out_with_its_file(tmp_path, monkeypatch):
+    """Without it a model is trained, validated and compared, and no page has it."""
+    package = Path(screening.__file__).parent
+    copied = shutil.copytree(package, tmp_path / "screening")
+    for name in ENTERED_BY_FILE:
+        (copied / f"metrics/figures/{name}.py").unlink()
+    whole = tmp_path / "whole"
+    whole.mkdir()
+
+    subprocess.run(
+        [sys.executable, small_pages.__file__],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        check=True,
+        timeout=HUNG_SECONDS,
+    )
+    monkeypatch.chdir(whole)
+    small_pages.main()
+
+    gone = [figure for names in ENTERED_BY_FILE.values() for figure in names]
+    titles = {FIGURES[name].title for name in gone}
+    assert read_json(tmp_path / "figures.json") == [
+        name for name in FIGURES if name not in gone
+    ]
+    for kind in small_pages.KINDS:
+        heads = heads_in(whole / f"{kind}.html")
+        assert titles < heads
+        assert heads_in(tmp_path / f"{kind}.html") == heads - titles
+        document = (tmp_path / f"{kind}.json").read_text()
+        assert not [name for name in gone if f'"{name}"' in document]
 
 
 def test_nights_with_outcomes_have_every_figure_of_their_table():
