@@ -31,6 +31,7 @@ from screening import (
     train,
 )
 from screening.errors import RecipeError, UsageError
+from screening.metrics.figures import FIGURES
 from screening.metrics.paired import drawn_weights, recall_difference
 from screening.metrics.ranks import (
     against_control,
@@ -38,6 +39,7 @@ from screening.metrics.ranks import (
     friedman,
     holm,
     nemenyi_difference,
+    rank_entry,
 )
 from screening.model_selection import compare as comparison
 from screening.model_selection import fits
@@ -47,7 +49,7 @@ from screening.model_selection.held_out import plan_method
 from screening.model_selection.judge import method_differences
 from screening.model_selection.task import infer_task
 from screening.report import render_model
-from screening.report.comparison import render_comparison
+from screening.report.comparison import best_methods, render_comparison
 from screening.schemas.base import UNDEFINED
 from screening.settings import Validation
 
@@ -93,6 +95,24 @@ def test_every_row_is_tested_once_by_every_method_on_the_same_folds(compared):
     assert sum(
         method["mean_rank"] for method in ranks["figures"]["auroc"]["methods"]
     ) == pytest.approx(6)
+
+
+def test_direction_of_a_figure_decides_ranks_and_the_best_method(compared, monkeypatch):
+    """Where lower is better ranks are turned round, and the lowest method is best."""
+    cohorts = compared.facts.cohorts
+    ranks = rank_entry(cohorts, "svm", "g_mean").figures["g_mean"]
+    turned = replace(FIGURES["g_mean"], better="lower")
+    monkeypatch.setitem(FIGURES._filled(), "g_mean", turned)
+
+    turned_ranks = rank_entry(cohorts, "svm", "g_mean").figures["g_mean"]
+
+    for method, other in zip(ranks.methods, turned_ranks.methods, strict=True):
+        assert method.mean_rank + other.mean_rank == pytest.approx(4)
+        assert method.mean == other.mean
+    sentences = best_methods(compared.facts)
+    for one in cohorts:
+        worst = min(one.methods, key=lambda method: method.figures["g_mean"].value)
+        assert f"{worst.recipe} is " in sentences[one.name]
 
 
 def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):

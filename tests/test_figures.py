@@ -30,6 +30,7 @@ from screening.metrics.figures import (
     evaluate_rates,
     evaluate_samples,
     figures_in,
+    gain,
 )
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
@@ -37,8 +38,10 @@ from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
 from screening.metrics.performance import prevalence_range, rates
 from screening.report.page import render_model
+from screening.report.verdict import beaten_by_other
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import MinSensitivity
+from screening.schemas.validation import Beside, BesideFacts
 
 NET_BENEFIT = FIGURES["net_benefit"]
 LIKELIHOOD_RATIOS = ("positive_likelihood_ratio", "negative_likelihood_ratio")
@@ -293,6 +296,28 @@ def test_a_figure_goes_out_with_its_file(tmp_path, monkeypatch):
         assert heads_in(tmp_path / f"{kind}.html") == heads - titles
         document = (tmp_path / f"{kind}.json").read_text()
         assert not [name for name in gone if f'"{name}"' in document]
+
+
+def test_direction_of_a_figure_decides_what_is_better(monkeypatch):
+    """A method with the higher figure is worse if an entry has it that way round."""
+    higher = Estimate(0.2, 0.1, 0.3)
+    rule = MinSensitivity(0.9)
+    other = Beside(
+        recipe="other",
+        title="other",
+        figures={"sensitivity": Estimate(0.9)},
+        differences={"auroc": higher},
+    )
+    compared = BesideFacts(rules=[rule], rule=rule, n_watched=1, beside=[other])
+
+    assert gain("auroc", higher) == gain("macro_recall", higher) == higher
+    assert gain("negative_likelihood_ratio", higher) == Estimate(-0.2, -0.3, -0.1)
+    assert gain("flag_rate", higher) == UNDEFINED
+    assert beaten_by_other(compared) == []
+    turned = replace(FIGURES["auroc"], better="lower")
+    monkeypatch.setitem(FIGURES._filled(), "auroc", turned)
+    (reason,) = beaten_by_other(compared)
+    assert reason.code == "another_is_better"
 
 
 def test_nights_with_outcomes_have_every_figure_of_their_table():

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtr
 from scipy.stats import rankdata, studentized_range
 
-from screening.metrics.figures import figures_in
+from screening.metrics.figures import figures_in, gain
 from screening.schemas.comparison import CohortFacts, FigureRanks, RankedMethod, Ranks
 
 # Digits to which figures are rounded, so that rounding errors make no ranks.
@@ -215,11 +215,14 @@ def _figure_ranks(
     cohorts: Sequence[CohortFacts], names: list[str], control: str, figure: str
 ) -> FigureRanks:
     values = []
+    gains = []
+    name_of_figure = figure.removeprefix("own_")
     for cohort in cohorts:
         figures = [method.figures[figure] for method in cohort.methods]
         values.append([estimate.value for estimate in figures])
+        gains.append([gain(name_of_figure, estimate).value for estimate in figures])
     table = np.array(values, float)
-    ranked_table = np.nan_to_num(table, nan=0.0)
+    ranked_table = np.nan_to_num(np.array(gains, float), nan=-np.inf)
     test = friedman(ranked_table)
     against = against_control(ranked_table, names.index(control))
     distance = nemenyi_difference(len(names), len(cohorts))

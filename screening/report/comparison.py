@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from screening.metrics.figures import Table, figures_in
+from screening.metrics.figures import Table, figures_in, gain
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
-from screening.schemas.base import Estimate
+from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.comparison import (
     CohortFacts,
     ComparisonDocument,
@@ -102,16 +102,11 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
     Returns
     -------
     str
-        The method with the highest value, and its difference from the control with the
-        interval; where that method is the control, the difference of the next method.
+        The best method, and its difference from the control with the interval; where
+        that method is the control, the difference of the next method.
         Empty where nothing is compared.
     """
-
-    def value_of(method: MethodFacts) -> float:
-        value = method.figures[measure].value
-        return -math.inf if value is None else value
-
-    ordered = sorted(cohort.methods, key=value_of, reverse=True)
+    ordered = _best_first(cohort.methods, measure)
     compared = [method for method in ordered if method.differences]
     if not compared:
         return ""
@@ -132,6 +127,21 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
         f"No difference shown by {title}: {fmt.name(best.recipe)} is highest ({value});"
         f" {gap}"
     )
+
+
+def _best_first(methods: Sequence[MethodFacts], measure: str) -> list[MethodFacts]:
+    """Return methods from the best by a measure to those that do not have it."""
+
+    def order(method: MethodFacts) -> float:
+        value = _gain(measure, method.figures[measure]).value
+        return math.inf if value is None else -value
+
+    return sorted(methods, key=order)
+
+
+def _gain(measure: str, difference: Estimate) -> Estimate:
+    """Return a difference of a measure with the sign by which above 0 is better."""
+    return gain(measure.removeprefix("own_"), difference)
 
 
 def _ranks(
@@ -162,43 +172,60 @@ def _cohort_block(
     Drawn are the control and the best other methods by the measure `first`.
     """
     methods = cohort.methods
-    present = methods[0].figures
-
-    def order(method: MethodFacts) -> tuple[bool, float]:
-        value = method.figures[first].value
-        return not method.control, 1.0 if value is None else -value
-
-    drawn = sorted(methods, key=order)[:MAX_CURVES]
-    columns = [*_titles("compared"), "specificity_at"]
-    ranked = [*_titles("ranked"), "specificity_at"]
-    own = [f"own_{name}" for name in ranked]
-    factor_columns = _titles("parts")
-    if "macro_recall" in present:
-        factor_columns["macro_recall"] = titles["macro_recall"]
-    tested = []
-    if len(methods) > 1:
-        for name in dict.fromkeys((first, *ranked, *own, "macro_recall", "macro_g")):
-            if name in present:
-                title = titles.get(name, name)
-                tested.append((title, differences(methods, name, number, title)))
+    known = _known_titles(methods, titles)
+    best = _best_first(methods, first)
+    drawn = sorted(best, key=lambda method: not method.control)[:MAX_CURVES]
     return {
         "facts": cohort,
-        "columns": {name: titles[name] for name in columns if name in present},
+        "columns": _among(known, (*_titles("compared"), "specificity_at")),
         "own_columns": {
             f"own_{name}": title
             for name, title in _titles("own_boundary").items()
-            if f"own_{name}" in present
+            if f"own_{name}" in known
         },
-        "class_columns": {
-            name: title for name, title in CLASS_TITLES.items() if name in present
-        },
+        "class_columns": _among(known, CLASS_TITLES),
         "factors": [method for method in methods if method.factor is not None],
-        "factor_columns": factor_columns,
+        "factor_columns": _titles("parts") | _among(known, ("macro_recall",)),
         "several_watched": any(len(method.counts) > 1 for method in methods),
         "drawn": drawn,
         "roc": roc_curves(drawn, number),
-        "differences": tested,
+        "differences": _difference_charts(methods, number, first, known),
     }
+
+
+def _known_titles(
+    methods: Sequence[MethodFacts], titles: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the titles of the control's measures that at least one method has."""
+    known = {}
+    for name in methods[0].figures:
+        found = [method.figures.get(name, UNDEFINED) for method in methods]
+        if any(figure.value is not None for figure in found):
+            known[name] = titles.get(name, name)
+    return known
+
+
+def _among(titles: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return the titles of some measures, of those that have one."""
+    return {name: titles[name] for name in names if name in titles}
+
+
+def _difference_charts(
+    methods: Sequence[MethodFacts], number: int, first: str, known: Mapping[str, str]
+) -> list[tuple[str, Axes]]:
+    """Return charts of the methods' differences, with their titles.
+
+    `first` is the measure of the first chart; `known` has the titles of measures.
+    """
+    if len(methods) < 2:
+        return []
+    ranked = [*_titles("ranked"), "specificity_at"]
+    own = [f"own_{name}" for name in ranked]
+    measures = dict.fromkeys((first, *ranked, *own, "macro_recall", "macro_g"))
+    return [
+        (title, differences(methods, name, number, title))
+        for name, title in _among(known, measures).items()
+    ]
 
 
 def roc_curves(methods: Sequence[MethodFacts], number: int) -> Axes:
@@ -244,7 +271,7 @@ def differences(
         Title of the measure.
     """
     gaps = [
-        (method, method.differences[name])
+        (method, _gain(name, method.differences[name]))
         for method in methods
         if method.differences is not None
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screening.metrics.figures import FIGURES
+from screening.metrics.figures import FIGURES, gain
 from screening.report import format as fmt
 from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
@@ -37,7 +37,7 @@ def attention_of_validation(validation: ExternalValidation) -> list[Reason]:
 def _promises_not_kept(
     validation: ExternalValidation, point: OperatingPointFacts
 ) -> Iterator[Reason]:
-    """Yield the measures of an operating point that are significantly lower here."""
+    """Yield the measures of an operating point that are significantly worse here."""
     here = validation.classes[point.label]
     summary = validation.figures.summary[point.label]
     observed = {**summary.figures, **point.figures}
@@ -48,12 +48,12 @@ def _promises_not_kept(
     for name, difference in here.differences.items():
         seen = observed[name].value
         expected = promised[name].value
-        if difference.high is None or difference.high >= 0:
+        if not gain(name, difference).is_below(0):
             continue
         if seen is None or expected is None:
             continue
         figure = FIGURES.get(name)
-        form = ".2f" if figure is not None and figure.form == "area" else ".0%"
+        form = ".0%" if figure is None or figure.form == "share" else ".2f"
         yield reasons.PROMISE_NOT_KEPT(
             figure=seen,
             threshold=expected,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from screening.metrics.figures import FIGURES
+from screening.metrics.figures import FIGURES, gain
 from screening.report import format as fmt
 from screening.report.figures import in_sentence
 from screening.schemas import reasons
@@ -177,7 +177,7 @@ def differences_of(other: Beside) -> dict[str, Estimate]:
 def _better_measures(other: Beside) -> list[str]:
     """Return the measures in which the model is significantly better than another."""
     gaps = differences_of(other)
-    return [measure for measure, gap in gaps.items() if gap.is_above(0)]
+    return [measure for measure, gap in gaps.items() if gain(measure, gap).is_above(0)]
 
 
 def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
@@ -185,14 +185,14 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
     other = best_other(comparison)
     if other is None or _better_measures(other):
         return []
-    lower = [
+    worse = [
         measure
         for measure, gap in differences_of(other).items()
-        if gap.is_below(-MIN_CERTAIN_LEAD)
+        if gain(measure, gap).is_below(-MIN_CERTAIN_LEAD)
     ]
-    if not lower:
+    if not worse:
         return []
-    measures = " and ".join(map(measure_name, lower))
+    measures = " and ".join(map(measure_name, worse))
     another = reasons.ANOTHER_IS_BETTER(
         other=other.recipe,
         measures=measures,

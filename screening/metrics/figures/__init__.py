@@ -13,6 +13,7 @@ from screening.metrics.figures.base import (
     figure,
     figure_of_rates,
     figures_in,
+    gain,
     lacking,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "figure",
     "figure_of_rates",
     "figures_in",
+    "gain",
     "lacking",
 ]

@@ -280,6 +280,29 @@ def evaluate_samples(
     return found
 
 
+def gain(name: str, difference: Estimate) -> Estimate:
+    """Return a difference with the sign by which above 0 is better.
+
+    Undefined for a figure of which neither direction is better. Measures that are not
+    in `FIGURES`, such as a mean recall, are better the higher they are.
+
+    Parameters
+    ----------
+    name : str
+        Figure, or other measure.
+    difference : Estimate
+        Of two populations or methods, or of one from 0.
+    """
+    figure = FIGURES.get(name)
+    if figure is None or figure.better == "higher":
+        return difference
+    if figure.better is None:
+        return UNDEFINED
+    value, low, high = difference.value_and_interval
+    turned = [None if end is None else -end for end in (value, high, low)]
+    return Estimate(*turned)
+
+
 def lacking(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
     """Return what a figure needs and a population has too little of."""
     missing: set[Need] = set()
