@@ -654,14 +654,15 @@ class Contract(BaseModel):
         """Return the contract with these roles, as `from_dict` sets them."""
         return self.from_dict(self.to_dict(), roles=roles)
 
-    def with_features(
-        self, features: Mapping[str, Feature], show: Sequence[str]
-    ) -> Contract:
+    def with_features(self, features: Mapping[str, Feature], **keys: Any) -> Contract:
         """Return the contract with these features alone, itself if nothing changes.
 
-        Of `show` those that are not among the features are left out.
+        `keys`: others that change, as valid as those of a contract. A score, or a
+        column to show, that is not among the features is left out.
         """
+        show = keys.get("show", self.show)
         changes = {
+            **keys,
             "features": dict(features),
             "score": self.score if self.score in features else None,
             "show": [name for name in show if name in features],

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from screening.clock.conversion import local_times
 from screening.clock.zone import clock_of
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, ScoreKind
 from screening.data.labels import positive_classes
 from screening.errors import UsageError
 from screening.io.columns import Columns, count_values, frame_of
@@ -90,6 +90,8 @@ class Cohort:
         Notes on the columns that were guessed to have a role.
     doubts : list of Reason
         Guesses that change what a model finds, and that nobody has confirmed.
+    score_kind : {"probability", "percent", "points"} or None
+        What the contract's score is by its values, if the contract does not state it.
     """
 
     values: Columns
@@ -113,6 +115,7 @@ class Cohort:
     fold: np.ndarray | None = None
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
+    score_kind: ScoreKind | None = None
 
     def __repr__(self) -> str:
         # Ids and values belong in no log.

@@ -74,7 +74,7 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
         if feature.available != "after"
     }
     late = [name for name in contract.features if name not in early]
-    return cohort.with_features(contract.with_features(early, contract.show)), late
+    return cohort.with_features(contract.with_features(early)), late
 
 
 def _signs_by_column(

@@ -35,7 +35,7 @@ from screening.model_selection.without_cases import (
     with_states_of_labels,
 )
 from screening.recipes.building import build, may_span
-from screening.recipes.encoders import contract_of
+from screening.recipes.encoders import model_contract
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
@@ -104,7 +104,7 @@ def prepare_study(
     study = split_study(
         sample, task, validation, n_settings=n_settings, without_cases=without_cases
     )
-    contract = contract_of(recipe, sample.contract)
+    contract = model_contract(recipe, sample)
     read = sample.with_features(contract)
     questions, same = leaks(read, study.task, by_class=without_cases is None)
     notes += [*task_notes, *study.notes]

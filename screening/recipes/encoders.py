@@ -152,15 +152,20 @@ def features_used(recipe: Recipe, contract: Contract) -> dict[str, Feature]:
     return {name: contract.features[name] for name in contract.features if name in used}
 
 
-def contract_of(recipe: Recipe, contract: Contract) -> Contract:
-    """Return a contract with the features that a recipe's model needs every night.
+def model_contract(recipe: Recipe, cohort: Cohort) -> Contract:
+    """Return the contract of a model: the features that it needs every night.
 
     A row without the value of a score is left out there.
     """
+    contract = cohort.contract
     features = features_used(recipe, contract)
     for name in columns_needed(recipe, contract):
         features[name] = features[name].model_copy(update={"missing": "leave_out"})
-    return contract.with_features(features, contract.show if is_summed(recipe) else [])
+    return contract.with_features(
+        features,
+        show=contract.show if is_summed(recipe) else [],
+        kind=contract.kind or cohort.score_kind,
+    )
 
 
 def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:

@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 def with_score_kind(cohort: Cohort) -> Cohort:
-    """Return a cohort with the kind of its score, if any, in its contract.
+    """Return a cohort with the kind of its score, if its contract states none.
 
     Raises
     ------
@@ -43,8 +43,7 @@ def with_score_kind(cohort: Cohort) -> Cohort:
         f"inferred kind of '{contract.score}': {MEANINGS[kind]}; a night's value "
         "outside is not scored; if the score is something else, set kind or plausible"
     )
-    stated = contract.model_copy(update={"kind": kind})
-    return replace(cohort, contract=stated, notes=[*cohort.notes, note])
+    return replace(cohort, score_kind=kind, notes=[*cohort.notes, note])
 
 
 def infer_kind(scores: np.ndarray, name: str, feature: Feature) -> ScoreKind | None:
