@@ -296,6 +296,9 @@ def test_a_figure_goes_out_with_its_file(tmp_path, monkeypatch):
         assert heads_in(tmp_path / f"{kind}.html") == heads - titles
         document = (tmp_path / f"{kind}.json").read_text()
         assert not [name for name in gone if f'"{name}"' in document]
+    chart = "Net benefit, difference from the control"
+    assert chart in (whole / "comparison.html").read_text()
+    assert chart not in (tmp_path / "comparison.html").read_text()
 
 
 def test_direction_of_a_figure_decides_what_is_better(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.metrics.figures import Table, figures_in, gain
+from screening.metrics.figures import FIGURES, Table, figures_in, gain
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
@@ -198,10 +198,12 @@ def _known_titles(
 ) -> dict[str, str]:
     """Return the titles of the control's measures that at least one method has."""
     known = {}
-    for name in methods[0].figures:
+    for name, title in titles.items():
+        if name not in methods[0].figures:
+            continue
         found = [method.figures.get(name, UNDEFINED) for method in methods]
         if any(figure.value is not None for figure in found):
-            known[name] = titles.get(name, name)
+            known[name] = title
     return known
 
 
@@ -221,7 +223,8 @@ def _difference_charts(
         return []
     ranked = [*_titles("ranked"), "specificity_at"]
     own = [f"own_{name}" for name in ranked]
-    measures = dict.fromkeys((first, *ranked, *own, "macro_recall", "macro_g"))
+    benefits = [each.name for each in figures_in("compared") if each.form == "benefit"]
+    measures = (first, *ranked, *benefits, *own, "macro_recall", "macro_g")
     return [
         (title, differences(methods, name, number, title))
         for name, title in _among(known, measures).items()
@@ -279,12 +282,15 @@ def differences(
     for _, gap in gaps:
         ends += [abs(end) for end in gap.value_and_interval if end is not None]
     reach = max(ends, default=MIN_DIFFERENCE) * 1.05 or MIN_DIFFERENCE
+    figure = FIGURES.get(name)
+    is_benefit = figure is not None and figure.form == "benefit"
+    unit = "cases per 100 rows" if is_benefit else "points"
     words = [
-        f"{fmt.name(method.recipe)} {_in_points(gap)} points" for method, gap in gaps
+        f"{fmt.name(method.recipe)} {_in_points(gap)} {unit}" for method, gap in gaps
     ]
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
-        "points better than the control",
+        f"{unit} better than the control",
         "",
         x=(-100 * reach, 100 * reach),
         y=(0, len(gaps)),
