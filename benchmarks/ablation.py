@@ -130,7 +130,8 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
         ).held_out
 
     auto = {
-        part.recipe.name: Scores.of(part, rest) for part in fitted("auto", SEARCH).parts
+        part.recipe.name: Scores.of(part, rest)
+        for part in fitted("auto", SEARCH).members
     }
     added = {each: Scores.of(fitted(each, settings_of(each)), rest) for each in ADDED}
     target = labels_of(past) == "yes"

@@ -117,7 +117,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
             part.decisions.mean(axis=0)[:, 0],
             part.ensemble.decisions(x)[:, 0],
         )
-        for part in blend.parts
+        for part in blend.members
     }
     best = max(methods, key=lambda member: area_under_roc(methods[member][0], past))
     methods |= dict(rules(methods, past)) | {CHOSEN: methods[best]}

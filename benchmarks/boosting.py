@@ -92,7 +92,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     new_rows = blend.encoder.transform(whole.take(new))
     target = blend.encoded.target == 1
     scores = {"auto": blend.ensemble.decisions(new_rows)[:, 0]}
-    for part in blend.parts:
+    for part in blend.members:
         scores[part.recipe.name] = part.ensemble.decisions(new_rows)[:, 0]
     folds = blend.fold[0]
     scores["boosting as before"] = np.mean(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +65,9 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
     others = rng.permutation(old[~is_case[old]])[:MAX_NEGATIVES]
     past = whole.take(np.sort(np.concatenate([cases, others])))
     task, _ = infer_task(past, several=False)
-    study = split_study(past, task, Validation(repeats=1, seed=seed), n_settings=1)
+    study = replace(
+        split_study(past, task, Validation(repeats=1, seed=seed)), n_settings=1
+    )
     members: dict[str, Member] = {}
     for recipe in (*AUTO.members, *AUTO.scarce):
         if AUTO.every[recipe].machine == "multi_class":

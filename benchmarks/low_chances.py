@@ -125,10 +125,10 @@ def scores_of(
     later = cohort.take(np.arange(n_past, len(frame)))
     blend = trained(past, "auto", repeats=1, search=None, seed=seed).held_out
     new_rows = blend.encoder.transform(later)
-    held_out = [part.decisions.mean(axis=0)[:, 0] for part in blend.parts]
-    new = [part.ensemble.decisions(new_rows)[:, 0] for part in blend.parts]
+    held_out = [part.decisions.mean(axis=0)[:, 0] for part in blend.members]
+    new = [part.ensemble.decisions(new_rows)[:, 0] for part in blend.members]
     return {
-        "methods": np.array([part.recipe.name for part in blend.parts] + ["auto"]),
+        "methods": np.array([part.recipe.name for part in blend.members] + ["auto"]),
         "held_out": np.column_stack([*held_out, blend.decisions.mean(axis=0)[:, 0]]),
         "new": np.column_stack([*new, blend.ensemble.decisions(new_rows)[:, 0]]),
         "target": blend.encoded.target == 1,

@@ -156,12 +156,12 @@ def measured(name: str, seed: int) -> Mapping[str, np.ndarray]:
     new_rows = blend.encoder.transform(whole.take(new))
     target = blend.encoded.target == 1
     found = {
-        "members": np.array([part.recipe.name for part in blend.parts]),
+        "members": np.array([part.recipe.name for part in blend.members]),
         "held_out": np.stack(
-            [part.decisions.mean(axis=0)[:, 0] for part in blend.parts], axis=1
+            [part.decisions.mean(axis=0)[:, 0] for part in blend.members], axis=1
         ),
         "new": np.stack(
-            [part.ensemble.decisions(new_rows)[:, 0] for part in blend.parts], axis=1
+            [part.ensemble.decisions(new_rows)[:, 0] for part in blend.members], axis=1
         ),
         "target": target,
         "new_target": labels_of(whole.take(new)) == "yes",
@@ -170,7 +170,7 @@ def measured(name: str, seed: int) -> Mapping[str, np.ndarray]:
         "blend_new": blend.ensemble.decisions(new_rows)[:, 0],
         "weights": blend.ensemble.pooling.weights[:, 0],
         "seconds": np.array(seconds),
-        "member_seconds": np.array([sum(part.seconds) for part in blend.parts]),
+        "member_seconds": np.array([sum(part.seconds) for part in blend.members]),
         "rows": rows.astype(np.float32),
         "new_rows": new_rows.astype(np.float32),
     }

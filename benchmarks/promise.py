@@ -217,7 +217,7 @@ class Trained:
 
 def _first(held: HeldOutDecisions, repeats: int) -> HeldOutDecisions:
     if held.recipe.machine == "blend":
-        parts = [_first(part, repeats) for part in held.parts]
+        parts = [_first(part, repeats) for part in held.members]
         return blended(held.recipe, held.encoded, parts, held.notes)
     dealt = {"decisions": held.decisions[:repeats], "fold": held.fold[:repeats]}
     return replace(held, ensemble=held.first_repeats(repeats), **dealt)
@@ -239,7 +239,7 @@ def trained(
     task, _ = infer_task(past, tells_apart(recipe, past))
     validation = Validation(repeats=repeats, seed=seed)
     sample, _, _ = sample_rows(past, task, RULE, validation)
-    study = split_study(sample, task, validation, n_settings=search)
+    study = replace(split_study(sample, task, validation), n_settings=search)
     study = replace(study, params=params or {})
     plan = plan_method(study, recipe, encode(study, recipe))
     held_out = run_plan(plan, Resources(jobs=1))

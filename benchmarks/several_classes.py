@@ -118,13 +118,13 @@ def split(
     target = task.target(labels_of(later))
     x = held.encoder.transform(later)
     methods: dict[str, HeldOutDecisions] = {"auto": held} | {
-        part.recipe.name: part for part in held.parts
+        part.recipe.name: part for part in held.members
     }
     for recipe in adaptive:
         other = trained(past, recipe, repeats=1, search=None, seed=seed).held_out
         methods[recipe] = other
         methods[f"auto with {recipe}"] = blended(
-            load_recipe("auto"), held.encoded, [*held.parts, other], ()
+            load_recipe("auto"), held.encoded, [*held.members, other], ()
         )
     for method, found in methods.items():
         decisions = found.ensemble.decisions(x)

@@ -121,7 +121,9 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     whole = cohort(folder, "one")
     recipe = load_recipe("svm")
     task = infer_task(whole, False)[0]
-    study = split_study(whole, task, Validation(folds=3, repeats=1), n_settings=1)
+    study = replace(
+        split_study(whole, task, Validation(folds=3, repeats=1)), n_settings=1
+    )
     held_out = study.fold[0] == 0
     other_label = np.where(whole.label == "yes", "no", "yes")
     flipped = np.where(held_out, other_label, whole.label)
@@ -621,7 +623,9 @@ def test_factor_contrast_same_machine(folder):
     """The contrast's decisions differ by the factor alone, and by nothing else."""
     whole = cohort(folder, "one")
     task = infer_task(whole, False)[0]
-    study = split_study(whole, task, Validation(folds=3, repeats=1), n_settings=4)
+    study = replace(
+        split_study(whole, task, Validation(folds=3, repeats=1)), n_settings=4
+    )
     held_out = held_out_by(study, load_recipe("williams"))
     contrast = held_out.factor
     assert contrast is not None

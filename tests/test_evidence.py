@@ -2,6 +2,8 @@
 they hold.
 """
 
+from dataclasses import replace
+
 import flow_cohorts
 import numpy as np
 import pytest
@@ -320,8 +322,9 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
         need_label=True,
     )
     task, *_ = infer_task(cohort, False)
-    study = split_study(
-        cohort, task, Validation(folds=5, repeats=1, seed=seed), n_settings=3
+    study = replace(
+        split_study(cohort, task, Validation(folds=5, repeats=1, seed=seed)),
+        n_settings=3,
     )
     held_out = held_out_by(study, load_recipe(recipe), jobs=1)
     validation = HeldOutScores.of(held_out, study)

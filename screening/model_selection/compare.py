@@ -40,7 +40,6 @@ from screening.model_selection.held_out import (
     HeldOutDecisions,
     encode,
     plan_method,
-    progress_of_parts,
 )
 from screening.model_selection.judge import (
     Judgement,
@@ -53,10 +52,11 @@ from screening.model_selection.plans import (
     raise_errors,
     run_plan,
     side_by_side,
+    split_progress,
 )
 from screening.model_selection.preparing import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import Task, infer_task, watchable
+from screening.model_selection.task import Task, drop_rare_classes, infer_task
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import columns_of_points, with_scores
@@ -353,7 +353,7 @@ def _prepare_studies(
     for recipe in recipes:
         task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
-        task, _ = watchable(task, target, study.groups, study.folds)
+        task, _ = drop_rare_classes(task, target, study.groups, study.folds)
         studies.append(replace(study, task=task))
     return studies
 
@@ -370,7 +370,7 @@ def _judge_cohorts(
     if resources.workers is not None:
         resources.workers.check(secret=True)
     methods = {}
-    steps = progress_of_parts(resources.progress, [1.0] * len(studies))
+    steps = split_progress(resources.progress, [1.0] * len(studies))
     for (name, cohort_studies), step in zip(studies.items(), steps, strict=True):
         plan = _plan_methods(recipes, cohort_studies)
         held_out = run_plan(plan, replace(resources, progress=step))

@@ -12,9 +12,9 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions, plan_method
 from screening.model_selection.plans import Plan, side_by_side
 from screening.model_selection.scores import HeldOutScores, TemporalValidation
-from screening.model_selection.task import Task
 from screening.model_selection.temporal_validation import validate_later
 from screening.recipes.building import load_recipe
+from screening.recipes.encoders import has_columns
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.schemas.validation import Beside
 
@@ -31,49 +31,52 @@ FAST_BASELINES = ("logistic", "histogram_boosting", "random_forest")
 MAX_ROWS_FOR_KERNEL_BASELINE = 5_000
 
 
-def recipes_of(
-    names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int
-) -> list[Recipe]:
-    """Return the recipes to compare a method with, each once.
+def recipes_to_compare(method: Recipe, study: Study) -> list[Recipe]:
+    """Return the recipes that a method is compared with, each once.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Names or files; None for the usual ones.
-    method : Recipe
-    task : Task
-    n_rows : int
+    Those that the caller named, or the usual ones.
 
     Raises
     ------
     UsageError
-        If one does not answer the cohort's question.
+        If one does not answer the cohort's question, or no case can judge them.
     """
+    names = study.validation.beside
+    if study.without_cases is not None:
+        if names:
+            raise UsageError(
+                "`beside` compares methods by cases, and there are too few for every "
+                "fold; leave it out",
+                parameters=["beside"],
+            )
+        return []
+    kind = study.task.kind
     if names is None:
-        names = _usual_baselines(method, task, n_rows)
-    recipes = {}
-    for recipe in map(load_recipe, names):
-        recipes[recipe.name] = recipe
+        names = _usual_baselines(method, kind, study.sample.n_rows)
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, names)}
+    machines = (*FITS[kind], "blend")
     wrong = [
-        recipe.name
-        for recipe in recipes.values()
-        if recipe.machine not in (*FITS[task.kind], "blend")
+        recipe.name for recipe in recipes.values() if recipe.machine not in machines
     ]
     if wrong:
         classes = "one class from the rest"
-        if task.kind == "multi":
+        if kind == "multi":
             classes = "several classes"
         raise UsageError(
             f"{', '.join(wrong)} cannot separate {classes}; name other recipes with "
             "`beside`, or none",
             parameters=["beside"],
         )
-    return [*recipes.values()]
+    if method.machine != "given":
+        return [*recipes.values()]
+    # A table of scores often has no column that another method could learn from.
+    contract = study.cohort.contract
+    return [other for other in recipes.values() if has_columns(other, contract)]
 
 
-def _usual_baselines(method: Recipe, task: Task, n_rows: int) -> Sequence[str]:
+def _usual_baselines(method: Recipe, kind: str, n_rows: int) -> Sequence[str]:
     """Return the names of the recipes that a method is compared with by default."""
-    usual = USUAL[task.kind]
+    usual = USUAL[kind]
     is_large_baseline = (
         method.machine == "baseline" and n_rows > MAX_ROWS_FOR_KERNEL_BASELINE
     )
@@ -105,7 +108,6 @@ def plan_training(
     recipe: Recipe,
     encoded: EncodedRows,
     others: Sequence[Recipe],
-    forward: bool,
 ) -> Plan[Fits]:
     """Plan the method, its baselines and its temporal validation side by side.
 
@@ -119,13 +121,12 @@ def plan_training(
     encoded : EncodedRows
         The sample, encoded for the recipe.
     others : sequence of Recipe
-    forward : bool
-        Validate on later rows, if rows have dates.
     """
     names = (recipe.name, *recipe.members)
     separate = [other for other in others if other.name not in names]
     plans: list[Plan[Any]] = [plan_method(study, recipe, encoded)]
     plans += [_plan_baseline(study, other, encoded) for other in separate]
+    forward = study.validation.forward
     if forward:
         plans.append(validate_later(study, recipe, encoded.distances.memory))
     method, *outcomes = yield from side_by_side(plans)
@@ -135,8 +136,8 @@ def plan_training(
     assert isinstance(temporal_validation, TemporalValidation)
     names_of_others = [other.name for other in separate]
     fitted = dict(zip(names_of_others, outcomes, strict=True))
-    for part in (*method.parts, *method.dropped):
-        fitted[part.recipe.name] = part
+    for member in (*method.members, *method.dropped):
+        fitted[member.recipe.name] = member
     # Members that were left out may do with other parameters.
     for other in others:
         if other.name not in (*fitted, recipe.name):

@@ -122,12 +122,12 @@ class EncodedRows:
         """Return the same rows in another encoding, x."""
         return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
-    def part(self, rows: np.ndarray) -> EncodedRows:
+    def take(self, rows: np.ndarray) -> EncodedRows:
         """Return some of the rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
         weight = None if self.weight is None else self.weight[rows]
-        part = self.of_rows(np.ascontiguousarray(self.x[rows]))
-        return replace(part, target=self.target[rows], groups=groups, weight=weight)
+        taken = self.of_rows(np.ascontiguousarray(self.x[rows]))
+        return replace(taken, target=self.target[rows], groups=groups, weight=weight)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Return those of some row numbers that a machine learns from."""
@@ -208,7 +208,7 @@ class EncodedRows:
             rows = rows[
                 sub_sample(self.target[rows], None, max_rows, RARE_SHARE, seed=0)
             ]
-        learned = self.part(rows)
+        learned = self.take(rows)
         cache = kernel_cache.KernelCache(
             learned.x,
             self.distances.memory,

@@ -21,7 +21,7 @@ from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
 from screening.metrics.intervals import codes_of
 from screening.metrics.tally import units_of
-from screening.model_selection.task import Task, watchable
+from screening.model_selection.task import Task, drop_rare_classes
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Importance, Leak, Reliance
 from screening.schemas.validation import WithoutCases
@@ -327,8 +327,6 @@ def split_study(
     sample: Cohort,
     task: Task,
     validation: Validation,
-    *,
-    n_settings: int | None = None,
     without_cases: WithoutCases | None = None,
 ) -> Study:
     """Deal a cohort's rows to folds, otherwise in each repeat.
@@ -363,10 +361,9 @@ def split_study(
         fold=fold,
         groups=groups,
         validation=validation,
-        n_settings=n_settings,
         without_cases=without_cases,
     )
-    watched, task_notes = watchable(task, target, groups, study.folds)
+    watched, task_notes = drop_rare_classes(task, target, groups, study.folds)
     return replace(study, task=watched, notes=[*task_notes, *fold_notes])
 
 

@@ -8,9 +8,9 @@ on the same folds, each with its own search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from screening.recipes.recipe import (
     refuse_overrides,
 )
 from screening.schemas.validation import Platt, SearchFacts
-from screening.settings import Progress
 
 # With more rows than this, settings compete on a sub-sample, and the chosen one learns
 # from all rows.
@@ -62,8 +61,6 @@ FOREST: Parameters = {"n_estimators": 40}
 SMALL_FOREST: Parameters = FOREST | {"min_samples_leaf": 8}
 # Weight of a member of a blend of over MANY_ROWS rows, below which it is dropped.
 MIN_MEMBER_WEIGHT = 0.1
-# Steps in which progress is counted.
-PROGRESS_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -108,8 +105,8 @@ class HeldOutDecisions:
         Support vectors of a machine as a share of its training rows.
     seconds : tuple of float
         Of fitting one machine, and of scoring a thousand rows by it.
-    parts : tuple of HeldOutDecisions
-        Members of a blend.
+    members : tuple of HeldOutDecisions
+        Of a blend.
     dropped : tuple of HeldOutDecisions
         Members that the blend does not keep.
     notes : tuple of str
@@ -125,7 +122,7 @@ class HeldOutDecisions:
     search: SearchFacts
     sv_share: float | None
     seconds: tuple[float, float]
-    parts: tuple[HeldOutDecisions, ...] = ()
+    members: tuple[HeldOutDecisions, ...] = ()
     dropped: tuple[HeldOutDecisions, ...] = ()
     notes: tuple[str, ...] = ()
     factor: FactorContrast | None = None
@@ -133,8 +130,8 @@ class HeldOutDecisions:
     @property
     def one_class(self) -> bool:
         """True if nothing was learned from positives."""
-        recipes = [part.recipe for part in self.parts] or [self.recipe]
-        return all(recipe.machine == "one_class" for recipe in recipes)
+        learners = self.members or (self,)
+        return all(learner.recipe.machine == "one_class" for learner in learners)
 
     def first_repeats(self, repeats: int) -> FoldEnsemble:
         """Return the ensemble of the first so many repeats."""
@@ -252,7 +249,7 @@ def _competing_rows(
         return encoded, fold
     seed = study.validation.seed
     few = sub_sample(encoded.target, study.groups, most, RARE_SHARE, seed)
-    return encoded.part(few), fold[few]
+    return encoded.take(few), fold[few]
 
 
 def _plan_later_repeats(
@@ -519,17 +516,17 @@ def _plan_blend(
         rows = replace(encoded, recipe=member)
         plans.append(hold_out(study, member, search, rows, MAX_COMPETING_ROWS))
     outcomes = yield from side_by_side(plans)
-    parts = []
+    held_out = []
     for member, outcome in zip(members, outcomes, strict=True):
         if isinstance(outcome, HeldOutDecisions):
-            parts.append(outcome)
+            held_out.append(outcome)
         else:
             notes.append(f"member {member.name} left out: {outcome}")
-    if not parts:
+    if not held_out:
         raise PromiseError(
             f"recipe {recipe.name}: no member can be used; " + "; ".join(notes)
         )
-    return blended(recipe, encoded, parts, tuple(notes))
+    return blended(recipe, encoded, held_out, tuple(notes))
 
 
 def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]:
@@ -551,7 +548,7 @@ def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]
 def blended(
     recipe: Recipe,
     encoded: EncodedRows,
-    parts: Sequence[HeldOutDecisions],
+    members: Sequence[HeldOutDecisions],
     notes: tuple[str, ...],
 ) -> HeldOutDecisions:
     """Return the weighted mean of members' held-out decisions, and of their machines.
@@ -559,15 +556,15 @@ def blended(
     Members that learned from one class alone give no probabilities and weigh alike.
     With many rows, members that add nothing are dropped.
     """
-    decisions = _joint_decisions(parts)
-    repeats = len(decisions)
+    repeats = min(len(member.decisions) for member in members)
+    decisions = np.stack([member.decisions[:repeats] for member in members], axis=-2)
     mean = decisions.mean(axis=0, dtype=float)
     positive = None
-    if not all(part.one_class for part in parts):
+    if not all(member.one_class for member in members):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
     # The weight of `scarce` members falls linearly to 0 at ENOUGH_POSITIVES cases, so
     # that no case more changes the blend abruptly.
-    is_scarce = np.array([part.recipe.name in recipe.scarce for part in parts])
+    is_scarce = np.array([member.recipe.name in recipe.scarce for member in members])
     n_cases = int((encoded.target == 1).sum())
     remaining = 1 - n_cases / ENOUGH_POSITIVES
     pooling = Pooling.of(mean, positive, np.where(is_scarce, remaining, 1.0))
@@ -575,59 +572,48 @@ def blended(
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
     if any(reasons) and not all(reasons):
-        return _blended_without(recipe, encoded, parts, notes, reasons)
+        return _blended_without(recipe, encoded, members, notes, reasons)
     if is_scarce.any():
-        share = float(pooling.weights[is_scarce].sum())
-        notes = (*notes, _note_on_scarce(n_cases, share))
-    seconds = np.sum([part.seconds for part in parts], axis=0)
-    machines = [part.first_repeats(repeats) for part in parts]
+        share = pooling.weights[is_scarce].sum()
+        note = (
+            f"{n_cases} cases: methods that learn only from rows without the condition"
+            f" have {100 * share:.0f} % of the weight"
+        )
+        notes = (*notes, note)
+    seconds = np.sum([member.seconds for member in members], axis=0)
+    machines = [member.first_repeats(repeats) for member in members]
     return HeldOutDecisions(
         decisions=pooling.pooled(decisions),
-        fold=parts[0].fold[:repeats],
+        fold=members[0].fold[:repeats],
         ensemble=BlendedEnsemble(machines, pooling),
         recipe=recipe,
         encoded=encoded,
-        search=_search_of_blend(recipe, parts),
+        search=_search_of_blend(recipe, members),
         sv_share=None,
         seconds=(float(seconds[0]), float(seconds[1])),
-        parts=tuple(replace(part, encoded=encoded) for part in parts),
+        members=tuple(replace(member, encoded=encoded) for member in members),
         notes=notes,
     )
 
 
-def _joint_decisions(parts: Sequence[HeldOutDecisions]) -> np.ndarray:
-    """Return the decisions of members in the repeats that all of them have.
-
-    Shape (n_repeats, n_rows, n_members, n_outputs).
-    """
-    repeats = min(len(part.decisions) for part in parts)
-    return np.stack([part.decisions[:repeats] for part in parts], axis=-2)
-
-
-def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOutDecisions]) -> SearchFacts:
+def _search_of_blend(
+    recipe: Recipe, members: Sequence[HeldOutDecisions]
+) -> SearchFacts:
     """Return what was tuned in a blend, which has no setting of its own.
 
     Settings compete within a member only: the member that tried most says what choosing
     is worth.
     """
-    n_candidates = max(part.search.n_candidates for part in parts)
+    n_candidates = max(member.search.n_candidates for member in members)
     return SearchFacts(
         criterion=recipe.search.criterion,
         n_candidates=n_candidates,
-        asked=parts[0].search.asked,
-        grid=parts[0].search.grid,
+        asked=members[0].search.asked,
+        grid=members[0].search.grid,
         chosen={},
         candidates=[{}] * n_candidates,
         scores=[None],
         dropped=[None],
-    )
-
-
-def _note_on_scarce(n_cases: int, share: float) -> str:
-    """Return what a blend of both kinds of machines is; `share`: of the weight."""
-    return (
-        f"{n_cases} cases: methods that learn only from rows without the condition"
-        f" have {100 * share:.0f} % of the weight"
     )
 
 
@@ -644,20 +630,20 @@ def _positive_rows(target: np.ndarray, n_outputs: int) -> np.ndarray:
 def _blended_without(
     recipe: Recipe,
     encoded: EncodedRows,
-    parts: Sequence[HeldOutDecisions],
+    members: Sequence[HeldOutDecisions],
     notes: tuple[str, ...],
     reasons: Sequence[str],
 ) -> HeldOutDecisions:
     """Blend the members that have no reason to be dropped; note the others."""
     kept = []
     dropped = []
-    for part, reason in zip(parts, reasons, strict=True):
+    for member, reason in zip(members, reasons, strict=True):
         if reason:
-            dropped.append(part)
-            note = f"member {part.recipe.name} is not kept: it {reason}"
+            dropped.append(member)
+            note = f"member {member.recipe.name} is not kept: it {reason}"
             notes = (*notes, note)
         else:
-            kept.append(part)
+            kept.append(member)
     blend = blended(recipe, encoded, kept, notes)
     return replace(blend, dropped=(*blend.dropped, *dropped))
 
@@ -700,21 +686,3 @@ def _is_by_chance(decisions: np.ndarray, positive: np.ndarray) -> bool:
     for output, cases in enumerate(positive.T):
         areas.append(area_under_roc(decisions[:, output], cases))
     return bool((np.array(areas) <= 0.5 + 2 * error).all())
-
-
-def progress_of_parts(
-    progress: Progress, weights: Sequence[float]
-) -> Iterator[Progress]:
-    """Split a progress callback over several pieces of work.
-
-    `weights` are how much work each is.
-    """
-    shares = np.zeros(len(weights))
-
-    def step(number: int, done: int, total: int) -> None:
-        shares[number] = done / total
-        share = float(np.average(shares, weights=weights))
-        progress(round(PROGRESS_STEPS * share), PROGRESS_STEPS)
-
-    for number in range(len(weights)):
-        yield partial(step, number)

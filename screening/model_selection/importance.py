@@ -160,7 +160,7 @@ def _decisions(method: HeldOutDecisions, x: np.ndarray, fold: int) -> np.ndarray
     Shape (n_rows, n_outputs).
     """
     if isinstance(method.ensemble, BlendedEnsemble):
-        members = [_decisions(part, x, fold) for part in method.parts]
+        members = [_decisions(member, x, fold) for member in method.members]
         return method.ensemble.pooling.pooled(np.stack(members, axis=-2))
     ensemble = method.ensemble
     assert isinstance(ensemble, FoldEnsemble)

@@ -80,9 +80,11 @@ def model_document(
         approximation = cost_of_landmarks(study, held_out)
     members = [
         MemberFacts(
-            search=part.search, machines=_machine_facts(part), **_method_facts(part)
+            search=member.search,
+            machines=_machine_facts(member),
+            **_method_facts(member),
         )
-        for part in held_out.parts
+        for member in held_out.members
     ]
     points = [
         OperatingPointFacts(label=name, chosen_by="training", **vars(point))

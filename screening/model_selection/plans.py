@@ -7,9 +7,12 @@ choosing a setting, which needs the fits of all settings, divides a plan into ro
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
+
+import numpy as np
 
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.model_selection.fold_fits import (
@@ -17,10 +20,12 @@ from screening.model_selection.fold_fits import (
     FoldTask,
     fit_tasks,
 )
-from screening.settings import Resources
+from screening.settings import Progress, Resources
 from screening.threads import limit_threads
 
 Result = TypeVar("Result")
+# Steps in which progress is counted.
+PROGRESS_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -136,3 +141,19 @@ def run_plan(plan: Plan[Result], resources: Resources) -> Result:
             finished += current.tasks[number].work
             resources.progress(finished, total)
         results = [fit_of[number] for number in range(len(by_time))]
+
+
+def split_progress(progress: Progress, weights: Sequence[float]) -> Iterator[Progress]:
+    """Split a progress callback over several pieces of work.
+
+    `weights` are how much work each is.
+    """
+    shares = np.zeros(len(weights))
+
+    def step(number: int, done: int, total: int) -> None:
+        shares[number] = done / total
+        share = float(np.average(shares, weights=weights))
+        progress(round(PROGRESS_STEPS * share), PROGRESS_STEPS)
+
+    for number in range(len(weights)):
+        yield partial(step, number)

@@ -101,9 +101,7 @@ def prepare_study(
     if by_landmarks(params):
         largest = None
     sample, rule, notes = sample_rows(cohort, task, rule, validation, largest)
-    study = split_study(
-        sample, task, validation, n_settings=n_settings, without_cases=without_cases
-    )
+    study = split_study(sample, task, validation, without_cases)
     contract = model_contract(recipe, sample)
     read = sample.with_features(contract)
     questions, same = leaks(read, study.task, by_class=without_cases is None)
@@ -121,6 +119,7 @@ def prepare_study(
         contract=contract,
         rule=rule,
         params=params,
+        n_settings=n_settings,
         grid=search.grid,
         leaks=questions,
         same_measurements=same,
@@ -334,10 +333,10 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     It is trained exactly, and on a fifth of the rows as landmarks; groups are never on
     both sides. For a blend the first member with an approximation is measured.
     """
-    parts = held_out.parts or (held_out,)
-    part = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe = part.recipe
-    settings = part.search.chosen
+    methods = held_out.members or (held_out,)
+    method = next(each for each in methods if "approximation" in each.recipe.names)
+    recipe = method.recipe
+    settings = method.search.chosen
     n_rows = min(_SUB_SAMPLE, study.sample.n_rows)
     seed = study.validation.seed
     rows = sub_sample(study.target, study.groups, n_rows, RARE_SHARE, seed)

@@ -121,8 +121,8 @@ def judged_cohort(
         _usable_verdicts(judged.words, left_out), lambda verdict: verdict.night
     ):
         path = filled(pattern, series, night)
-        night_rows = _NightTable(champion, path, [*verdicts]).rows(
-            label_of_verdict, left_out
+        night_rows = _judged_rows(
+            champion, path, [*verdicts], label_of_verdict, left_out
         )
         if night_rows is not None:
             nights[night] = night_rows
@@ -349,75 +349,62 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     return notes
 
 
-@dataclass(frozen=True)
-class _NightTable:
-    """The table of a night and the verdicts on its rows.
+def _judged_rows(
+    champion: Model,
+    path: str,
+    verdicts: Sequence[LastWord],
+    label_of_verdict: Mapping[str, str],
+    left_out: Counter[str],
+) -> Cohort | None:
+    """Return the rows of a night's table with labels by its verdicts.
 
-    Parameters
-    ----------
-    champion : Model
-    path : str
-    verdicts : list of LastWord
+    None if there are none. Verdicts that are left out are counted by reason.
     """
-
-    champion: Model
-    path: str
-    verdicts: list[LastWord]
-
-    def rows(
-        self, label_of_verdict: Mapping[str, str], left_out: Counter[str]
-    ) -> Cohort | None:
-        """Return the judged rows with labels, None if there are none.
-
-        Verdicts that are left out are counted by reason.
-        """
-        try:
-            # Read as when it was scored: a category unknown in training is no error.
-            contract = self.champion.contract
-            score_of = score_of_rows(self.champion.recipe, contract)
-            stream = open_cohort(
-                self.path, contract, checks=RowChecks(score_of=score_of)
-            )
-            digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
-            digest = ",".join(digests)
-            verdicts = [verdict for verdict in self.verdicts if verdict.table == digest]
-            left_out.update([OTHER_TABLE] * (len(self.verdicts) - len(verdicts)))
-            if not verdicts:
-                return None
-            night = concatenate(list(stream))
-        except (UsageError, CohortError):
-            left_out.update([NO_TABLE] * len(self.verdicts))
+    try:
+        # Read as when it was scored: a category unknown in training is no error.
+        contract = champion.contract
+        score_of = score_of_rows(champion.recipe, contract)
+        stream = open_cohort(path, contract, checks=RowChecks(score_of=score_of))
+        digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
+        digest = ",".join(digests)
+        usable = [verdict for verdict in verdicts if verdict.table == digest]
+        left_out.update([OTHER_TABLE] * (len(verdicts) - len(usable)))
+        if not usable:
             return None
-        return self._label_rows(night, verdicts, label_of_verdict, left_out)
+        night = concatenate(list(stream))
+    except (UsageError, CohortError):
+        left_out.update([NO_TABLE] * len(verdicts))
+        return None
+    return _label_rows(night, usable, label_of_verdict, left_out)
 
-    def _label_rows(
-        self,
-        night: Cohort,
-        verdicts: Sequence[LastWord],
-        label_of_verdict: Mapping[str, str],
-        left_out: Counter[str],
-    ) -> Cohort | None:
-        """Return the judged rows of a night with labels; None if there are none."""
-        patients = patients_of(night)
-        n_rows_of = Counter(patients.tolist())
-        label_of_patient = {}
-        for verdict in verdicts:
-            n_rows = n_rows_of[verdict.case_id]
-            if n_rows == 1:
-                label_of_patient[verdict.case_id] = label_of_verdict[verdict.verdict]
-            else:
-                # Of a patient with several rows a verdict is about none in particular.
-                left_out[SEVERAL_ROWS if n_rows else NO_ROW] += 1
-        is_judged = pd.Index(patients).isin(label_of_patient)
-        rows = night.take(is_judged)
-        if not rows.n_rows:
-            return None
-        ids = rows.id
-        if not self.champion.contract.id:
-            ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
-        labels = [label_of_patient[name] for name in patients_of(rows)]
-        label = np.array(labels, object)
-        return replace(rows, id=ids, label=label, display=None)
+
+def _label_rows(
+    night: Cohort,
+    verdicts: Sequence[LastWord],
+    label_of_verdict: Mapping[str, str],
+    left_out: Counter[str],
+) -> Cohort | None:
+    """Return the judged rows of a night with labels; None if there are none."""
+    patients = patients_of(night)
+    n_rows_of = Counter(patients.tolist())
+    label_of_patient = {}
+    for verdict in verdicts:
+        n_rows = n_rows_of[verdict.case_id]
+        if n_rows == 1:
+            label_of_patient[verdict.case_id] = label_of_verdict[verdict.verdict]
+        else:
+            # Of a patient with several rows a verdict is about none in particular.
+            left_out[SEVERAL_ROWS if n_rows else NO_ROW] += 1
+    is_judged = pd.Index(patients).isin(label_of_patient)
+    rows = night.take(is_judged)
+    if not rows.n_rows:
+        return None
+    ids = rows.id
+    if not night.contract.id:
+        ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
+    labels = [label_of_patient[name] for name in patients_of(rows)]
+    label = np.array(labels, object)
+    return replace(rows, id=ids, label=label, display=None)
 
 
 def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:

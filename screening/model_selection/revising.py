@@ -205,12 +205,12 @@ def held_rows(held_out: HeldOutDecisions) -> np.ndarray:
     All rows, if synthetic rows are stored.
     """
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
-    for part in held_out.parts or (held_out,):
-        ensemble = part.ensemble
+    for method in held_out.members or (held_out,):
+        ensemble = method.ensemble
         if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
             continue
         rows, _ = ensemble.union
-        hashes = hashed(part.encoded.x)
+        hashes = hashed(method.encoded.x)
         stored = hashed(rows)
         if np.isin(stored, hashes).all():
             held |= np.isin(hashes, stored)

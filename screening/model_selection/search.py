@@ -421,9 +421,10 @@ def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str
         is_negative = target != positive_code
         negatives = decisions[is_negative, m]
         negative_fold = fold[is_negative]
-        if _distance_of_folds(negatives, negative_fold) > _MAX_DISTANCE:
+        by_fold = [negatives[negative_fold == k] for k in np.unique(negative_fold)]
+        if _distance_of_folds(negatives, by_fold) > _MAX_DISTANCE:
             return APART
-        if _spread_ratio_of_folds(negatives, negative_fold) > _MAX_SPREAD_RATIO:
+        if _spread_ratio_of_folds(by_fold) > _MAX_SPREAD_RATIO:
             return APART
     return None
 
@@ -437,13 +438,12 @@ def _central_range(values: np.ndarray) -> float:
     return float(np.ptp(np.quantile(values, [0.05, 0.95])))
 
 
-def _distance_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
+def _distance_of_folds(negatives: np.ndarray, by_fold: list[np.ndarray]) -> float:
     """Return the distance of the folds' median negatives, in interquartile ranges.
 
     One intercept at the wrong one of two ends that fit equally well ruins the mean of
     the machines.
     """
-    by_fold = [negatives[fold == k] for k in np.unique(fold)]
     medians = [float(np.median(values)) for values in by_fold]
     if len(medians) < 2:
         return 0.0
@@ -458,12 +458,11 @@ def _distance_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
     return (max(medians) - min(medians)) / unit
 
 
-def _spread_ratio_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
+def _spread_ratio_of_folds(by_fold: list[np.ndarray]) -> float:
     """Return the largest spread of a fold's negatives divided by the smallest.
 
     1 if a fold has too few negatives.
     """
-    by_fold = [negatives[fold == k] for k in np.unique(fold)]
     if any(len(values) < _MIN_NEGATIVES for values in by_fold):
         return 1.0
     spreads = list(map(_central_range, by_fold))

@@ -299,7 +299,7 @@ def _joined_labels(
     return joined or None
 
 
-def watchable(
+def drop_rare_classes(
     task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
 ) -> tuple[Task, list[str]]:
     """Return the task without classes that are too rare to watch, and a note.

@@ -103,10 +103,15 @@ def _study_of_past(study: Study, past: np.ndarray) -> Study:
         study.sample.take(past),
         study.task,
         replace(study.validation, folds=min(study.folds, 3), repeats=1),
-        n_settings=study.n_settings,
-        without_cases=study.without_cases,
+        study.without_cases,
     )
-    return replace(earlier, params=study.params, grid=study.grid, rule=study.rule)
+    return replace(
+        earlier,
+        rule=study.rule,
+        params=study.params,
+        n_settings=study.n_settings,
+        grid=study.grid,
+    )
 
 
 def _scores_of_all(

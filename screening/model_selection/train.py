@@ -24,13 +24,16 @@ from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
-from screening.model_selection.fits import Fits, baselines, plan_training, recipes_of
+from screening.model_selection.fits import (
+    Fits,
+    baselines,
+    plan_training,
+    recipes_to_compare,
+)
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
-    PROGRESS_STEPS,
     HeldOutDecisions,
     encode,
-    progress_of_parts,
 )
 from screening.model_selection.importance import importance_of
 from screening.model_selection.judge import (
@@ -41,7 +44,7 @@ from screening.model_selection.judge import (
 )
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
-from screening.model_selection.plans import run_plan
+from screening.model_selection.plans import PROGRESS_STEPS, run_plan, split_progress
 from screening.model_selection.preparing import prepare_study
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import (
@@ -169,17 +172,20 @@ def train(
     if validation.lesions:
         unit = optional("lesions").ByLesion()
     unit.check(cohort, rule, validation.repeats)
-    validation = replace(validation, repeats=validation.repeats or unit.repeats)
+    validation = replace(
+        validation,
+        repeats=validation.repeats or unit.repeats,
+        forward=validation.forward and unit.is_compared,
+    )
     study = prepare_study(cohort, recipe, rule, validation, tuning)
     study = replace(study, rule=unit.rule(study))
-    others = _recipes_to_compare(validation.beside, recipe, study, unit)
-    preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
+    others = recipes_to_compare(recipe, study) if unit.is_compared else []
+    preparing, fitting, judging = split_progress(progress, PROGRESS_SHARES)
     preparing(1, 1)
     as_read = _as_read_by_model(study)
     with limit_threads(resources.jobs):
         encoded = encode(study, recipe, resources.memory)
-    is_forward = validation.forward and unit.is_compared
-    plan = plan_training(study, recipe, encoded, others, is_forward)
+    plan = plan_training(study, recipe, encoded, others)
     # Beside the fits, for which this process waits.
     with ThreadPoolExecutor(1) as thread:
         described = thread.submit(describe_table, as_read)
@@ -258,33 +264,6 @@ def _noted_as_independent(cohort: Cohort) -> Cohort:
         return cohort
     note = "every row counts as a different patient (`independent`)"
     return replace(cohort, notes=[*cohort.notes, note])
-
-
-def _recipes_to_compare(
-    names: Sequence[str] | None, recipe: Recipe, study: Study, unit: CountedUnit
-) -> list[Recipe]:
-    """Return the methods that a recipe is compared with.
-
-    Raises
-    ------
-    UsageError
-        If methods are to be compared where no case can judge them.
-    """
-    if study.without_cases is not None:
-        if names:
-            raise UsageError(
-                "`beside` compares methods by cases, and there are too few for every "
-                "fold; leave it out",
-                parameters=["beside"],
-            )
-        return []
-    if not unit.is_compared:
-        return []
-    others = recipes_of(names, recipe, study.task, study.sample.n_rows)
-    if recipe.machine != "given":
-        return others
-    contract = study.cohort.contract
-    return [other for other in others if has_columns(other, contract)]
 
 
 @dataclass(frozen=True)
@@ -390,8 +369,10 @@ def scores_to_judge(
     """
     study = held.study
     method = held.method
-    members = {part.recipe.name: HeldOutScores.of(part, study) for part in method.parts}
-    titles = {part.recipe.name: part.recipe.title for part in method.parts}
+    members = {
+        member.recipe.name: HeldOutScores.of(member, study) for member in method.members
+    }
+    titles = {member.recipe.name: member.recipe.title for member in method.members}
     compared, baseline_scores = baselines(study, others, fits.baselines)
     target = study.task.target(labels_of(study.cohort))
     return replace(
