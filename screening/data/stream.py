@@ -34,7 +34,6 @@ from screening.identity.table import IdReader
 from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
-    Block,
     FilePlace,
     SectionedFile,
     Source,
@@ -299,27 +298,24 @@ class CohortStream:
     def _read_pieces(
         self, file: SourcePart, n_above: int, columns: Sequence[str]
     ) -> Iterator[Piece]:
-        """Yield a file block by block, and last the fault of one that is damaged."""
+        """Yield a file block by block, and last the fault of one that is damaged.
+
+        Blanks are filled by the cell above them.
+        """
+        filled_columns = [name for name in self.contract.fill_down if name in columns]
+        above: dict[str, str | None] = dict.fromkeys(filled_columns)
         try:
-            for block in self._filled_blocks(file, columns):
+            for block in file.blocks(columns, self.batch_rows):
+                filled = {
+                    name: fill_down(block.columns[name], above[name])
+                    for name in filled_columns
+                }
+                if block.n_rows:
+                    above = {name: cells[-1].as_py() for name, cells in filled.items()}
+                block = replace(block, columns={**block.columns, **filled})
                 yield Piece(file.format, n_above, [block])
         except CohortError as error:
             yield Piece(file.format, n_above, unreadable=error.violations)
-
-    def _filled_blocks(
-        self, file: SourcePart, columns: Sequence[str]
-    ) -> Iterator[Block]:
-        """Yield the blocks of a file with blanks filled by the cell above them."""
-        filled_columns = [name for name in self.contract.fill_down if name in columns]
-        above: dict[str, str | None] = dict.fromkeys(filled_columns)
-        for block in file.blocks(columns, self.batch_rows):
-            filled = {
-                name: fill_down(block.columns[name], above[name])
-                for name in filled_columns
-            }
-            if block.n_rows:
-                above = {name: cells[-1].as_py() for name, cells in filled.items()}
-            yield replace(block, columns={**block.columns, **filled})
 
 
 class ReadingTotals:

@@ -237,18 +237,14 @@ def blocks_of(
         Number of the first row in the part.
     """
     for batch in rebatch(map(to_plain_types, batches), batch_rows):
-        yield _block_of(batch, wanted, first_row)
+        columns = dict(zip(wanted, batch.columns, strict=False))
+        masks = [
+            mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]
+        ]
+        if not masks:
+            masks = [np.zeros(batch.num_rows, dtype=bool)] * 2
+        yield Block(columns, first_row, *masks)
         first_row += batch.num_rows
-
-
-def _block_of(batch: pa.RecordBatch, wanted: list[str], first_row: int) -> Block:
-    columns = dict(zip(wanted, batch.columns, strict=False))
-    masks = [
-        mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]
-    ]
-    if not masks:
-        masks = [np.zeros(batch.num_rows, dtype=bool)] * 2
-    return Block(columns, first_row, *masks)
 
 
 def rebatch(batches: Batches, n_rows: int) -> Batches:
