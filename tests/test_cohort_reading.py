@@ -17,7 +17,6 @@ from screening.contract.contract import Contract
 from screening.data.reading import read_cohort
 from screening.errors import CohortError
 from screening.identity.shapes import id_shape, other_shape
-from screening.io.columns import absent
 
 
 def test_a_table_is_typed_by_its_contract(tmp_path):
@@ -315,7 +314,7 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
         [1, 2, 3],
         [4, 5, 6],
     ]
-    assert absent(cohort.subgroups["s"]).tolist() == [False, True]
+    assert pd.isna(cohort.subgroups["s"]).tolist() == [False, True]
 
 
 def test_extra_columns_are_ignored_and_stated(tmp_path):

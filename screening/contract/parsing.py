@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +19,6 @@ from screening.clock.zone import Clock
 from screening.contract.contract import Feature
 from screening.contract.violations import OF_HOST, TIME_TWICE
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
-from screening.io.columns import absent
 from screening.io.date_formats import DateNumbers
 from screening.io.number_formats import (
     FALSE,
@@ -69,7 +69,7 @@ def parse_feature(cells: pa.Array, feature: Feature, decimal: str) -> TypedColum
     else:
         column = _parse_by_type(cells, feature)
     if feature.missing in ("refuse", "leave_out"):
-        is_accounted_for = ~absent(column.values)
+        is_accounted_for = ~pd.isna(column.values)
         for _, mask in column.faults:
             is_accounted_for = is_accounted_for | mask
         column.add_fault("missing", ~is_accounted_for)

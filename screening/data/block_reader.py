@@ -8,6 +8,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from screening.contract.violations import OUT_OF_BOUNDS, Fault, Violations
 from screening.data.cohort import Cohort
@@ -19,7 +20,6 @@ from screening.data.row_faults import FaultJudge
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
 from screening.identity.hashes import hash_ids
-from screening.io.columns import absent
 from screening.io.readers import Block, PartFormat
 
 
@@ -210,7 +210,7 @@ class BlockReader:
             judge = FaultJudge(self.typer.contract, self.typer.to_score)
             is_broken = judge.breaks_contract(found)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
-            choice.add(rows.take(~absent(rows.id) & ~is_broken))
+            choice.add(rows.take(~pd.isna(rows.id) & ~is_broken))
 
     def _normalised(self, rows: Cohort) -> Cohort:
         """Return rows scaled within their groups, with the values as they were read."""

@@ -18,7 +18,7 @@ import scipy
 from screening.contract.contract import Feature
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
-from screening.io.columns import Columns, absent, count_rows, count_values
+from screening.io.columns import Columns, count_rows, count_values
 from screening.threads import run_in_threads
 
 # A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
@@ -324,11 +324,11 @@ class Encoder:
         if isinstance(learned, Category):
             encoded = learned.encode(values)
         else:
-            encoded = np.where(absent(values), learned, values)[:, None]
+            encoded = np.where(pd.isna(values), learned, values)[:, None]
         if name in self._log_floors:
             encoded = np.log(np.maximum(encoded, self._log_floors[name]))
         if self._features[name].missing == "indicator":
-            encoded = np.column_stack([encoded, absent(values)])
+            encoded = np.column_stack([encoded, pd.isna(values)])
         raw[:, self._columns_of[name]] = encoded
 
 

@@ -19,7 +19,6 @@ from screening.contract.violations import refuse_absent
 from screening.data.stream import BATCH_ROWS
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
-from screening.io.columns import absent
 from screening.io.number_formats import FALSE, TRUE, trim
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Source
@@ -214,7 +213,7 @@ class _BlockOfOutcomes:
         """Add what is wrong with the rows."""
         numbers = n_above + 1 + np.arange(self.n_rows)
         columns = self._columns
-        faults.add(columns.unit, "no id; fill the cells", numbers[absent(self.unit)])
+        faults.add(columns.unit, "no id; fill the cells", numbers[pd.isna(self.unit)])
         is_event = ~np.isnat(self.times.utc) | self.is_known
         for column, times, is_read in (
             (columns.time, self.times, is_event),
@@ -227,7 +226,7 @@ class _BlockOfOutcomes:
             faults.add(column, self._not_a_date(), numbers[is_unread])
             faults.add(column, LOST, numbers[times.is_lost])
         if columns.event is not None:
-            is_unnamed = absent(self.name) & is_event
+            is_unnamed = pd.isna(self.name) & is_event
             fault = "the event has no name; fill the cells"
             faults.add(columns.event, fault, numbers[is_unnamed])
 
@@ -254,7 +253,7 @@ class _BlockOfOutcomes:
                 "time": at_noon,
                 "is_day": is_day,
                 "is_known": self.is_known,
-                "name": np.where(absent(self.name), "", self.name).astype(object),
+                "name": np.where(pd.isna(self.name), "", self.name).astype(object),
                 "end": self.end.at_noon(self._clock),
                 "end_is_day": self.end.is_day,
             }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from screening.clock.zone import Clock
 from screening.contract.contract import Contract
@@ -21,7 +22,7 @@ from screening.contract.violations import Fault
 from screening.data.cohort import Cohort
 from screening.data.ids import stems_of
 from screening.data.labels import BLANK_IS
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns
 from screening.io.readers import Block, PartFormat
 
 
@@ -108,7 +109,7 @@ class RowTyper:
         if label is None:
             return None
         text_of_blank = BLANK_IS if blank_is_no else ""
-        return np.where(absent(label), text_of_blank, label)
+        return np.where(pd.isna(label), text_of_blank, label)
 
 
 @dataclass

@@ -32,11 +32,6 @@ def count_rows(columns: Columns) -> int:
     return next(map(len, columns.values()), 0)
 
 
-def absent(values: np.ndarray) -> np.ndarray:
-    """Return True where a column has no value, shape (n_rows,)."""
-    return pd.isna(values)
-
-
 def count_values(values: np.ndarray) -> Counter[Any]:
     """Return how often each value occurs, in order of occurrence; not missing ones."""
     codes, distinct = pd.factorize(values)

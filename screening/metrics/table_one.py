@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from screening.contract.contract import Feature
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns
 from screening.schemas.model import (
     SMALLEST_CELL,
     ColumnByOutcome,
@@ -45,7 +45,7 @@ def table_one(
     columns = []
     for name, feature in features.items():
         column = values[name]
-        is_present = ~absent(column)
+        is_present = ~pd.isna(column)
         present = column[is_present]
         is_case_present = is_case[is_present]
         groups = []

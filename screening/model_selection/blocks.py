@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from screening.data.cohort import Cohort
-from screening.io.columns import absent
 
 # Columns whose correlation, of values or of missing cells, exceeds this are one block.
 MIN_CORRELATION = 0.95
@@ -38,7 +38,7 @@ def correlated_blocks(
     names = list(cohort.contract.features)
     step = max(1, -(-cohort.n_rows // MAX_ROWS))
     sample = cohort.take(np.arange(0, cohort.n_rows, step))
-    masks = np.column_stack([absent(sample.values[name]) for name in names])
+    masks = np.column_stack([pd.isna(sample.values[name]) for name in names])
     share = masks.mean(axis=0)
     has_pattern = (share >= MIN_MISSING_SHARE) & (share <= 1 - MIN_MISSING_SHARE)
     of_masks = _correlations(np.where(has_pattern, masks, 0.0))

@@ -16,7 +16,6 @@ import pandas as pd
 from screening.data.cohort import Cohort, labels_of
 from screening.data.column_names import in_words, may_be_later
 from screening.errors import ScreenError
-from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
 from screening.metrics.ranking import area_either_way, area_of_levels, area_under_roc
 from screening.model_selection.blocks import correlated_blocks
@@ -199,7 +198,7 @@ def _same_measurements(
 
 def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
     """Return True if nearly all values are of cases, or of the others."""
-    is_filled = ~absent(values)
+    is_filled = ~pd.isna(values)
     one_class = positive.all() or not positive.any()
     if is_filled.sum() < MIN_FILLED_ROWS or one_class:
         return False
@@ -214,7 +213,7 @@ def _is_missing_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
 
     As where patients died, or went home, before a value was taken.
     """
-    is_missing = absent(values)
+    is_missing = pd.isna(values)
     one_class = positive.all() or not positive.any()
     if is_missing.sum() < MIN_FILLED_ROWS or one_class:
         return False
@@ -228,7 +227,7 @@ def _is_later_than_row(cohort: Cohort, name: str) -> bool:
     numbers = cohort.values[name]
     if cohort.time is None or feature.type != "number":
         return False
-    if absent(numbers).all():
+    if pd.isna(numbers).all():
         return False
     counted = date_numbers_of(np.nanmax(numbers))
     if counted is None:
@@ -287,7 +286,7 @@ def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     if cohort.contract.features[name].type == "category":
         levels, _ = pd.factorize(values, use_na_sentinel=False)
         return area_of_levels(levels, positive)
-    missing = absent(values)
+    missing = pd.isna(values)
     median = 0.0 if missing.all() else np.nanmedian(values)
     filled = np.where(missing, median, values)
     return max(

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
 from screening.estimators.ensembles import FoldEnsemble
 from screening.identity.shapes import trained_shape
-from screening.io.columns import absent
 from screening.metrics.table_one import table_one
 from screening.model_selection.factor_map import factor_map
 from screening.model_selection.folds import Study
@@ -41,7 +41,7 @@ def describe_table(study: Study) -> dict[str, Any]:
     """Return the fields of `TrainingFacts` that do not depend on the method."""
     cohort = study.cohort
     missing = {
-        name: float(absent(values).mean()) for name, values in cohort.values.items()
+        name: float(pd.isna(values).mean()) for name, values in cohort.values.items()
     }
     return {
         "missing": missing,
@@ -194,7 +194,7 @@ def _feature_facts(sample: Cohort, encoder: RowEncoder) -> list[FeatureFacts]:
     for name, feature in sample.contract.features.items():
         seen = feature.seen
         values = sample.values[name]
-        if seen is None and feature.type == "number" and not absent(values).all():
+        if seen is None and feature.type == "number" and not pd.isna(values).all():
             low, high = np.nanquantile(values, [0.05, 0.95])
             seen = (float(low), float(high))
         median = encoder.medians[name]

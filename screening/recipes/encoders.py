@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
@@ -23,7 +24,7 @@ from screening.data.encoding import (
 )
 from screening.data.one_per_unit import ScoreOfRows, one_row_per_unit
 from screening.errors import RecipeError
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns
 from screening.recipes.building import RECIPES
 from screening.recipes.points import PointsTable
 from screening.recipes.recipe import Recipe
@@ -203,7 +204,7 @@ def score_of_rows(recipe: Recipe, contract: Contract) -> ScoreOfRows | None:
     def scores(values: Columns) -> np.ndarray:
         score = encoder.transform_values(values).sum(axis=1)
         for name in needed:
-            score[absent(values[name])] = np.nan
+            score[pd.isna(values[name])] = np.nan
         return score
 
     return scores
@@ -235,7 +236,7 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
         has_score = np.ones(cohort.n_rows, dtype=bool)
         columns = columns_needed(recipe, cohort.contract)
         for name in columns:
-            has_score &= ~absent(cohort.values[name])
+            has_score &= ~pd.isna(cohort.values[name])
         n_without = int(np.count_nonzero(~has_score))
         if not n_without:
             continue

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from screening.contract.contract import Feature
 from screening.contract.parsing import TRUTHS
-from screening.io.columns import absent
 
 Points = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -86,7 +86,7 @@ class Item(BaseModel):
         """
         if self.missing is not None:
             missing = self.missing
-        is_missing = absent(values)
+        is_missing = pd.isna(values)
         if self.values:
             points = self._of_single_values(values, feature, missing)
         else:

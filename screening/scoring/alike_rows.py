@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.io.columns import absent
 from screening.schemas.run import AlikeRow
 
 # Rows of a table that are compared: the first ones.
@@ -50,7 +49,7 @@ class RowContents:
             return ()
         has_value = np.zeros(batch.n_rows, dtype=bool)
         for values in batch.values.values():
-            has_value |= ~absent(values)
+            has_value |= ~pd.isna(values)
         compared = np.flatnonzero(has_value & (batch.rows <= MAX_ROWS))
         if not len(compared):
             return ()

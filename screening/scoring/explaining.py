@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import CohortStream
 from screening.errors import UsageError
-from screening.io.columns import absent
 from screening.io.opening import Readable
 from screening.io.queries import Database
 from screening.schemas.base import Estimate
@@ -246,7 +246,7 @@ def explained(
     change = changes(model, cohort, columns)
     voted = votes(model, cohort, columns)
     names = list(cohort.contract.features)
-    missing = np.column_stack([absent(cohort.measured[name]) for name in names])
+    missing = np.column_stack([pd.isna(cohort.measured[name]) for name in names])
     if model.recipe.machine == "given":
         # A score does not explain itself.
         most = 0

@@ -12,12 +12,12 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from screening.data.block_reader import BlockReader, Piece, ReadCounts
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
-from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.monitoring.other_readings import ColumnReadings, readings_of_columns
@@ -424,7 +424,7 @@ def audit_keys(model: Model, night: str, start: int, stop: int) -> np.ndarray:
 
 def _missing(batch: Cohort) -> np.ndarray:
     """Count the rows without a value, for each feature."""
-    counts = [np.count_nonzero(absent(values)) for values in batch.values.values()]
+    counts = [np.count_nonzero(pd.isna(values)) for values in batch.values.values()]
     return np.array(counts, dtype=np.int64)
 
 
