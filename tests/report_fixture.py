@@ -17,6 +17,7 @@ from screening.metrics.calibration import calibrate
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, population_of
+from screening.report.model_attention import with_attention
 from screening.report.night_attention import attention_of_night
 from screening.schemas.run import RunDocument
 
@@ -476,11 +477,10 @@ def voxel_run() -> dict[str, Any]:
 
 def judged(document: dict[str, Any]) -> dict[str, Any]:
     """The run with what deserves attention in it, as scoring decides it."""
+    run = RunDocument.from_dict(document)
+    run = run.replace(model=with_attention(run.model))
     return document | {
-        "attention": [
-            vars(reason)
-            for reason in attention_of_night(RunDocument.from_dict(document))
-        ]
+        "attention": [vars(reason) for reason in attention_of_night(run)]
     }
 
 

@@ -20,7 +20,7 @@ from written_files import names_in, page_in, read_json
 
 from screening.report import format as fmt
 from screening.report import render_run
-from screening.report.model_attention import attention_of_model
+from screening.report.model_attention import attention_of_model, with_attention
 from screening.report.night_attention import attention_of_night, flags_expected
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.run import RunDocument
@@ -32,7 +32,8 @@ def run(**changes) -> dict:
 
 
 def of_run(document: dict, **known) -> list[Reason]:
-    return attention_of_night(RunDocument.from_dict(document), **known)
+    night = RunDocument.from_dict(document)
+    return attention_of_night(night.replace(model=with_attention(night.model)), **known)
 
 
 def codes(document: dict, **known) -> set[str]:

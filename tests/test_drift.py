@@ -24,7 +24,7 @@ from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
 from screening.data.stream import RowChecks
 from screening.io.columns import SampledValues
-from screening.monitoring import tests as chance
+from screening.monitoring import distances as chance
 from screening.monitoring.distances import ks, psi, total_variation
 from screening.monitoring.drift import (
     ALARMS,

@@ -19,7 +19,7 @@ from screening.metrics.chances import chances_at
 from screening.metrics.figures import FIGURES
 from screening.metrics.intervals import rate_interval
 from screening.metrics.ranking import delong
-from screening.report.figures import written as written_as
+from screening.report.format import written as written_as
 from screening.schemas.comparison import ExternalValidation
 
 

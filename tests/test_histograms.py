@@ -12,8 +12,7 @@ from report_fixture import Outline, nosocomial_run
 
 from screening.monitoring.drift import number_profile
 from screening.report import render_run
-from screening.report.histograms import FLOOR, WIDTH
-from screening.report.night import FeatureLine, data_section
+from screening.report.histograms import FLOOR, WIDTH, FeatureLine, data_section
 from screening.schemas.run import RunDocument
 from screening.scoring.reference_distribution import among_past
 

@@ -141,8 +141,7 @@ def _figures_of_point(
 ) -> dict[str, str]:
     """Return the figures of an operating point, each with its interval."""
     from screening.metrics.figures import figures_in
-    from screening.report.figures import in_sentence, with_interval
-    from screening.report.format import ci, percent
+    from screening.report.format import ci, in_sentence, percent, with_interval
     from screening.schemas.base import UNDEFINED
 
     figures = {"threshold": f"{point.threshold:.4g}"}

@@ -393,7 +393,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
 def _figures_in_words(figures: KnownNights) -> dict[str, str]:
     """Return each figure of outcomes with its interval, by its name."""
     from screening.metrics.figures import FIGURES
-    from screening.report.figures import in_sentence, with_interval
+    from screening.report.format import in_sentence, with_interval
 
     in_order = sorted(FIGURES.values(), key=lambda figure: figure.place)
     return {

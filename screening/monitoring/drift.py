@@ -27,17 +27,15 @@ from screening.contract.contract import Contract
 from screening.data.observers import JudgedBlock, Observer
 from screening.data.sentinels import is_usual_code, sentinel_counts
 from screening.io.columns import Columns, SampledValues, count_rows, count_values
-from screening.monitoring import tests
-from screening.monitoring.distances import (
-    TENTHS,
-    equal_shares,
-    ks,
-    psi,
-    total_variation,
+from screening.monitoring import distances
+from screening.monitoring.distances import TENTHS, effective_units, equal_shares
+from screening.monitoring.units import (
+    UnitShift,
+    conversions_of,
+    fault_of_scale,
+    scale_counts,
+    unit_shift,
 )
-from screening.monitoring.score_scale import fault_of_scale, scale_counts
-from screening.monitoring.tests import effective_units
-from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 from screening.schemas.reasons import (
@@ -278,17 +276,18 @@ class ColumnGate:
 
         Cumulative shares of numbers; of texts, shares of any set of known categories.
         """
-        return ks(past, now) if self.numeric else total_variation(past, now)
+        measure = distances.ks if self.numeric else distances.total_variation
+        return measure(past, now)
 
     def index(self) -> float | None:
         """Return the PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
             tenth = equal_shares(self.expected, TENTHS)
-            return psi(
+            return distances.psi(
                 np.bincount(tenth, self.expected),
                 np.bincount(tenth, self.counted.bins),
             )
-        return psi(
+        return distances.psi(
             np.append(self.expected, self.more),
             np.append(self.counted.bins, self.counted.unseen.total()),
         )
@@ -616,7 +615,7 @@ class Gates(Observer):
             return 1.0
         groups = pa.concat_tables(self.groups).group_by("group")
         sizes = groups.aggregate([("rows", "sum")])["rows_sum"].to_numpy()
-        return tests.effective_units(sizes) / int(sizes.sum())
+        return effective_units(sizes) / int(sizes.sum())
 
     @cached_property
     def sentinels(self) -> dict[str, dict[float, int]]:
@@ -665,7 +664,7 @@ class Gates(Observer):
             return None
         units = column.counted.present * self.worth
         units_before = column.expected.sum() * self.training.worth
-        p = tests.other_distribution(distance, units, units_before)
+        p = distances.other_distribution(distance, units, units_before)
         values = column.counted.sample.values
         is_sentinel = np.isin(values, [*self.sentinels.get(name, {})])
         return unit_shift(
@@ -719,15 +718,15 @@ class Gates(Observer):
             is_of_training = past is self.training and gate != "missing"
             if not is_of_training:
                 met_before = n_met_before * past.worth
-                p = tests.more_often(met, units, met_before, units_before)
+                p = distances.more_often(met, units, met_before, units_before)
                 description = f"{description}, {past.where} {usual:.0%}"
             elif gate == "unseen":
                 unseen = np.array([*column.counted.unseen.values()])
-                p = tests.never_seen(
+                p = distances.never_seen(
                     unseen * self.worth, column.expected * past.worth, units
                 )
             else:
-                p = tests.outside(met, units, units_before)
+                p = distances.outside(met, units, units_before)
             if gate == "unseen":
                 description += self._named_categories(name)
             yield gate, f"{n_met} of {n_rows} rows {description}", p
@@ -758,9 +757,9 @@ class Gates(Observer):
         if distance < MIN_REPORTED_DISTANCE:
             return
         if column.numeric:
-            p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
+            p = distances.other_distribution(distance, bins.sum(), bins_before.sum())
         else:
-            p = tests.other_shares(bins, bins_before)
+            p = distances.other_shares(bins, bins_before)
         where = f"{past.where} (distance {distance:.2f})"
         yield "values", f"distributed differently than {where}", p
 

@@ -17,6 +17,7 @@ from operator import attrgetter
 import numpy as np
 import scipy
 
+from screening.contract.contract import Contract
 from screening.contract.quantities import (
     KINDS,
     Quantity,
@@ -25,7 +26,7 @@ from screening.contract.quantities import (
     spelled,
     standard_unit,
 )
-from screening.schemas.model import NumberProfile
+from screening.schemas.model import NumberProfile, Profile
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ MIN_CONVERTED_SHARE = 0.05
 MIN_LIKELIER_SHARE = 0.6
 # So few units show no difference beyond chance, and are looked at all the same.
 FEW_UNITS = 5
+# Chance of as many small scores as tonight's, below which they are fractions.
+MAX_CHANCE_OF_SMALL = 1e-4
 # The standard normal distribution has so many deviations between its 10 % and 90 %.
 NORMAL_RANGE = 2.563
 
@@ -343,3 +346,51 @@ def unit_shift(
     likeliest = max(filter(None, of_column), key=attrgetter("ratio"), default=None)
     largest = max(filter(None, of_rows), key=attrgetter("share"), default=None)
     return likeliest or largest
+
+
+def scale_counts(scores: np.ndarray) -> np.ndarray:
+    """Count the scores of some rows, and those above 1; NaN is none."""
+    return np.array([np.count_nonzero(~np.isnan(scores)), np.count_nonzero(scores > 1)])
+
+
+def fault_of_scale(counts: np.ndarray, contract: Contract, past: Profile) -> str | None:
+    """Return what is wrong with a table whose score is on the other scale.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (2,)
+        Sum of `scale_counts`.
+    contract : Contract
+        Its `kind` is the scale of training.
+    past : Profile
+        Distributions in training.
+
+    Returns
+    -------
+    str or None
+        None where the scale is that of training, as far as the values show.
+    """
+    n_values, n_above_one = counts.tolist()
+    if contract.kind == "probability" and 2 * n_above_one > n_values:
+        return (
+            f"column '{contract.score}': most values are above 1, but training "
+            "had fractions of 0 to 1; if this table is in per cent, divide by "
+            "100, or train again on per cent"
+        )
+    if contract.kind != "percent" or n_above_one or not n_values:
+        return None
+    profile = past.features.get(str(contract.score))
+    if not isinstance(profile, NumberProfile):
+        return None
+    # Values of training above 1, at least.
+    n_training = np.array(profile.counts)
+    share = n_training[1:][np.array(profile.edges) >= 1].sum() / max(
+        n_training.sum(), 1
+    )
+    if (1 - share) ** n_values >= MAX_CHANCE_OF_SMALL:
+        return None
+    return (
+        f"column '{contract.score}': no value is above 1, but training had "
+        "percentages of 0 to 100; if this table has fractions, multiply by 100, or "
+        "train again on fractions"
+    )

@@ -29,10 +29,9 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.metrics.figures import FIGURES, figures_in
-from screening.report import figures
 from screening.report import format as fmt
-from screening.report.night import clusters, drawn_size, is_pictured, millimetres
 from screening.report.values import value_text
+from screening.report.voxels import clusters, drawn_size, is_pictured, millimetres
 
 SHIPPED = "shipped"
 """Prefix of the shipped template that a site's template replaces."""
@@ -211,11 +210,6 @@ def _new_environment(loader: BaseLoader) -> Environment:
     )
     environment.filters |= fmt.FILTERS
     environment.filters |= {
-        "written": figures.written,
-        "interval": figures.interval,
-        "with_interval": figures.with_interval,
-        "gap": figures.gap,
-        "in_sentence": figures.in_sentence,
         "json": as_json,
         "value_text": value_text,
         "drawn_size": drawn_size,

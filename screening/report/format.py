@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
+from screening.metrics.figures import Figure
 from screening.schemas.base import Estimate
 from screening.schemas.figures import (
     BEYOND_SCORES,
@@ -341,6 +342,49 @@ def patients_words(table: PatientsOfTable | None) -> str:
     return words
 
 
+def in_sentence(figure: Figure) -> str:
+    """Return the title of a figure within a sentence: an acronym as it is."""
+    title = figure.title
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
+
+
+def written(value: float | Estimate | None, figure: Figure) -> str:
+    """Return the value of a figure."""
+    if figure.form == "share":
+        return percent(value)
+    return fixed(value, _decimals(figure))
+
+
+def interval(of: Estimate, figure: Figure) -> str:
+    """Return the 95 % interval of a figure; empty where there is none."""
+    if figure.form == "share":
+        return ci(of)
+    if figure.form == "benefit":
+        return signed_ci(of, _decimals(figure))
+    return area_ci(of)
+
+
+def with_interval(of: Estimate, figure: Figure) -> str:
+    """Return a figure with its interval in brackets, if there is one."""
+    ends = interval(of, figure)
+    return f"{written(of, figure)} (95% CI {ends})" if ends else written(of, figure)
+
+
+def gap(value: float | None, figure: Figure, places: int = 2) -> str:
+    """Return a difference of a figure with its sign, of shares in percentage points.
+
+    `places` are the decimals of other figures, if more than those of their form.
+    """
+    if figure.form == "share":
+        return points(value)
+    return signed(value, max(places, _decimals(figure)))
+
+
+def _decimals(figure: Figure) -> int:
+    """Return the decimals of a figure that is not written in per cent."""
+    return 3 if figure.form == "benefit" else 2
+
+
 _FORMATS = (
     text,
     name,
@@ -366,6 +410,11 @@ _FORMATS = (
     setting,
     count,
     patients_words,
+    in_sentence,
+    written,
+    interval,
+    with_interval,
+    gap,
 )
 FILTERS = {function.__name__: function for function in _FORMATS}
 """Filters of the templates."""

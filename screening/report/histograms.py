@@ -1,10 +1,11 @@
-"""A column of tonight beside training: a histogram, or the shares of categories."""
+"""The columns of a night beside training: which differ, with pictures of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -19,7 +20,7 @@ from screening.schemas.model import (
     NumberProfile,
     TextProfile,
 )
-from screening.schemas.run import NightFeature
+from screening.schemas.run import NightFeature, RunDocument
 
 WIDTH = 260
 # Height of the axis below the bars.
@@ -28,6 +29,11 @@ FLOOR = 66
 SIDE = 10
 # Share of the axis: a narrower bar is no higher than one of this width.
 NARROWEST = 0.01
+# Difference of missing shares from which a feature stands out.
+MIN_MISSING_DIFFERENCE = 0.1
+# Features with a histogram, those that differ most: a page of thousands would be slow.
+MAX_HISTOGRAMS = 100
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 # Categories that are shown; the others are one line.
 MOST_CATEGORIES = 8
 
@@ -166,3 +172,63 @@ def _outline(
     ):
         path += f"v{top - below}h{stop - start}"
     return Markup(f"{path}V{FLOOR}Z")
+
+
+@dataclass
+class FeatureLine:
+    """A feature tonight: how it differs from training, in words and as a picture.
+
+    A number has a histogram, any other feature the shares of its categories.
+    """
+
+    feature: NightFeature
+    remarks: list[str]
+    histogram: Histogram | None = None
+    shares: Sequence[CategoryShare] = ()
+
+
+def data_section(run: RunDocument) -> dict[str, Any]:
+    """Return how features differ from training, those that differ most first."""
+    lines = [FeatureLine(feature, _remarks(feature)) for feature in run.data]
+
+    def order(line: FeatureLine) -> tuple[bool, float, float]:
+        feature = line.feature
+        missing_difference = abs(feature.missing - feature.missing_training)
+        return not line.remarks, -missing_difference, -(feature.psi or 0.0)
+
+    lines.sort(key=order)
+    profile = run.model.training.profile
+    profiles = profile.features if profile else {}
+    for line in lines[:MAX_HISTOGRAMS]:
+        feature = line.feature
+        past = profiles.get(feature.name)
+        if feature.counts is None or past is None:
+            continue
+        if isinstance(past, NumberProfile):
+            line.histogram = histogram(past, feature.counts)
+        else:
+            declared = run.model.declared(feature.name)
+            line.shares = category_shares(past, feature, declared)
+    delimiter = run.input.delimiter
+    return {
+        "has_drift": any(feature.psi is not None for feature in run.data),
+        "rows": lines,
+        "normalised": any(feature.normalised for feature in run.data),
+        "notable": sum(bool(line.remarks) for line in lines),
+        "delimiter": DELIMITERS.get(delimiter or "", delimiter),
+    }
+
+
+def _remarks(feature: NightFeature) -> list[str]:
+    """Return in words how a feature differs from training."""
+    remarks = []
+    difference = feature.missing - feature.missing_training
+    if difference > MIN_MISSING_DIFFERENCE:
+        remarks.append("more missing")
+    elif difference < -MIN_MISSING_DIFFERENCE:
+        remarks.append("less missing")
+    if feature.alarm:
+        remarks.append("shifted")
+    if feature.unseen:
+        remarks.append(f"{fmt.count(feature.unseen)} unseen")
+    return remarks

@@ -22,7 +22,7 @@ MAX_AGE_YEARS = 2
 """Years after the last patient, or training, until a review where no date is set."""
 DAYS_A_YEAR = 365.25
 # Codes of reasons that only training can see.
-_OF_TRAINING = (
+OF_TRAINING = (
     reasons.IDS_ARE_ROW_NUMBERS.code,
     reasons.ROWS_OF_ONE_PATIENT.code,
     reasons.PLUGIN_LEFT_OUT.code,
@@ -31,8 +31,17 @@ _OF_TRAINING = (
 
 def attention_of_model(model: ModelDocument) -> list[Reason]:
     """Return reasons to distrust a model, for the person who trained it."""
-    of_figures = reasons_of_figures(model)
-    return [*of_figures, *reasons_against_use(model, of_figures), *questions_of(model)]
+    attention = _reasons_of_figures(model)
+    if model.approval is None or not model.approval.reason:
+        # Until the model is approved with a reason.
+        attention += beaten_by_other(model.validation.comparison)
+        attention += unfit_for_use(attention)
+        attention += flags_like_chance(model)
+    attention += [
+        reasons.ANSWER_FIRST(column=leak.column, figure=leak.figure, sign=leak.said)
+        for leak in model.open_questions
+    ]
+    return attention
 
 
 def with_attention(document: ModelDocument) -> ModelDocument:
@@ -40,30 +49,11 @@ def with_attention(document: ModelDocument) -> ModelDocument:
 
     Those that only training can see stay as training wrote them.
     """
-    kept = [reason for reason in document.attention if reason.code in _OF_TRAINING]
+    kept = [reason for reason in document.attention if reason.code in OF_TRAINING]
     return document.replace(attention=[*attention_of_model(document), *kept])
 
 
-def questions_of(model: ModelDocument) -> list[Reason]:
-    """Return the questions about columns that nobody has answered."""
-    return [
-        reasons.ANSWER_FIRST(column=leak.column, figure=leak.figure, sign=leak.said)
-        for leak in model.open_questions
-    ]
-
-
-def reasons_against_use(
-    model: ModelDocument, reasons_of_figures: list[Reason]
-) -> list[Reason]:
-    """Return reasons that block use until the model is approved with a reason."""
-    if model.approval is not None and model.approval.reason:
-        return []
-    beaten = beaten_by_other(model.validation.comparison)
-    unfit = unfit_for_use([*reasons_of_figures, *beaten])
-    return [*beaten, *unfit, *flags_like_chance(model)]
-
-
-def reasons_of_figures(model: ModelDocument) -> list[Reason]:
+def _reasons_of_figures(model: ModelDocument) -> list[Reason]:
     """Return reasons in a model's own figures: cases, operating points and ranking."""
     attention = []
     last_day = parse_day(model.retrain_by)

@@ -15,11 +15,9 @@ from screening.report import format as fmt
 from screening.report.model_attention import (
     DAYS_A_YEAR,
     MAX_AGE_YEARS,
+    OF_TRAINING,
     day_of_last_row,
     parse_day,
-    questions_of,
-    reasons_against_use,
-    reasons_of_figures,
     review_due,
 )
 from screening.report.worklist import score_places, worklist
@@ -94,11 +92,9 @@ def attention_of_night(
     trained : datetime, optional
         When the model was trained; used where its contract and its rows have no date.
     """
-    figures = reasons_of_figures(run.model)
+    of_model = run.model.attention
     attention = [
-        *figures,
-        *reasons_against_use(run.model, figures),
-        *questions_of(run.model),
+        *(reason for reason in of_model if reason.code not in OF_TRAINING),
         *_reasons_of_age(run, trained),
         *_reasons_of_training_rows(run),
         *_reasons_of_values(run),

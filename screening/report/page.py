@@ -13,17 +13,19 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from screening.metrics.figures import FIGURES
 from screening.report import format as fmt
-from screening.report import model_charts, night, trade_off, worklist
+from screening.report import model_charts, trade_off, worklist
 from screening.report.check_values import check_section
 from screening.report.columns import COLUMNS, grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
+from screening.report.histograms import data_section
 from screening.report.model_attention import review_due
 from screening.report.outcome_words import hour_words
 from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
-from screening.report.tonight import sentences_of_night, tasks_of
+from screening.report.tonight import score_strip, sentences_of_night, tasks_of
 from screening.report.verdict import usefulness_of
+from screening.report.voxels import has_pictures
 from screening.schemas import reasons
 from screening.schemas.base import Document, Estimate, PopulationFigures, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
@@ -98,7 +100,7 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """Return the page of a run; `templates` as for `render_model`."""
-    pictures = bool(run.voxels and night.has_pictures(run.voxels))
+    pictures = bool(run.voxels and has_pictures(run.voxels))
     listed = worklist.worklist(run, worklist.score_places(run.model, run))
     # Columns that failed only now, such as on the page of an old run.
     known = {reason.words for reason in run.attention}
@@ -110,11 +112,11 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     return draw(
         "run.html.j2",
         {
-            "strip": night.score_strip(run),
+            "strip": score_strip(run),
             "list": listed,
             "check": check_section(run),
             "review": worklist.form(run),
-            "inputs": night.data_section(run),
+            "inputs": data_section(run),
             "sentences": sentences_of_night(run),
             "tasks": tasks_of(run),
             "drift": describe_drift(run.drift),

@@ -1,8 +1,12 @@
-"""What the page of a night says first: the work of the night, and three sentences."""
+"""What the page of a night says first: its work, three sentences, scores as dots."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
 
 from screening.report import format as fmt
 from screening.schemas.base import Estimate
@@ -153,3 +157,91 @@ def _table_sentence(run: RunDocument) -> str:
     if came.found or came.doubtful:
         return f"The table did not arrive as usual{written}."
     return f"The table arrived as usual{written}."
+
+
+STRIP_WIDTH = 720
+STRIP_HEIGHT = 74
+# Height of the axis below the dots, and of one dot.
+FLOOR = 70
+DOT_HEIGHT = 6
+MAX_DOTS = 10
+"""Dots in a column; on a larger night each stands for several rows."""
+
+
+def score_strip(run: RunDocument) -> dict[str, object] | None:
+    """Return every score of a night as a dot, over the scores of past cases.
+
+    None where scores were not counted.
+    """
+    scale = run.scale
+    if scale is None or not sum(scale.tonight):
+        return None
+    counts = list(scale.tonight)
+    # The highest scores are flagged, as many as there are to review.
+    n_higher = np.cumsum(counts[::-1])[::-1] - counts
+    flagged = np.clip(run.to_review - n_higher, 0, counts).tolist()
+    unflagged = [n - n_flagged for n, n_flagged in zip(counts, flagged, strict=True)]
+    rows_a_dot = -(-max(counts) // MAX_DOTS)
+    unit = run.model.unit_of_review
+    if run.groups or unit == "row":
+        unit = "patient"
+    if rows_a_dot == 1:
+        legend = f"each dot: 1 {unit}"
+    else:
+        legend = f"each dot: up to {fmt.plural(rows_a_dot, unit)}"
+    n_flagged = sum(flagged)
+    n_past = sum(scale.past_cases)
+    threshold = 0.0 if run.model.by_excess else run.model.points[0].threshold
+    width_a_unit = STRIP_WIDTH / (scale.high - scale.low)
+    room = None
+    if run.stopping:
+        room = _inside((run.stopping.score - scale.low) * width_a_unit)
+    return {
+        "width": STRIP_WIDTH,
+        "height": STRIP_HEIGHT,
+        "rest": _dots(unflagged, flagged, rows_a_dot),
+        "flagged": _dots(flagged, [0] * len(counts), rows_a_dot),
+        "past": _past_cases(scale.past_cases),
+        "threshold": _inside((threshold - scale.low) * width_a_unit),
+        "room": room,
+        "each": legend,
+        "past_cases": fmt.count(n_past),
+        "spoken": f"From low to high scores: {fmt.count(sum(counts) - n_flagged)} "
+        f"below the threshold, {fmt.count(n_flagged)} at or above it. Behind them "
+        f"{fmt.plural(n_past, 'past case')}.",
+    }
+
+
+def _past_cases(counts: Sequence[int]) -> Markup:
+    """Return the outline of an area: past cases, in sums of five neighbouring steps."""
+    sums = np.convolve(counts, np.ones(5))[2:-2].tolist()
+    highest = max(sums) or 1
+    step = STRIP_WIDTH / len(counts)
+    corners = [
+        f"L{(index + 0.5) * step:.0f} {FLOOR - 0.9 * FLOOR * n / highest:.0f}"
+        for index, n in enumerate(sums)
+    ]
+    return Markup(f"M0 {FLOOR}{''.join(corners)}L{STRIP_WIDTH} {FLOOR}Z")
+
+
+def _dots(counts: Sequence[int], below: Sequence[int], rows_a_dot: int) -> Markup:
+    """Return a column of dots a step, above the dots of `below`.
+
+    A column is one dashed line, which takes few letters.
+    """
+    step = STRIP_WIDTH / len(counts)
+    columns = []
+    for index, (n_rows, n_below) in enumerate(zip(counts, below, strict=True)):
+        if not n_rows:
+            continue
+        n_dots = -(-n_rows // rows_a_dot)
+        n_dots_below = -(-n_below // rows_a_dot)
+        base = FLOOR - DOT_HEIGHT * n_dots_below - DOT_HEIGHT / 2
+        length = DOT_HEIGHT * (n_dots - 1) + 0.1
+        columns.append(f"M{(index + 0.5) * step:.0f} {base:g}v-{length:g}")
+    return Markup("".join(columns))
+
+
+def _inside(x: float) -> float | None:
+    """Return a position rounded to a tenth; None outside the picture."""
+    return round(x, 1) if 0 <= x <= STRIP_WIDTH else None

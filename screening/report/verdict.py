@@ -8,7 +8,6 @@ from typing import Literal
 
 from screening.metrics.figures import FIGURES, gain
 from screening.report import format as fmt
-from screening.report.figures import in_sentence
 from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.model import ModelDocument
@@ -204,7 +203,7 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
 def measure_name(measure: str) -> str:
     """Return the name of a measure as the page writes it."""
     if measure in FIGURES:
-        return in_sentence(FIGURES[measure])
+        return fmt.in_sentence(FIGURES[measure])
     return measure.replace("_", " ")
 
 

@@ -19,7 +19,6 @@ from screening.schemas.run import (
     VERDICTS,
     Case,
     ExplainedCase,
-    GroupFacts,
     Listed,
     RunDocument,
     Sampled,
@@ -239,52 +238,6 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
     return replace(line, facts=facts, remarks=[remark, *line.remarks])
 
 
-def line_of_group(
-    run: RunDocument,
-    group: GroupFacts,
-    rows: Sequence[Line],
-    volume: Volume | None,
-    places: int,
-    rank: int | None = None,
-) -> Line:
-    """Return the line of a patient with several rows.
-
-    Parameters
-    ----------
-    run : RunDocument
-    group : GroupFacts
-    rows : sequence of Line
-        The rows that the page names, the highest score first; the first has the
-        reasons.
-    volume : Volume or None
-        Flagged voxels of the patient's image.
-    places : int
-        Decimals of scores.
-    rank : int, optional
-    """
-    unit = run.model.unit_of_review
-    flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, unit)}"
-    share = fmt.percent(group.flagged / group.rows)
-    exact = "" if run.model.by_excess else repr(group.top_score)
-    return Line(
-        case=group,
-        place=_place(group),
-        id=fmt.name(group.group),
-        as_it_is=as_it_is(group.group),
-        score=group.top_score,
-        probability=_probability(run, group),
-        rank=rank,
-        exact=exact,
-        remarks=list(filter(None, (flagged, brief_history(group)))),
-        facts=[
-            ("Flagged", f"{flagged} ({share})"),
-            *_score_facts(run, group, group.top_score, places),
-        ],
-        rows=rows,
-        volume=volume,
-    )
-
-
 def _probability(run: RunDocument, case: Listed) -> dict[str, str]:
     """Return the chance of a case, or else the rarity of its score, on 100 steps."""
     if isinstance(case, Case) and case.out_of_bounds:
@@ -493,18 +446,36 @@ def _reference_ranges(model: ModelDocument) -> dict[str, object]:
 
 
 def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
-    """Return the lines of patients with several rows."""
+    """Return the lines of patients with several rows, the first of which are named."""
     rows: dict[str, list[Line]] = defaultdict(list)
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < MAX_ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
     patients = run.voxels.patients if run.voxels else ()
     volumes = {volume.group: volume for volume in patients}
+    unit = run.model.unit_of_review
     lines = []
     for number, group in enumerate(run.groups or (), start=1):
-        rank = number if group.flagged else None
-        volume = volumes.get(group.group)
-        lines.append(line_of_group(run, group, rows[group.group], volume, places, rank))
+        flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, unit)}"
+        share = fmt.percent(group.flagged / group.rows)
+        line = Line(
+            case=group,
+            place=_place(group),
+            id=fmt.name(group.group),
+            as_it_is=as_it_is(group.group),
+            score=group.top_score,
+            probability=_probability(run, group),
+            rank=number if group.flagged else None,
+            exact="" if run.model.by_excess else repr(group.top_score),
+            remarks=list(filter(None, (flagged, brief_history(group)))),
+            facts=[
+                ("Flagged", f"{flagged} ({share})"),
+                *_score_facts(run, group, group.top_score, places),
+            ],
+            rows=rows[group.group],
+            volume=volumes.get(group.group),
+        )
+        lines.append(line)
     return lines
 
 
