@@ -37,6 +37,7 @@ from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
 from screening.metrics.performance import prevalence_range, rates
+from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
 from screening.report.verdict import beaten_by_other
 from screening.schemas.base import UNDEFINED, Estimate
@@ -212,6 +213,27 @@ def test_net_benefit_of_two_methods_is_paired():
     assert [-found.value, -found.high, -found.low] == pytest.approx(
         turned.value_and_interval
     )
+
+
+def test_subgroups_have_differences_of_a_benefit_and_no_ratio(monkeypatch):
+    """A figure that may be negative is not divided by another."""
+    shown = replace(NET_BENEFIT, tables=NET_BENEFIT.tables | {"subgroups"})
+    monkeypatch.setitem(FIGURES._filled(), "net_benefit", shown)
+    rows = wards(n_patients=400)
+    levels = {"part": np.where(rows.groups % 2, "a", "b").astype(object)}
+
+    (facts,) = performance_by_subgroup(levels, rows)
+
+    for level in facts.rows:
+        assert "net_benefit" not in level.ratio_to_the_rest
+        difference = level.to_the_rest["net_benefit"]
+        assert difference.low < difference.value < difference.high
+    document = appraised(nosocomial_model())
+    (column,) = document["validation"]["subgroups"]["yes"]
+    column["rows"] = [level.to_dict() for level in facts.rows]
+    page = render_model(document)
+    cells = re.findall(r'data-is="Net benefit" data-seen="([^"]*)"', page)
+    assert cells == ["", ""]
 
 
 def test_net_benefits_at_two_exchange_rates_have_no_difference():

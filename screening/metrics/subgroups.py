@@ -129,7 +129,9 @@ def _subgroup(
     for figure in figures:
         beside = facts[figure.name], of_rest[figure.name]
         differences[figure.name] = independent_difference(*beside)
-        ratios[figure.name] = independent_ratio(*beside)
+        # What may be negative has no ratio.
+        if figure.form != "benefit":
+            ratios[figure.name] = independent_ratio(*beside)
     return facts.replace(to_the_rest=differences, ratio_to_the_rest=ratios)
 
 
