@@ -16,7 +16,7 @@ from screening.data.normalising import GroupScales
 from screening.data.observers import JudgedBlock
 from screening.data.one_per_unit import RowChoice
 from screening.data.out_of_bounds import Bounds, beyond_bounds, odd_cells_by_row
-from screening.data.row_faults import FaultJudge
+from screening.data.row_faults import FaultJudge, JudgedFaults
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
 from screening.identity.hashes import hash_ids
@@ -160,22 +160,9 @@ class BlockReader:
         if id_hashes is not None and self.repeated_ids is not None:
             is_repeated = np.isin(id_hashes, self.repeated_ids)
             judged.left_out.append((str(contract.id), "repeated_id", is_repeated))
-        file = piece.part.name
-        violations = Violations(contract)
-        is_sound = violations.add_block(file, block, judged.left_out, is_taken)
-        read_hashes: tuple[np.ndarray, ...] = ()
-        sound_hashes = None
-        if id_hashes is not None:
-            read_hashes = (id_hashes,)
-            sound_hashes = id_hashes[is_sound]
-        noted = [
-            (column, kind, mask & is_sound)
-            for column, kind, mask in [*judged.unused, *judged.noted]
-        ]
-        for column, kind, mask in [*noted, *judged.not_taken]:
-            violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
+        violations, is_sound = self._violations(piece, block, judged, is_taken)
         observed = JudgedBlock(
-            file,
+            piece.part.name,
             block.first_row,
             rows,
             judged,
@@ -184,19 +171,37 @@ class BlockReader:
             is_repeated,
         )
         counts = ReadCounts(
-            violations,
-            read_hashes,
-            tuple([count(observed) for count in self.counters]),
+            violations, observed=tuple([count(observed) for count in self.counters])
         )
+        sound_hashes = None
+        if id_hashes is not None:
+            counts = replace(counts, id_hashes=(id_hashes,))
+            sound_hashes = id_hashes[is_sound]
         if not is_sound.any():
             return TypedBlock(counts)
         if self.typer.to_score:
             rows = _without_cells(rows, judged.unused)
-        return TypedBlock(
-            counts,
-            self._normalised(rows.take(is_sound)),
-            sound_hashes,
-        )
+        sound_rows = self._normalised(rows.take(is_sound))
+        return TypedBlock(counts, sound_rows, sound_hashes)
+
+    def _violations(
+        self,
+        piece: Piece,
+        block: Block,
+        judged: JudgedFaults,
+        is_taken: np.ndarray | None,
+    ) -> tuple[Violations, np.ndarray]:
+        """Return the violations of a block, and the mask of the rows that are used."""
+        file = piece.part.name
+        violations = Violations(self.typer.contract)
+        is_sound = violations.add_block(file, block, judged.left_out, is_taken)
+        noted = [
+            (column, kind, mask & is_sound)
+            for column, kind, mask in [*judged.unused, *judged.noted]
+        ]
+        for column, kind, mask in [*noted, *judged.not_taken]:
+            violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
+        return violations, is_sound
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
         """Add the rows of a piece to those of which one a unit is taken.

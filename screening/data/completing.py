@@ -34,12 +34,21 @@ def contract_beside(source: Readable) -> Path | None:
     return beside if is_there else None
 
 
-def draft_of_table(table: TableOptions, beside: Path | None) -> Draft:
-    """Return the contract of a table, or the one beside it, with the stated roles."""
+def draft_of_table(table: TableOptions, source: Readable) -> tuple[Draft, list[str]]:
+    """Return the contract that options state, or that is beside the table.
+
+    Also a note on the one beside it.
+    """
     roles = table.stated()
-    contract = roles.pop("contract", beside)
     roles.pop("keep", None)
-    return draft_contract(contract, **roles)
+    contract = roles.pop("contract", None)
+    if contract is not None:
+        return draft_contract(contract, **roles), []
+    beside = contract_beside(source)
+    notes = []
+    if beside is not None:
+        notes.append(f"the contract is {beside.name}, next to the table")
+    return draft_contract(beside, **roles), notes
 
 
 def draft_contract(

@@ -127,9 +127,7 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     names = _columns_to_read(source, contract)
     columns = {name: ColumnSummary() for name in names}
     keys: dict[str, list[pa.Array]] = {
-        name: []
-        for name in names
-        if name == contract.group or is_called(name, "row", "patient")
+        name: [] for name in names if _may_be_key(name, contract)
     }
     head: list[tuple[SourcePart, Block]] = []
     n_rows = 0
@@ -148,6 +146,11 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     whole_keys = {name: pa.concat_arrays(texts) for name, texts in keys.items()}
     follow_up = follow_up_strengths(columns, lambda name: head_values(name, head))
     return TableSummary(columns, whole_keys, follow_up, head)
+
+
+def _may_be_key(name: str, contract: Contract) -> bool:
+    """Return True for the group, and for columns called as rows or patients are."""
+    return name == contract.group or is_called(name, "row", "patient")
 
 
 def _columns_to_read(source: Source, contract: Contract) -> list[str]:

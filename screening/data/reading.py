@@ -14,7 +14,6 @@ from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.column_names import may_be_later
 from screening.data.completing import (
     add_plausible,
-    contract_beside,
     draft_contract,
     draft_of_table,
     open_source,
@@ -103,8 +102,7 @@ def read_cohort(
     if contract is not None:
         roles["contract"] = contract
     (table,) = groups_from(roles, (TableOptions, table))
-    beside = None if table.contract is not None else contract_beside(source)
-    draft = draft_of_table(table, beside)
+    draft, draft_notes = draft_of_table(table, source)
     files = open_source(source, draft)
     is_proposed = propose and not draft.features
     if is_proposed:
@@ -133,10 +131,9 @@ def read_cohort(
     notes = []
     if is_proposed:
         notes += add_plausible(draft, ranges_of_numbers([cohort]))
-    if beside is not None:
-        notes.append(f"the contract is {beside.name}, next to the table")
     contract = draft.completed()
-    return replace(cohort, contract=contract, notes=[*cohort.notes, *notes])
+    notes = [*cohort.notes, *notes, *draft_notes]
+    return replace(cohort, contract=contract, notes=notes)
 
 
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:

@@ -157,10 +157,7 @@ def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
     dated = []
     unnamed = []
     for name, summary in table.columns.items():
-        is_complete = 0 < summary.rows == summary.present
-        is_dated = bool(summary.date_orders) and summary.dates == summary.rows
-        is_counted = is_complete and counts_time(name, summary)
-        if name in taken or not (is_dated or is_counted):
+        if name in taken or not _holds_times(name, summary):
             continue
         if is_called(name, "other time"):
             continue
@@ -171,6 +168,13 @@ def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
     # A name says more than the values.
     candidates = dated or unnamed
     return candidates[0] if len(candidates) == 1 else None
+
+
+def _holds_times(name: str, summary: ColumnSummary) -> bool:
+    """Return True for a column in which every row has a date, or a count of time."""
+    is_complete = 0 < summary.rows == summary.present
+    is_dated = bool(summary.date_orders) and summary.dates == summary.rows
+    return is_dated or (is_complete and counts_time(name, summary))
 
 
 def infer_coordinates(table: RoleColumns, contract: Contract) -> list[str]:
@@ -247,11 +251,15 @@ def role_notes(
         )
     yield from _date_notes(table, guessed)
     label = table.columns.get(guessed.label or "")
-    n_classes = 0 if label is None else len(label.counts)
-    if label is not None and 2 < n_classes <= MAX_NAMES and not guessed.positive:
+    if label is not None:
+        yield from _label_notes(label, guessed)
+
+
+def _label_notes(label: ColumnSummary, guessed: Contract) -> Iterator[str]:
+    """Yield notes on classes of which none is named, and on rows without a label."""
+    if 2 < len(label.counts) <= MAX_NAMES and not guessed.positive:
         yield _note_on_classes(label.counts, guessed)
-    is_partly_blank = label is not None and label.present < label.rows
-    if is_partly_blank and guessed.unlabelled == "refuse":
+    if label.present < label.rows and guessed.unlabelled == "refuse":
         yield (
             f"column '{guessed.label}': some rows have no label; fill them, or set "
             'unlabelled = "no" (blank is no) or "leave_out"'
