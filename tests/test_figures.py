@@ -228,6 +228,9 @@ def test_subgroups_have_differences_of_a_benefit_and_no_ratio(monkeypatch):
         assert "net_benefit" not in level.ratio_to_the_rest
         difference = level.to_the_rest["net_benefit"]
         assert difference.low < difference.value < difference.high
+    without = replace(rows, chance_at_threshold=None)
+    (of_uncalibrated,) = performance_by_subgroup(levels, without)
+    assert [level.few for level in of_uncalibrated.rows] == [[], []]
     document = appraised(nosocomial_model())
     (column,) = document["validation"]["subgroups"]["yes"]
     column["rows"] = [level.to_dict() for level in facts.rows]

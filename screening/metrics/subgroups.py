@@ -24,6 +24,8 @@ FEWEST = 5
 _MAX_LEVELS = 12
 _OTHER = "other"
 MISSING = "missing"
+# Needs of a figure of which a level may have too few.
+_COUNTED = frozenset({"rows", "cases", "others"})
 # More cells of two columns nobody reads.
 MAX_CELLS = 24
 # Rows of all cells' rests above which cells are not compared with theirs: it would take
@@ -139,7 +141,7 @@ def _figures_of_level(
     level: JudgedRows, name: str | None, figures: Sequence[Figure]
 ) -> Subgroup:
     """Return the figures of the rows of one level, and the names of those withheld."""
-    few = [figure.name for figure in figures if lacking(level, figure) - {"chance"}]
+    few = [figure.name for figure in figures if lacking(level, figure) & _COUNTED]
     n = len(level.scores)
     events = int(level.positive.sum())
     has_rows = level.units["rows"] >= level.fewest
