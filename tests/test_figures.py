@@ -29,6 +29,7 @@ from screening.metrics.figures import (
     evaluate_differences,
     evaluate_rates,
     evaluate_samples,
+    figure,
     figures_in,
     gain,
 )
@@ -403,3 +404,12 @@ def test_net_benefit_of_nights_needs_one_chance_at_their_thresholds():
     assert rates_of(rows)["net_benefit"].value == (3 - 1) / 8
     assert rates_of(of_two)["net_benefit"] == UNDEFINED
     assert rates_of(rows.assign(chance_at_threshold=np.nan))["net_benefit"] == UNDEFINED
+
+
+@pytest.mark.parametrize("table", ["beside", "parts", "compared"])
+def test_a_figure_that_methods_are_compared_by_has_a_formula(table):
+    """Without one its column would be empty, without a word."""
+    entry = figure(title="E", help="Errors.", form="share", place=95, tables=[table])
+
+    with pytest.raises(ValueError, match=rf"`{table}`.* needs a .*formula"):
+        entry(lambda rows: UNDEFINED)

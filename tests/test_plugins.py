@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -448,6 +449,7 @@ KIND = partial(ReasonKind, words="It is.", remedy="", when="never", arises_in=NI
         (_accepted_column, "score", Column("score", "", "", "")),
         (_accepted_figure, "auroc", FIGURES["auroc"].compute),
         (_accepted_figure, "other", FIGURES["auroc"]),
+        (_accepted_figure, "auroc", replace(FIGURES["auroc"], tables={"point"})),
         (_accepted_reason, "long", "long"),
         (_accepted_reason, "other", KIND("long", found_in=list)),
         (_accepted_reason, "long", KIND("long")),

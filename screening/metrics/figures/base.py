@@ -19,20 +19,19 @@ from screening.schemas.base import UNDEFINED, Estimate
 Need = Literal["rows", "cases", "others", "chance", "chance_at_threshold"]
 Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
-    "subgroups",
-    "night",
-    "outcomes",
-    "nights",
-    "observed",
-    "own_boundary",
-    "point",
-    "ranking",
-    "promise",
-    "side_by_side",
-    "beside",
-    "parts",
-    "compared",
-    "ranked",
+    "subgroups",  # each level of a subgroup (`metrics/subgroups.py`)
+    "outcomes",  # nights of a month with known outcomes (`metrics/outcomes.py`)
+    "nights",  # all those nights together
+    "observed",  # labelled rows of a night or of another place (`performance`)
+    "own_boundary",  # held-out rows, flagged at the machine's own boundary
+    "point",  # an operating point, from its rates alone (`figure_of_rates`)
+    "ranking",  # held-out rows, whatever the threshold
+    "promise",  # `screen train` prints it, and `screen validate` compares with it
+    "side_by_side",  # one row for each of several models
+    "beside",  # a model's page: other methods on the same held-out rows
+    "parts",  # members of a blend alone
+    "compared",  # `screen compare`: one row for each method
+    "ranked",  # figures by which `screen compare` ranks methods
 ]
 
 
@@ -64,6 +63,9 @@ Resampled = Callable[[ResampledRows], np.ndarray]
 @dataclass(frozen=True, kw_only=True)
 class BetweenMethods:
     """How the figure of a method is compared with that of another on the same rows.
+
+    `screen compare` shows the paired difference where there is one, and otherwise the
+    difference of bootstrap samples.
 
     Parameters
     ----------
@@ -121,6 +123,13 @@ class Figure:
     between_methods: BetweenMethods = BetweenMethods()
     of_rates: OfRates | None = None
 
+    def __post_init__(self) -> None:
+        formulas = self.between_methods
+        if self.tables & {"beside", "parts"} and formulas.paired is None:
+            raise ValueError("a figure of `beside` or `parts` needs a paired formula")
+        if "compared" in self.tables and formulas == BetweenMethods():
+            raise ValueError("a figure of `compared` needs a formula between methods")
+
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
     """Yield the figures in the modules of this folder: being there is enough."""
@@ -138,6 +147,8 @@ def _accepted(name: str, figure: Any) -> Figure:
         raise TypeError("it is not a function decorated with `figure(...)`")
     if figure.name != name:
         raise ValueError(f"its function is not called {name!r}")
+    if "point" in figure.tables and figure.of_rates is None:
+        raise ValueError("a figure of `point` is made by `figure_of_rates(...)`")
     compute = partial(_computed, figure.compute)
     call = partial(FIGURES.call, name, compute, default=UNDEFINED)
     return replace(figure, compute=call)
