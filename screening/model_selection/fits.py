@@ -59,12 +59,10 @@ def recipes_to_compare(method: Recipe, study: Study) -> list[Recipe]:
         recipe.name for recipe in recipes.values() if recipe.machine not in machines
     ]
     if wrong:
-        classes = "one class from the rest"
-        if kind == "multi":
-            classes = "several classes"
+        classes = {"binary": "one class from the rest", "multi": "several classes"}
         raise UsageError(
-            f"{', '.join(wrong)} cannot separate {classes}; name other recipes with "
-            "`beside`, or none",
+            f"{', '.join(wrong)} cannot separate {classes[kind]}; name other recipes "
+            "with `beside`, or none",
             parameters=["beside"],
         )
     if method.machine != "given":
@@ -126,13 +124,10 @@ def plan_training(
     separate = [other for other in others if other.name not in names]
     plans: list[Plan[Any]] = [plan_method(study, recipe, encoded)]
     plans += [_plan_baseline(study, other, encoded) for other in separate]
-    forward = study.validation.forward
-    if forward:
-        plans.append(validate_later(study, recipe, encoded.distances.memory))
-    method, *outcomes = yield from side_by_side(plans)
+    plans.append(validate_later(study, recipe, encoded.distances.memory))
+    method, *outcomes, temporal_validation = yield from side_by_side(plans)
     if isinstance(method, ScreenError):
         raise method
-    temporal_validation = outcomes.pop() if forward else TemporalValidation()
     assert isinstance(temporal_validation, TemporalValidation)
     names_of_others = [other.name for other in separate]
     fitted = dict(zip(names_of_others, outcomes, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -520,15 +521,8 @@ def _keys(tasks: Sequence[FoldTask]) -> list[str]:
 def _fit_distinct(
     tasks: Mapping[str, FoldTask], resources: Resources
 ) -> Iterator[FoldFit | ScreenError]:
-    """Yield the fits of tasks, in their order, from checkpoints where they are kept.
-
-    The key of a task names its checkpoint. A machine that cannot be stored has none.
-    """
-    files = {}
-    if resources.kept is not None:
-        for key, task in tasks.items():
-            if task.rows.recipe.persistable:
-                files[key] = resources.kept / f"{key[:24]}.npz"
+    """Yield the fits of tasks, in their order, from checkpoints where they are kept."""
+    files = _checkpoints(tasks, resources.kept)
     kept = {}
     for key, file in files.items():
         arrays = read_piece(file)
@@ -550,6 +544,17 @@ def _fit_distinct(
         if key in files and isinstance(result, FoldFit):
             keep_piece(files[key], result.arrays())
         yield result
+
+
+def _checkpoints(tasks: Mapping[str, FoldTask], kept: Path | None) -> dict[str, Path]:
+    """Return the checkpoint of each task whose machines can be stored, by its key."""
+    if kept is None:
+        return {}
+    return {
+        key: kept / f"{key[:24]}.npz"
+        for key, task in tasks.items()
+        if task.rows.recipe.persistable
+    }
 
 
 def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:

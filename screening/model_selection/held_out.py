@@ -556,8 +556,8 @@ def blended(
     Members that learned from one class alone give no probabilities and weigh alike.
     With many rows, members that add nothing are dropped.
     """
-    repeats = min(len(member.decisions) for member in members)
-    decisions = np.stack([member.decisions[:repeats] for member in members], axis=-2)
+    decisions = _joint_decisions(members)
+    repeats = len(decisions)
     mean = decisions.mean(axis=0, dtype=float)
     positive = None
     if not all(member.one_class for member in members):
@@ -568,11 +568,10 @@ def blended(
     n_cases = int((encoded.target == 1).sum())
     remaining = 1 - n_cases / ENOUGH_POSITIVES
     pooling = Pooling.of(mean, positive, np.where(is_scarce, remaining, 1.0))
-    reasons: list[str] = []
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
-    if any(reasons) and not all(reasons):
-        return _blended_without(recipe, encoded, members, notes, reasons)
+        if any(reasons) and not all(reasons):
+            return _blended_without(recipe, encoded, members, notes, reasons)
     if is_scarce.any():
         share = pooling.weights[is_scarce].sum()
         note = (
@@ -594,6 +593,15 @@ def blended(
         members=tuple(replace(member, encoded=encoded) for member in members),
         notes=notes,
     )
+
+
+def _joint_decisions(members: Sequence[HeldOutDecisions]) -> np.ndarray:
+    """Return the decisions of members in the repeats that all of them have.
+
+    Shape (n_repeats, n_rows, n_members, n_outputs).
+    """
+    repeats = min(len(member.decisions) for member in members)
+    return np.stack([member.decisions[:repeats] for member in members], axis=-2)
 
 
 def _search_of_blend(

@@ -62,9 +62,9 @@ MIN_LATER_SHARE = 0.5
 
 
 def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
-    """Return the cohort without columns that exist only after the outcome.
+    """Return the cohort without columns that exist only after the outcome, and notes.
 
-    Also the names of these columns, which the contract declares.
+    The contract declares these columns.
     """
     contract = cohort.contract
     early = {
@@ -72,8 +72,12 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
         for name, feature in contract.features.items()
         if feature.available != "after"
     }
-    late = [name for name in contract.features if name not in early]
-    return cohort.with_features(contract.with_features(early)), late
+    notes = [
+        f"{name} is left out: it is known only after the outcome (contract)"
+        for name in contract.features
+        if name not in early
+    ]
+    return cohort.with_features(contract.with_features(early)), notes
 
 
 def _signs_by_column(
@@ -115,8 +119,7 @@ def leaks(
 
     By its name, by values that two times share, by being filled in one class alone, by
     being missing so much more often in one that it ranks, or by times that are later
-    than the rows' own. Strength is no sign. No patient's value
-    is in the result.
+    than the rows' own. Strength is no sign. No patient's value is in the result.
 
     Parameters
     ----------
@@ -139,27 +142,29 @@ def leaks(
         same = _same_measurements(cohort, signs, are_equal, watched)
     questions = []
     for block in correlated_blocks(cohort, [*same, *are_equal]):
-        asked = [name for name in block if name in signs]
+        asked = {name: signs[name] for name in block if name in signs}
         if asked:
-            first = asked[0]
-            code, words = signs[first]
-            codes = {signs[name][0] for name in asked}
-            if len(asked) > 1 and codes == {"equal_values"}:
-                words = "equal in most rows"
-            alone = _best_alone(cohort, first, watched)
-            sentence = (
-                f"{', '.join(asked)}: {words}; it may be known only after the outcome"
-            )
-            questions.append(
-                Leak(
-                    code=code,
-                    column=first,
-                    columns=asked,
-                    figure=alone,
-                    said=sentence,
-                )
-            )
+            alone = _best_alone(cohort, next(iter(asked)), watched)
+            questions.append(_question(asked, alone))
     return questions, same
+
+
+def _question(signs: Mapping[str, tuple[str, str]], alone: float | None) -> Leak:
+    """Return the question about columns of one block, by their code and words.
+
+    `alone` is the AUROC of the first.
+    """
+    first = next(iter(signs))
+    code, words = signs[first]
+    if len(signs) > 1 and all(sign == "equal_values" for sign, _ in signs.values()):
+        words = "equal in most rows"
+    return Leak(
+        code=code,
+        column=first,
+        columns=list(signs),
+        figure=alone,
+        said=f"{', '.join(signs)}: {words}; it may be known only after the outcome",
+    )
 
 
 def _is_finding(column: str, values: np.ndarray) -> bool:

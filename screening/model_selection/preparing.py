@@ -78,22 +78,15 @@ def prepare_study(
         If the cohort does not allow it.
     """
     signs = [] if validation.independent else _signs_of_dependence(cohort)
-    cohort, late_columns = before_the_outcome(cohort)
+    cohort, late_notes = before_the_outcome(cohort)
     if recipe.machine == "one_class":
         cohort = with_states_of_labels(cohort)
     task, task_notes = _task_of(recipe, cohort)
     target = task.target(labels_of(cohort))
     n_positive = int((target == 1).sum())
-    without_cases = check_without_cases(cohort, target, recipe, rule, validation)
-    n_settings = search.search
-    if without_cases is not None:
-        if n_settings is not None and n_settings > 1:
-            raise UsageError(
-                "`search` compares settings by cases, and there are too few for every "
-                "fold; leave it out to use the recipe's own parameters",
-                parameters=["search"],
-            )
-        n_settings = 1
+    without_cases = check_without_cases(
+        cohort, target, recipe, rule, validation, search
+    )
     params = search.params or {}
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
     if at_most is None and validation.max_rows is None:
@@ -105,11 +98,7 @@ def prepare_study(
     contract = model_contract(recipe, sample)
     read = sample.with_features(contract)
     questions, same = leaks(read, study.task, by_class=without_cases is None)
-    notes += [*task_notes, *study.notes]
-    for name in late_columns:
-        notes.append(
-            f"{name} is left out: it is known only after the outcome (contract)"
-        )
+    notes += [*task_notes, *study.notes, *late_notes]
     notes += [question.said for question in questions]
     if without_cases is not None:
         notes += notes_without_cases(without_cases, rule, n_positive)
@@ -119,7 +108,7 @@ def prepare_study(
         contract=contract,
         rule=rule,
         params=params,
-        n_settings=n_settings,
+        n_settings=search.search if without_cases is None else 1,
         grid=search.grid,
         leaks=questions,
         same_measurements=same,
@@ -238,24 +227,22 @@ def sample_rows(
             )
         return cohort, rule, notes
     target = task.target(labels_of(cohort))
-    is_binary = task.kind == "binary"
-    rare_share = RARE_SHARE if is_binary else 0.0
+    rare_share = RARE_SHARE if task.kind == "binary" else 0.0
     kept = sub_sample(target, cohort.group, max_rows, rare_share, validation.seed)
     sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
-    if is_binary:
-        n_positive = int((target == 1).sum())
-        n_kept_positive = int((target[kept] == 1).sum())
-        positives = ""
-        if n_positive:
-            positives = (
-                f", {n_kept_positive} of {n_positive} positive; predictive values at "
-                "the table's prevalence"
-            )
-        notes.append(sizes + positives)
-        if rule.prevalence is None and n_positive:
-            rule = replace(rule, prevalence=n_positive / len(target))
-    else:
+    if task.kind == "multi":
         notes.append(f"{sizes}, every class in proportion")
+        return cohort.take(kept), rule, notes
+    n_positive = int((target == 1).sum())
+    if n_positive:
+        n_kept_positive = int((target[kept] == 1).sum())
+        sizes += (
+            f", {n_kept_positive} of {n_positive} positive; predictive values at "
+            "the table's prevalence"
+        )
+        if rule.prevalence is None:
+            rule = replace(rule, prevalence=n_positive / len(target))
+    notes.append(sizes)
     return cohort.take(kept), rule, notes
 
 

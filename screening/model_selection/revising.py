@@ -248,10 +248,7 @@ def without_patient(
         If there is no other patient.
     """
     table = model.held_out
-    is_patient = np.zeros(count_rows(table), dtype=bool)
-    for column in _PATIENT_COLUMNS:
-        if column in table:
-            is_patient |= (table[column] == name).astype(bool)
+    is_patient = _rows_of_patient(model, name)
     if not is_patient.any():
         return None
     if is_patient.all():
@@ -272,10 +269,7 @@ def without_patient(
         )
     document = facts.replace(training=facts.training.replace(notes=notes))
     if rare or table[HELD][is_patient].any():
-        due = retrain_by.isoformat()
-        if facts.retrain_by:
-            due = min(due, facts.retrain_by)
-        document = document.replace(retrain_by=due)
+        document = document.replace(retrain_by=_earlier_day(facts, retrain_by))
     held_out = {column: values[~is_patient] for column, values in table.items()}
     # Its self-test rows are made of two patients' rows each: without them
     # `Model.arrays` writes noise.
@@ -298,10 +292,24 @@ def stores_rows(model: Model) -> bool:
 
 def rows_of_patient_stored(model: Model, name: str) -> bool:
     """Return True if held-out scores say that a machine stores a row of a patient."""
+    is_patient = _rows_of_patient(model, name)
+    return bool(model.held_out[HELD][is_patient].any())
+
+
+def _rows_of_patient(model: Model, name: str) -> np.ndarray:
+    """Return the mask of held-out scores that name a patient, (n_rows,)."""
     table = model.held_out
-    columns = [table[column] for column in _PATIENT_COLUMNS if column in table]
-    is_patient = np.any([column == name for column in columns], axis=0)
-    return bool(table[HELD][is_patient].any())
+    is_patient = np.zeros(count_rows(table), dtype=bool)
+    for column in _PATIENT_COLUMNS:
+        if column in table:
+            is_patient |= (table[column] == name).astype(bool)
+    return is_patient
+
+
+def _earlier_day(facts: ModelDocument, retrain_by: datetime.date) -> str:
+    """Return the day by which to train a model again, or the one set before."""
+    day = retrain_by.isoformat()
+    return min(day, facts.retrain_by or day)
 
 
 def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
@@ -315,9 +323,7 @@ def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
     )
     facts = model.facts
     training = facts.training.replace(notes=[*facts.training.notes, note])
-    due = retrain_by.isoformat()
-    if facts.retrain_by:
-        due = min(due, facts.retrain_by)
+    due = _earlier_day(facts, retrain_by)
     document = with_attention(facts.replace(training=training, retrain_by=due))
     return replace(model, document=document.to_dict(), directory=None)
 

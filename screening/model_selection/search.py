@@ -93,13 +93,11 @@ class SettingSearch:
         if not self.n_with_factor:
             return []
         name = self.space.recipe.search.criterion
-        worths = []
-        for setting_decisions in decisions:
-            worth = -np.inf
-            if unusable(setting_decisions, target, fold) is None:
-                worth = round(criterion(name, setting_decisions, target), _DIGITS)
-            worths.append(worth)
-        order = np.argsort([-worth for worth in worths], kind="stable")
+        worths = np.full(len(decisions), -np.inf)
+        for number, of_setting in enumerate(decisions):
+            if unusable(of_setting, target, fold) is None:
+                worths[number] = round(criterion(name, of_setting, target), _DIGITS)
+        order = np.argsort(-worths, kind="stable")
         best = [self.settings[number] for number in order[:_N_BEST]]
         return self.space.with_factor(best, self.settings, self.n_with_factor)
 

@@ -58,10 +58,11 @@ def validate_later(
 
     Everything but the choice of a threshold is repeated on the past alone. A model
     without cases needs none on either side of the cut: the share flagged is compared.
-    The outcome is empty for rows without dates. `memory` is that of ``encode``.
+    The outcome is empty unless it is asked for, and for rows without dates. `memory` is
+    that of ``encode``.
     """
     cohort = study.sample
-    if cohort.time is None:
+    if cohort.time is None or not study.validation.forward:
         return TemporalValidation()
     try:
         past, later, cut = split_by_time(cohort, study.groups)

@@ -21,7 +21,7 @@ from screening.model_selection.task import Task
 from screening.recipes.recipe import Recipe
 from screening.schemas.figures import NO_CASE_SEEN, MaxFlagRate, Rule, Threshold
 from screening.schemas.validation import WithoutCases
-from screening.settings import Validation
+from screening.settings import Search, Validation
 
 UNKNOWN_STATE = "unknown"
 """Label of every row of a table without a label column."""
@@ -97,6 +97,7 @@ def check_without_cases(
     recipe: Recipe,
     rule: Rule,
     validation: Validation,
+    search: Search,
 ) -> WithoutCases | None:
     """Return how a recipe is trained without cases; None if cases can be folded.
 
@@ -108,15 +109,17 @@ def check_without_cases(
     recipe : Recipe
     rule : Rule
     validation : Validation
+    search : Search
 
     Raises
     ------
     UsageError
-        If there is no case, or one, and the rule needs some; or if a contamination is
-        out of its range or cannot be taken into account.
+        If there is no case, or one, and the rule needs some; if a contamination is out
+        of its range or cannot be taken into account; or if settings are to compete
+        where no case can judge them.
     """
-    contamination = validation.contamination
-    if contamination is not None and not 0 <= contamination < _MAX_CONTAMINATION:
+    contamination = validation.contamination or 0.0
+    if not 0 <= contamination < _MAX_CONTAMINATION:
         raise UsageError(
             f"`contamination` must be at least 0 and below {_MAX_CONTAMINATION:g}, "
             f"got {contamination:g}",
@@ -127,7 +130,7 @@ def check_without_cases(
     if not is_applicable or fills_folds(cohort, target, validation.folds):
         if recipe.machine == "one_class":
             refuse_rule(units_of(target == 1, cohort.group), _MIN_CASES, rule)
-        if contamination is not None:
+        if validation.contamination is not None:
             raise UsageError(
                 "`contamination` needs a one-class recipe, trained without cases and "
                 "by `max_flag_rate`; otherwise leave it out, because labels are "
@@ -135,11 +138,18 @@ def check_without_cases(
                 parameters=["contamination", "max_flag_rate"],
             )
         return None
+    if (search.search or 1) > 1:
+        raise UsageError(
+            "`search` compares settings by cases, and there are too few for every "
+            "fold; leave it out to use the recipe's own parameters",
+            parameters=["search"],
+        )
     refuse_few_rows(int((target == 0).sum()), rule)
-    contamination = contamination or 0.0
-    if cohort.contract.label is None:
-        return WithoutCases(state="unknown", contamination=contamination)
-    return WithoutCases(state="without the condition", contamination=contamination)
+    has_labels = cohort.contract.label is not None
+    return WithoutCases(
+        state="without the condition" if has_labels else "unknown",
+        contamination=contamination,
+    )
 
 
 def notes_without_cases(
