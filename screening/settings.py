@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NewType, TypeAlias
 
-from screening.clock.names import HourOrColumn, ZoneName
+from screening.clock.zone import HourOrColumn, ZoneName
 from screening.contract.choices import Unlabelled
 from screening.errors import UsageError
 from screening.option_groups import Option, OptionGroup, documented

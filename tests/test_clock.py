@@ -13,10 +13,9 @@ from screening.clock.conversion import (
     next_instants_of,
     text_of,
 )
-from screening.clock.names import check_hour, check_zone
 from screening.clock.night import hour_of_night
 from screening.clock.reach import reach_of_events, reach_of_table
-from screening.clock.zone import Clock, host_clock
+from screening.clock.zone import Clock, check_hour, check_zone, host_clock
 from screening.errors import CohortError, UsageError
 
 BERLIN = Clock("Europe/Berlin")

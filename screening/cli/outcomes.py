@@ -20,7 +20,7 @@ from screening.cli.options import (
     source_of,
 )
 from screening.cli.users import open_as_owner
-from screening.clock.names import check_zone, hours_from
+from screening.clock.zone import check_zone, hours_from
 from screening.errors import UsageError
 from screening.settings import DatabaseOptions, TimeZone
 

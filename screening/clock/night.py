@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.clock.conversion import local_times, next_instants_of
-from screening.clock.names import is_hour
-from screening.clock.zone import Clock
+from screening.clock.zone import Clock, is_hour
 from screening.errors import CohortError
 from screening.schemas.run import TakenFrom
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from screening.clock.names import HourOrColumn, ZoneName, hours_from, is_hour
+from screening.clock.zone import HourOrColumn, ZoneName, hours_from, is_hour
 from screening.contract.choices import OnUnitChange, OnUnseen, Unlabelled
 from screening.errors import MAX_FAULTS_SHOWN, CohortError, UsageError
 from screening.files import read_bounded, read_toml

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from screening.clock.names import ZoneName, is_hour
+from screening.clock.zone import ZoneName, is_hour
 from screening.contract.contract import Hours
 from screening.errors import UsageError, list_faults
 from screening.features.events import Span
