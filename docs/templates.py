@@ -14,7 +14,7 @@ from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
 from screening.registry import refuse_plugins
-from screening.report.columns import help_table
+from screening.report.columns import COLUMNS
 from screening.report.drawing import environment_of
 
 ROOT = Path(__file__).parents[1]
@@ -53,9 +53,12 @@ def reference() -> str:
 def worklist(text: str) -> str:
     """Return docs/page.md with its table of columns brought up to date."""
     begin, end = "<!-- table: begin -->", "<!-- table: end -->"
+    lines = ["| column | shows |", "|---|---|"]
+    lines += [f"| {column.name} | {column.help} |" for column in COLUMNS.values()]
+    columns = "\n".join(lines)
     return re.sub(
         f"{begin}.*?{end}",
-        lambda _: f"{begin}\n{help_table()}\n{end}",
+        lambda _: f"{begin}\n{columns}\n{end}",
         text,
         count=1,
         flags=re.DOTALL,

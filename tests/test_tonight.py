@@ -140,10 +140,11 @@ def test_work_of_a_night_is_counted_once():
     tasks = tasks_of(RunDocument.from_dict(run))
 
     assert tasks.total == 84
-    assert (
-        tasks.words
-        == "81 on the list, 2 from the random audit, 1 with a value to check"
-    )
+    assert tasks.parts == [
+        "81 on the list",
+        "2 from the random audit",
+        "1 with a value to check",
+    ]
 
 
 def test_page_without_flags_counts_what_is_to_be_checked(opened):

@@ -189,9 +189,7 @@ def examine(
             findings.append(Finding(reason))
     findings += _unlike_contract(n_files, tonight.rows, files_expected, rows_expected)
     findings += _line_end_missing(night, tonight, past)
-    days = [day for day in sorted(past) if day < night and past[day].measure]
-    measures = {day: past[day] for day in days[-MAX_NIGHTS:]}
-    history = _History(night, tonight, measures)
+    history = _History(night, tonight, past)
     findings += history.time_findings()
     if len(history.nights) >= MIN_NIGHTS:
         expected = history.rows_expected()
@@ -311,15 +309,17 @@ class _History:
     ----------
     night : str
     tonight : Delivery
-    nights : mapping from str to Delivery
-        The earlier nights by date, in order.
+    past : mapping from str to Delivery
+        All nights of the series by date.
     """
 
-    def __init__(self, night: str, tonight: Delivery, nights: Mapping[str, Delivery]):
+    def __init__(self, night: str, tonight: Delivery, past: Mapping[str, Delivery]):
+        days = [day for day in sorted(past) if day < night and past[day].measure]
+        days = days[-MAX_NIGHTS:]
         self.tonight = tonight
-        self.nights = list(nights.values())
+        self.nights = [past[day] for day in days]
         # With tonight's as the last.
-        self.days = [*nights, night]
+        self.days = [*days, night]
         self.dates = [datetime.date.fromisoformat(day) for day in self.days]
         numbers = [date.weekday() for date in self.dates]
         self.weekdays = np.eye(7)[numbers]

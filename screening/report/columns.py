@@ -192,10 +192,3 @@ def grid_style(columns: Sequence[Column]) -> str:
     }
     properties = [f"--{name}:{' '.join(widths)}" for name, widths in tracks.items()]
     return f":root{{{';'.join(properties)}}}\n"
-
-
-def help_table() -> str:
-    """Return the columns with their help, as docs/page.md shows them."""
-    lines = ["| column | shows |", "|---|---|"]
-    lines += [f"| {column.name} | {column.help} |" for column in COLUMNS.values()]
-    return "\n".join(lines)

@@ -133,12 +133,7 @@ def sentences(series: SeriesFacts) -> list[str]:
     for figure in _figures(series):
         value = _with_interval(figure.value, figure.interval)
         lines.append(f"{figure.name} {value}: {figure.basis}")
-    return lines + _remarks(series)
-
-
-def _remarks(series: SeriesFacts) -> list[str]:
-    """Return what was seen over the nights of a series, in words."""
-    return _live_performance_words(series.forward) + _plain_remarks(series)
+    return lines + _live_performance_words(series.forward) + _plain_remarks(series)
 
 
 def _plain_remarks(series: SeriesFacts) -> list[str]:
@@ -196,34 +191,34 @@ def _figures(series: SeriesFacts) -> list[Figure]:
     ]
 
 
-def _first_figures(series: SeriesFacts) -> list[Figure]:
-    """Return workload, what was found and what was missed, by outcomes if known."""
+def _ordered_figures(series: SeriesFacts) -> tuple[list[Figure], list[Figure]]:
+    """Return the first figures of a series, and the others.
+
+    First are workload, what was found and what was missed, by outcomes if they are
+    known; the others rest on the few that reviewers judged.
+    """
     nights, flagged, of_judged, of_flagged, missed = _figures(series)
     outcomes = series.outcomes
-    if outcomes is not None and outcomes.cases:
-        n_missed = outcomes.cases - outcomes.true_positive
-        span = f"by outcomes known up to {outcomes.as_of[:10]}"
-        found = Figure(
-            "Found",
-            f"{fmt.count(outcomes.true_positive)} of {fmt.count(outcomes.flagged)}",
-            "",
-            f"flags that were followed by the outcome, {span}",
-        )
-        missed = Figure(
-            "Missed",
-            f"{fmt.count(n_missed)} of {fmt.count(outcomes.cases)}",
-            "",
-            f"cases that were not flagged, {span}",
-        )
-        return [flagged, found, missed, nights]
-    found = of_flagged if series.ppv_flagged.judged else of_judged
-    return [flagged, found, missed, nights]
-
-
-def _estimates(series: SeriesFacts) -> list[Figure]:
-    """Return the other figures, which rest on the few that reviewers judged."""
-    first = _first_figures(series)
-    return [figure for figure in _figures(series) if figure not in first]
+    if outcomes is None or not outcomes.cases:
+        if series.ppv_flagged.judged:
+            return [flagged, of_flagged, missed, nights], [of_judged]
+        return [flagged, of_judged, missed, nights], [of_flagged]
+    n_missed = outcomes.cases - outcomes.true_positive
+    span = f"by outcomes known up to {outcomes.as_of[:10]}"
+    found_by_outcomes = Figure(
+        "Found",
+        f"{fmt.count(outcomes.true_positive)} of {fmt.count(outcomes.flagged)}",
+        "",
+        f"flags that were followed by the outcome, {span}",
+    )
+    missed_by_outcomes = Figure(
+        "Missed",
+        f"{fmt.count(n_missed)} of {fmt.count(outcomes.cases)}",
+        "",
+        f"cases that were not flagged, {span}",
+    )
+    first = [flagged, found_by_outcomes, missed_by_outcomes, nights]
+    return first, [of_judged, of_flagged, missed]
 
 
 def _basis_of_judged(series: SeriesFacts) -> str:
@@ -425,27 +420,24 @@ def _series_block(
     title = fmt.text(series.title or label, 200)
     if series.title:
         name = f"{name}: {label}"
+    figures, estimates = _ordered_figures(series)
     block: dict[str, object] = {
+        "facts": series,
         "number": number,
         "title": title,
         "label": name,
         "sentences": _as_sentences(_plain_remarks(series)),
-        "figures": _first_figures(series),
-        "estimates": _estimates(series),
+        "figures": figures,
+        "estimates": estimates,
         "live": _as_sentences(_live_performance_words(series.forward)),
         "attention": _attention(in_force),
-        "is_draft": series.is_draft,
-        "approval": series.approval,
-        "verdict": series.verdict,
         "charts": [],
         "control": [],
         "runs": [],
-        "outcomes": series.outcomes,
-        "counted": None if series.outcomes is None else _counted_words(series.outcomes),
-        "before_after": series.before_after,
-        "rates": None,
         "page": links and links[series.series],
     }
+    if series.outcomes is not None:
+        block["counted"] = _counted_words(series.outcomes)
     if series.before_after is not None:
         block["rates"] = rates_chart(series.before_after, number)
     if links:

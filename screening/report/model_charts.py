@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from screening.metrics.chances import chance_at_threshold, net_benefit
@@ -292,19 +294,25 @@ def comparison_table(model: ModelDocument) -> dict[str, object] | None:
         if comparison.figure(name).value is not None
     }
     rows = []
+    failed = []
     for other in comparison.beside:
-        gaps = {
-            title: other.differences.get(name, UNDEFINED)
-            for name, title in columns.items()
-        }
-        higher = [title for title, gap in gaps.items() if gap.is_above(0)]
-        lower = [title for title, gap in gaps.items() if gap.is_below(0)]
-        rows.append((other, higher, lower))
-    return {
-        "columns": columns,
-        "rows": [row for row in rows if row[0].reason is None],
-        "failed": [other for other in comparison.beside if other.reason is not None],
+        if other.reason is None:
+            rows.append((other, *_significant(other, columns)))
+        else:
+            failed.append(other)
+    return {"columns": columns, "rows": rows, "failed": failed}
+
+
+def _significant(
+    other: Beside, columns: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the titles of measures in which the model is higher, and lower."""
+    gaps = {
+        title: other.differences.get(name, UNDEFINED) for name, title in columns.items()
     }
+    higher = [title for title, gap in gaps.items() if gap.is_above(0)]
+    lower = [title for title, gap in gaps.items() if gap.is_below(0)]
+    return higher, lower
 
 
 def chance_charts(model: ModelDocument) -> dict[str, dict[str, object]]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from screening.report import format as fmt
 from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
-from screening.schemas.run import ExpectedCases, RunDocument
+from screening.schemas.run import CheckValues, ExpectedCases, RunDocument
 from screening.schemas.validation import OperatingPointFacts
 
 
@@ -21,12 +21,12 @@ class Tasks(NamedTuple):
     Parameters
     ----------
     total : int
-    words : str
-        The parts of the total; empty if there is only the list.
+    parts : list of str
+        How many of them are on the list, audited and to be checked.
     """
 
     total: int
-    words: str
+    parts: list[str]
 
 
 def tasks_of(run: RunDocument) -> Tasks:
@@ -37,12 +37,7 @@ def tasks_of(run: RunDocument) -> Tasks:
     count.
     """
     audited = {row.id for row in run.sample}
-    checked: set[str] = set()
-    if run.check_values is not None:
-        odd = run.check_values
-        checked.update(value.group or value.id for value in odd.values)
-        checked.update(channel.group for channel in odd.channels)
-        checked.update(row.group or row.id for row in odd.alike)
+    checked = _patients_to_check(run.check_values) if run.check_values else set()
     flagged = {case.group or case.id for case in run.cases}
     flagged.update(group.group for group in run.groups or () if group.flagged)
     n_checked = len(checked - flagged - audited)
@@ -52,8 +47,15 @@ def tasks_of(run: RunDocument) -> Tasks:
     if n_checked:
         values = "a value" if n_checked == 1 else "values"
         parts.append(f"{fmt.count(n_checked)} with {values} to check")
-    total = run.awaited + len(audited) + n_checked
-    return Tasks(total, ", ".join(parts) if len(parts) > 1 else "")
+    return Tasks(run.awaited + len(audited) + n_checked, parts)
+
+
+def _patients_to_check(odd: CheckValues) -> set[str]:
+    """Return the patients, or rows without one, of the values to check."""
+    patients = {channel.group for channel in odd.channels}
+    patients.update(value.group or value.id for value in odd.values)
+    patients.update(row.group or row.id for row in odd.alike)
+    return patients
 
 
 def sentences_of_night(run: RunDocument) -> list[str]:
