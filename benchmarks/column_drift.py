@@ -30,7 +30,6 @@ from screening.monitoring.column_drift import (
     REFERENCE,
     WINDOWS,
     NightPatients,
-    SeriesNights,
     bounds,
     chance_of_new_cases,
 )
@@ -167,8 +166,7 @@ class WardNights(NamedTuple):
         """
         first = end - MAX_NIGHTS
         sizes = np.full(MAX_NIGHTS, BEDS)
-        nights = SeriesNights((), {}, ward.patients[first:end], sizes)
-        patients = NightPatients(nights)
+        patients = NightPatients(ward.patients[first:end].tolist(), sizes)
         counts = ward.counts[:, first:end]
         shares = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
         centred = np.cumsum(shares, axis=1) - shares / 2 - 0.5

@@ -114,17 +114,16 @@ def patients_of(nights: SeriesNights, n_nights: int = N_NIGHTS) -> NightPatients
     """Return who lay on the last nights."""
     patients = nights.patients[-n_nights:]
     sizes = nights.sizes[-n_nights:]
-    return NightPatients(SeriesNights([], {}, patients, sizes))
+    return NightPatients(patients, sizes)
 
 
 def test_shared_counts_the_patients_of_two_nights():
     patients = [[1, 2, 3, 4], [3, 4]]
-    nights = SeriesNights(["1", "2"], {}, patients, np.array([4, 2]))
     expected = [
         [1 / 4, 2 / 8],
         [2 / 8, 1 / 2],
     ]
-    assert_allclose(NightPatients(nights).shared, expected)
+    assert_allclose(NightPatients(patients, np.array([4, 2])).shared, expected)
 
 
 def test_shared_of_a_sample_is_that_of_all_patients():
@@ -132,10 +131,8 @@ def test_shared_of_a_sample_is_that_of_all_patients():
     everyone = [np.unique(rng.integers(0, 3000, 1500)) for _ in range(4)]
     sizes = np.array([len(night) for night in everyone])
     sample = [night[night < 600].tolist() for night in everyone]
-    whole = SeriesNights([], {}, everyone, sizes)
-    part = SeriesNights([], {}, sample, sizes)
-    expected = NightPatients(whole).shared
-    assert_allclose(NightPatients(part).shared, expected, rtol=0.15)
+    expected = NightPatients(everyone, sizes).shared
+    assert_allclose(NightPatients(sample, sizes).shared, expected, rtol=0.15)
 
 
 def test_contrast_is_of_levels():
@@ -146,16 +143,15 @@ def test_contrast_is_of_levels():
 
 def test_contrast_counts_a_patient_who_stays_once():
     patients = [[1, 2]] * 30 + [[3, 4]] * 10
-    stays = SeriesNights([], {}, patients, np.full(40, 2))
+    stays = NightPatients(patients, np.full(40, 2))
     # However many nights: two patients are compared with two.
-    assert NightPatients(stays).contrast(10).variance == pytest.approx(1.0)
+    assert stays.contrast(10).variance == pytest.approx(1.0)
 
 
 def test_contrast_unknown_patients():
     """Contrast of unknown patients has at least the variance of wards."""
     sizes = np.full(N_NIGHTS, BEDS)
-    unknown = SeriesNights([], {}, [()] * N_NIGHTS, sizes)
-    contrast = NightPatients(unknown).contrast(28)
+    contrast = NightPatients([()] * N_NIGHTS, sizes).contrast(28)
     of_wards = [patients_of(ward(seed)).shared for seed in range(20)]
     shared = np.mean(of_wards, axis=0)
     assert contrast.variance > contrast.weights @ shared @ contrast.weights
@@ -214,7 +210,7 @@ def test_difference_rare_event():
     counts[-14:] = [97.0, 3.0]
     patients = np.arange(10_400).reshape(104, 100).tolist()
     sizes = np.full(104, 100)
-    overlap = NightPatients(SeriesNights([], {}, patients, sizes))
+    overlap = NightPatients(patients, sizes)
     differs = difference_of(counts, overlap, overlap.contrast(14))
     assert differs.z < differs.effect / np.sqrt(differs.total_variance)
 

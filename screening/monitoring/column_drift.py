@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -139,7 +139,9 @@ class NightPatients:
 
     Parameters
     ----------
-    nights : SeriesNights
+    patients : sequence of sequences of int
+        As `SeriesNights` has them.
+    sizes : ndarray of shape (n_nights,)
     dates : ndarray of int, shape (n_nights,), optional
         Places of the nights in a row of dates; by default one after the other.
     n_dates : int, optional
@@ -152,35 +154,43 @@ class NightPatients:
     neighbours : ndarray of shape (n_nights,)
         Half the variance between each night and the one before it, by patients alone;
         of the first night as of the second.
+    contrast : callable
+        Return the `Contrast` of a number of recent nights, which is computed once.
     """
 
     def __init__(
         self,
-        nights: SeriesNights,
+        patients: Sequence[Sequence[int]],
+        sizes: np.ndarray,
         dates: np.ndarray | None = None,
         n_dates: int | None = None,
     ):
-        n_nights = len(nights.sizes)
-        self._sizes = np.maximum(nights.sizes, 1)
+        n_nights = len(sizes)
+        self._sizes = np.maximum(sizes, 1)
         self._dates = np.arange(n_nights) if dates is None else dates
         self._n_dates = int(self._dates[-1]) + 1 if n_dates is None else n_dates
         self._lag = np.abs(self._dates[:, None] - self._dates)
-        lengths = np.array(list(map(len, nights.patients)))
+        lengths = np.array(list(map(len, patients)))
         self._stays: sparse.csr_array | None = None
         if lengths.all():
-            flat = np.array([*chain.from_iterable(nights.patients)], np.uint64)
+            flat = np.array([*chain.from_iterable(patients)], np.uint64)
             _, patient = np.unique(flat, return_inverse=True)
             night = np.repeat(np.arange(n_nights), lengths)
             shares = np.repeat(1 / lengths, lengths)
             self._stays = sparse.csr_array((shares, (night, patient)))
             # Where the hashes are a sample, each stands for so many patients.
-            self._sampled = lengths.sum() / max(nights.sizes.sum(), 1)
+            self._sampled = lengths.sum() / max(sizes.sum(), 1)
             overlaps = self._stays @ self._stays.T
             self.shared = overlaps.toarray() * self._sampled
         else:
-            sizes = np.sqrt(np.outer(self._sizes, self._sizes))
-            self.shared = STAY_UNKNOWN**self._lag / sizes
-        self.neighbours = self._of_neighbours()
+            mean_sizes = np.sqrt(np.outer(self._sizes, self._sizes))
+            self.shared = STAY_UNKNOWN**self._lag / mean_sizes
+        variance = np.diag(self.shared)
+        common = np.diag(self.shared, 1)
+        mean_variance = (variance[1:] + variance[:-1]) / 2
+        between = mean_variance - MIN_SHARE_OF_PATIENT * common
+        self.neighbours = np.concatenate([between[:1], between])
+        self.contrast = cache(self._contrast)
 
     def on_dates(self, by_night: np.ndarray, without: float = 0.0) -> np.ndarray:
         """Return values of nights by date; `without`: on dates without a night."""
@@ -188,7 +198,7 @@ class NightPatients:
         by_date[self._dates] = by_night
         return by_date
 
-    def contrast(self, window: int) -> Contrast:
+    def _contrast(self, window: int) -> Contrast:
         """Return the change of level from the nights before to the last `window`.
 
         Its weights are those of generalised least squares for the likeness of a
@@ -226,14 +236,6 @@ class NightPatients:
             return float(by_night.sum()) / independent(STAY_UNKNOWN) ** 2
         of_patient = weights @ self._stays
         return float((of_patient**3).sum() * self._sampled**2)
-
-    def _of_neighbours(self) -> np.ndarray:
-        """Return half the variance between each night and the one before it."""
-        variance = np.diag(self.shared)
-        common = np.diag(self.shared, 1)
-        mean_variance = (variance[1:] + variance[:-1]) / 2
-        between = mean_variance - MIN_SHARE_OF_PATIENT * common
-        return np.concatenate([between[:1], between])
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,14 +500,6 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     return changed
 
 
-class _MeasuredNights(NamedTuple):
-    """Nights of one measure, their patients, and contrasts of these by window."""
-
-    means: NightMeans
-    patients: NightPatients
-    contrasts: dict[int, Contrast]
-
-
 class _SeriesTests:
     """Tests of one series; weights of nights are those of all its columns.
 
@@ -519,6 +513,9 @@ class _SeriesTests:
     ----------
     measures : list of Measure
         Those that can be tested.
+    difference : callable
+        Return the `Difference` of a measure over its last nights, a number of them;
+        None for too few nights, or if all values are alike.
     """
 
     def __init__(self, nights: SeriesNights, dates: Sequence[str]):
@@ -526,9 +523,9 @@ class _SeriesTests:
         self.dates = dates
         self._dates = np.searchsorted(dates, nights.nights)
         # Most columns have a value on the same nights.
-        self._patients: dict[bytes, tuple[NightPatients, dict[int, Contrast]]] = {}
-        self._measured: dict[Measure, _MeasuredNights | None] = {}
-        self._differences: dict[tuple[Measure, int], Difference] = {}
+        self._patients: dict[bytes, NightPatients] = {}
+        self._nights_of = cache(self._measured)
+        self.difference = cache(self._difference)
         self.measures = [
             measure for measure in nights.counts if self._can_be_tested(measure)
         ]
@@ -540,49 +537,26 @@ class _SeriesTests:
         n_bins = np.count_nonzero(counts.sum(axis=0))
         return bool(n_nights >= min(WINDOWS) + MIN_REFERENCE and n_bins > 1)
 
-    def difference(self, measure: Measure, window: int) -> Difference | None:
-        """Return the difference of a measure over its last `window` nights.
-
-        None for too few nights.
-        """
-        nights = self._nights_of(measure)
-        if nights is None or len(nights.means.n_values) < window + MIN_REFERENCE:
+    def _difference(self, measure: Measure, window: int) -> Difference | None:
+        means, patients = self._nights_of(measure)
+        if means is None or len(means.n_values) < window + MIN_REFERENCE:
             return None
-        if (measure, window) not in self._differences:
-            if window not in nights.contrasts:
-                nights.contrasts[window] = nights.patients.contrast(window)
-            self._differences[measure, window] = difference(
-                nights.means, nights.patients, nights.contrasts[window]
+        return difference(means, patients, patients.contrast(window))
+
+    def _measured(self, measure: Measure) -> tuple[NightMeans | None, NightPatients]:
+        """Return the nights on which a measure has a value, and their patients."""
+        counts = self.nights.counts[measure]
+        chosen = np.flatnonzero(counts.sum(axis=1))[-MAX_NIGHTS:]
+        key = chosen.tobytes()
+        if key not in self._patients:
+            self._patients[key] = NightPatients(
+                [self.nights.patients[position] for position in chosen],
+                self.nights.sizes[chosen],
+                self._dates[chosen],
+                len(self.dates),
             )
-        return self._differences[measure, window]
-
-    def _nights_of(self, measure: Measure) -> _MeasuredNights | None:
-        """Return the nights on which a measure has a value; None if all are alike."""
-        if measure not in self._measured:
-            counts = self.nights.counts[measure]
-            chosen = np.flatnonzero(counts.sum(axis=1))[-MAX_NIGHTS:]
-            key = chosen.tobytes()
-            if key not in self._patients:
-                patients = NightPatients(
-                    self._at(chosen), self._dates[chosen], len(self.dates)
-                )
-                self._patients[key] = (patients, {})
-            patients, contrasts = self._patients[key]
-            means = means_of_nights(counts[chosen], patients)
-            measured = None
-            if means is not None:
-                measured = _MeasuredNights(means, patients, contrasts)
-            self._measured[measure] = measured
-        return self._measured[measure]
-
-    def _at(self, chosen: np.ndarray) -> SeriesNights:
-        """Return who lay on some of the nights."""
-        return SeriesNights(
-            nights=[self.nights.nights[position] for position in chosen],
-            counts={},
-            patients=[self.nights.patients[position] for position in chosen],
-            sizes=self.nights.sizes[chosen],
-        )
+        patients = self._patients[key]
+        return means_of_nights(counts[chosen], patients), patients
 
 
 def _shared_by_tables(
@@ -753,8 +727,7 @@ def slow_rise(
     chosen = np.r_[has_patients[:REFERENCE], has_patients[-window:]]
     counts = np.column_stack([flagged, sizes - flagged])[chosen]
     # Hashes of half a year ago are not read: their patients have long left.
-    unknown = SeriesNights([], {}, [()] * len(chosen), sizes[chosen])
-    patients = NightPatients(unknown, chosen)
+    patients = NightPatients([()] * len(chosen), sizes[chosen], chosen)
     means = means_of_nights(counts, patients)
     if means is None:
         return None
