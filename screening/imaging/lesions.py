@@ -319,7 +319,7 @@ class ByLesion:
         """Require no number of positive rows: lesions are counted instead."""
         return study.rule
 
-    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.
 
         Every voxel of a patient is scored by the machine of the fold in which the
@@ -366,14 +366,12 @@ class ByLesion:
         rule = Threshold(threshold, prevalence=study.rule.prevalence)
         maps = replace(method, decisions=scores[position][None, :, None])
         held = HeldOutScores.of(maps, study)
-        return ScoredStudy(
-            study, method, replace(held, trained=held.scores), rule, facts
-        )
+        return ScoredStudy(study, replace(held, trained=held.scores), rule, facts)
 
-    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
+    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
         """Return the model card with how lesions are found."""
         (point,) = card.operating_points
-        return card.replace(operating_points=[point.replace(lesions=held.lesions)])
+        return card.replace(operating_points=[point.replace(lesions=scored.lesions)])
 
 
 def choose_by_lesions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,13 +91,13 @@ class Fits:
     Parameters
     ----------
     method : HeldOutDecisions
-    baselines : dict of str to HeldOutDecisions or ScreenError
-        Other methods on the same folds, by recipe; why one could not be fitted.
+    baselines : list of (Recipe, HeldOutDecisions or ScreenError)
+        Other methods on the same folds, or why one could not be fitted.
     temporal_validation : TemporalValidation
     """
 
     method: HeldOutDecisions
-    baselines: dict[str, HeldOutDecisions | ScreenError]
+    baselines: list[tuple[Recipe, HeldOutDecisions | ScreenError]]
     temporal_validation: TemporalValidation
 
 
@@ -134,11 +134,13 @@ def plan_training(
     for member in (*method.members, *method.dropped):
         fitted[member.recipe.name] = member
     # Members that were left out may do with other parameters.
-    for other in others:
-        if other.name not in (*fitted, recipe.name):
+    compared = [other for other in others if other.name != recipe.name]
+    for other in compared:
+        if other.name not in fitted:
             plan = _plan_baseline(study, other, encoded)
             (fitted[other.name],) = yield from side_by_side([plan])
-    return Fits(method, fitted, temporal_validation)
+    baselines = [(other, fitted[other.name]) for other in compared]
+    return Fits(method, baselines, temporal_validation)
 
 
 def _plan_baseline(
@@ -153,10 +155,8 @@ def _plan_baseline(
     return (yield from plan_method(replace(study, params=shared), other, encoded))
 
 
-def baselines(
-    study: Study,
-    others: Sequence[Recipe],
-    fitted: Mapping[str, HeldOutDecisions | ScreenError],
+def scores_of_baselines(
+    study: Study, fitted: Sequence[tuple[Recipe, HeldOutDecisions | ScreenError]]
 ) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
     """Return what the method is compared with, and the scores of these methods.
 
@@ -164,11 +164,8 @@ def baselines(
     """
     compared = []
     scores = {}
-    for other in others:
-        if other.name not in fitted:
-            continue
+    for other, held_out in fitted:
         facts = Beside(recipe=other.name, title=other.title)
-        held_out = fitted[other.name]
         if isinstance(held_out, ScreenError):
             compared.append(facts.replace(reason=str(held_out)))
             continue

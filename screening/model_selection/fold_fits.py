@@ -302,8 +302,8 @@ class FoldFit:
 
     Parameters
     ----------
-    settings : sequence of int
-        The ``numbers`` of its task: which settings, among all that compete.
+    numbers : sequence of int
+        Of its settings, among all that compete.
     rows : int ndarray of shape (n_held_out,)
         Numbers of the rows held out.
     machines : list of Estimator
@@ -316,7 +316,7 @@ class FoldFit:
         and of scoring a thousand rows by the first machine.
     """
 
-    settings: Sequence[int]
+    numbers: Sequence[int]
     rows: np.ndarray
     machines: list[Estimator]
     decisions: list[np.ndarray]
@@ -482,7 +482,7 @@ def fit_tasks(
         if not n_uses[key]:
             del shared[key]
         if isinstance(result, FoldFit):
-            result = replace(result, settings=task.numbers)
+            result = replace(result, numbers=task.numbers)
         yield result
 
 

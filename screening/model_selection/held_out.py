@@ -278,7 +278,7 @@ class _Competition:
     ----------
     settings : list of dict
     fits : list of FoldFit
-        Their numbers of settings are indices of `settings`.
+        Their numbers are indices of `settings`.
     decisions : ndarray of shape (n_settings, n_rows, n_outputs)
     rows : EncodedRows
     fold : int ndarray of shape (n_rows,)
@@ -382,18 +382,18 @@ def _compete(
         later = _decisions_of(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])
         for fit in later_fits:
-            numbers = [number + len(settings) for number in fit.settings]
-            fits.append(replace(fit, settings=numbers))
+            numbers = [number + len(settings) for number in fit.numbers]
+            fits.append(replace(fit, numbers=numbers))
     return _Competition([*settings, *with_factor], fits, decisions, rows, fold)
 
 
 def _decisions_of(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
     """Return held-out decisions of all folds, (n_settings, n_rows, n_outputs)."""
-    n_rows = sum(len(fit.rows) for fit in fits if 0 in fit.settings)
+    n_rows = sum(len(fit.rows) for fit in fits if 0 in fit.numbers)
     of_setting = fits[0].decisions[0]
     decisions = np.empty((n_settings, n_rows, of_setting.shape[1]), of_setting.dtype)
     for fit in fits:
-        for number, of_setting in zip(fit.settings, fit.decisions, strict=True):
+        for number, of_setting in zip(fit.numbers, fit.decisions, strict=True):
             decisions[number, fit.rows] = of_setting
     return decisions
 
@@ -401,9 +401,7 @@ def _decisions_of(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
 def _machines_at(fits: Sequence[FoldFit], number: int) -> list[Estimator]:
     """Return the machines of a setting, by fold."""
     return [
-        fit.machines[fit.settings.index(number)]
-        for fit in fits
-        if number in fit.settings
+        fit.machines[fit.numbers.index(number)] for fit in fits if number in fit.numbers
     ]
 
 
@@ -419,7 +417,7 @@ def _n_learned(encoded: EncodedRows, folds: np.ndarray) -> list[int]:
 
 def _mean_seconds(fits: Sequence[FoldFit]) -> tuple[float, float]:
     """Return the mean times of fits, weighted by their numbers of settings."""
-    weights = [len(fit.settings) for fit in fits]
+    weights = [len(fit.numbers) for fit in fits]
     means = np.average([fit.seconds for fit in fits], axis=0, weights=weights)
     return float(means[0]), float(means[1])
 

@@ -116,10 +116,9 @@ def judged_cohort(
     label_of_verdict = {"confirmed": positive[0], "ruled out": commonest_negative}
     series = shown_series(judged.series)
     left_out: Counter[str] = Counter()
-    nights: dict[str, Cohort] = {}
-    for night, verdicts in groupby(
-        _usable_verdicts(judged.words, left_out), lambda verdict: verdict.night
-    ):
+    nights = {}
+    usable = _usable_verdicts(judged.words, left_out)
+    for night, verdicts in groupby(usable, lambda verdict: verdict.night):
         path = filled(pattern, series, night)
         night_rows = _judged_rows(
             champion, path, [*verdicts], label_of_verdict, left_out

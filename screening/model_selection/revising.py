@@ -199,12 +199,12 @@ HELD = "held"
 _PATIENT_COLUMNS = ("id", "group", "unit")
 
 
-def held_rows(held_out: HeldOutDecisions) -> np.ndarray:
+def stored_rows(held_out: HeldOutDecisions) -> np.ndarray:
     """Return the mask of training rows of which some machine stores a copy, (n_rows,).
 
     All rows, if synthetic rows are stored.
     """
-    held = np.zeros(len(held_out.encoded.x), dtype=bool)
+    is_stored = np.zeros(len(held_out.encoded.x), dtype=bool)
     for method in held_out.members or (held_out,):
         ensemble = method.ensemble
         if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
@@ -213,10 +213,10 @@ def held_rows(held_out: HeldOutDecisions) -> np.ndarray:
         hashes = hashed(method.encoded.x)
         stored = hashed(rows)
         if np.isin(stored, hashes).all():
-            held |= np.isin(hashes, stored)
+            is_stored |= np.isin(hashes, stored)
         else:
-            held |= True
-    return held
+            is_stored[:] = True
+    return is_stored
 
 
 def without_patient(

@@ -26,9 +26,9 @@ from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.model_selection.fits import (
     Fits,
-    baselines,
     plan_training,
     recipes_to_compare,
+    scores_of_baselines,
 )
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
@@ -46,7 +46,7 @@ from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
 from screening.model_selection.plans import PROGRESS_STEPS, run_plan, split_progress
 from screening.model_selection.preparing import prepare_study
-from screening.model_selection.revising import HELD, held_rows
+from screening.model_selection.revising import HELD, stored_rows
 from screening.model_selection.scores import (
     HeldOutScores,
     OtherMethods,
@@ -191,18 +191,18 @@ def train(
         described = thread.submit(describe_table, as_read)
         with open_cluster(resources.cluster) as workers:
             fits = run_plan(plan, replace(resources, progress=fitting, cluster=workers))
-    held = unit.held(as_read, fits.method, resources.jobs)
+    scored = unit.scored(as_read, fits.method, resources.jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
-    scores = scores_to_judge(held, fits, others, prevalence)
+    scores = scores_to_judge(scored, fits, prevalence)
     judging(1, 2)
-    rules = [held.rule] * len(study.task.watched)
+    rules = [scored.rule] * len(study.task.watched)
     judgement = judge(scores, rules, validation.seed, refuse=validation.refuse)
     judgement.compute(resources.jobs)
     judging(1, 1)
     card = model_document(
-        held.study, fits.method, judgement, described.result(), command
+        scored.study, fits.method, judgement, described.result(), command
     )
-    return _model(held, judgement, unit.card(card, held))
+    return _model(scored.study, fits.method, judgement, unit.card(card, scored))
 
 
 def _read_past(
@@ -274,7 +274,6 @@ class ScoredStudy:
     ----------
     study : Study
         With what the ranking rests on.
-    method : HeldOutDecisions
     scores : HeldOutScores
         With those of the stored machines.
     rule : Rule
@@ -284,7 +283,6 @@ class ScoredStudy:
     """
 
     study: Study
-    method: HeldOutDecisions
     scores: HeldOutScores
     rule: Rule
     lesions: LesionFacts | None = None
@@ -307,10 +305,10 @@ class CountedUnit(Protocol):
         If the study refuses nothing, it is the rule that so few cases allow.
         """
 
-    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return the scores that the threshold is chosen on."""
 
-    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
+    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
         """Return the model card with what only this unit knows."""
 
 
@@ -335,7 +333,7 @@ class ByRow:
             refuse_too_few(name, int(n_of_class), study.rule, guess=guess)
         return study.rule
 
-    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return held-out scores, and what their ranking rests on."""
         scores = HeldOutScores.of(method, study)
         if not is_summed(method.recipe):
@@ -346,37 +344,35 @@ class ByRow:
         for start in range(0, len(x), AT_ONCE):
             decisions.append(method.model.decisions(x[start : start + AT_ONCE]))
         trained = np.concatenate(decisions)[:, study.task.watched_columns]
-        return ScoredStudy(study, method, replace(scores, trained=trained), study.rule)
+        return ScoredStudy(study, replace(scores, trained=trained), study.rule)
 
-    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
+    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
         """Return the model card as it is."""
         return card
 
 
 def scores_to_judge(
-    held: ScoredStudy, fits: Fits, others: Sequence[Recipe], prevalence: float | None
+    scored: ScoredStudy, fits: Fits, prevalence: float | None
 ) -> HeldOutScores:
     """Return everything that a model is judged by.
 
     Parameters
     ----------
-    held : ScoredStudy
+    scored : ScoredStudy
     fits : Fits
-    others : sequence of Recipe
-        Methods that it is compared with.
     prevalence : float, optional
         As the caller or the contract states it.
     """
-    study = held.study
-    method = held.method
+    study = scored.study
+    method = fits.method
     members = {
         member.recipe.name: HeldOutScores.of(member, study) for member in method.members
     }
     titles = {member.recipe.name: member.recipe.title for member in method.members}
-    compared, baseline_scores = baselines(study, others, fits.baselines)
+    compared, baseline_scores = scores_of_baselines(study, fits.baselines)
     target = study.task.target(labels_of(study.cohort))
     return replace(
-        held.scores,
+        scored.scores,
         population=Population(
             shares_of(study.task, target, study.cohort.group),
             prevalence,
@@ -393,10 +389,10 @@ def scores_to_judge(
     )
 
 
-def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Model:
+def _model(
+    study: Study, method: HeldOutDecisions, judgement: Judgement, card: ModelDocument
+) -> Model:
     """Return the trained model, with its attention reasons and validation table."""
-    study = held.study
-    method = held.method
     attention = [
         *attention_of_model(card),
         *study.cohort.doubts,
@@ -412,7 +408,7 @@ def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Mode
         ensemble=method.model,
         calibration=judgement.held.calibration(judgement.thresholds),
         held_out=validation_table(
-            judgement, study.sample, study.groups, held_rows(method)
+            judgement, study.sample, study.groups, stored_rows(method)
         ),
         selftest=_self_test(method.encoder, study.sample),
         trained=datetime.datetime.now(),
@@ -423,7 +419,7 @@ def validation_table(
     judgement: Judgement,
     sample: Cohort,
     groups: np.ndarray | None,
-    held: np.ndarray,
+    is_stored: np.ndarray,
 ) -> Columns:
     """Return `validation.parquet`: a line a row, in the order of the sample.
 
@@ -433,7 +429,7 @@ def validation_table(
     sample : Cohort
     groups : ndarray of shape (n_rows,), optional
         Groups that no fold split.
-    held : bool ndarray of shape (n_rows,)
+    is_stored : bool ndarray of shape (n_rows,)
         Rows of which some machine stores a copy.
     """
     table: dict[str, np.ndarray] = {"id": sample.id}
@@ -441,7 +437,7 @@ def validation_table(
         table["group"] = sample.group
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
-    table |= {HELD: held, "label": labels_of(sample)}
+    table |= {HELD: is_stored, "label": labels_of(sample)}
     return table | judgement.held.columns(judgement.thresholds)
 
 
