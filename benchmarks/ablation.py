@@ -73,7 +73,7 @@ class Scores:
 
     @classmethod
     def of(cls, part: HeldOutDecisions, rest: Cohort) -> Scores:
-        new = part.ensemble.decisions(part.encoder.transform(rest))
+        new = part.ensemble.decisions(part.encoder.transform(rest.values))
         return cls(part.decisions.mean(axis=0)[:, 0], new[:, 0])
 
     @classmethod

@@ -102,7 +102,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
         seconds = time.process_time() - began
         held_out = model.held_out
         target = model.study.task.target(labels_of(later))
-        x = held_out.encoder.transform(later)
+        x = held_out.encoder.transform(later.values)
         decisions = held_out.ensemble.decisions(x)
         predicted = likeliest(held_out.class_chances, decisions)
         chosen = held_out.search.chosen

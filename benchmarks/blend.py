@@ -110,7 +110,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
         random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
     )
     blend = trained(whole.take(old), "auto", repeats=1, search=None, seed=seed).held_out
-    x = blend.encoder.transform(whole.take(new))
+    x = blend.encoder.transform(whole.take(new).values)
     ill, past = labels_of(whole.take(new)) == "yes", blend.encoded.target == 1
     methods: dict[str, Decisions] = {
         part.recipe.name: (

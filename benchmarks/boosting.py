@@ -89,7 +89,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     past = whole.take(old)
     blend = trained(past, "auto", repeats=1, search=None, seed=seed).held_out
     rows = blend.encoded.x
-    new_rows = blend.encoder.transform(whole.take(new))
+    new_rows = blend.encoder.transform(whole.take(new).values)
     target = blend.encoded.target == 1
     scores = {"auto": blend.ensemble.decisions(new_rows)[:, 0]}
     for part in blend.members:

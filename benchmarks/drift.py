@@ -199,7 +199,7 @@ class Ward:
             place = Path(folder) / "night.csv"
             frame.to_csv(place, index=False)
             x = self.model.encoder.transform(
-                read_cohort(place, contract=self.model.contract)
+                read_cohort(place, contract=self.model.contract).values
             )
         scores = self.model.decisions(x)[:, 0]
         for k in range(0 if mean else self.folds):

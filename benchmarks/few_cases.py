@@ -79,7 +79,7 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
         except ScreenError as error:
             print(f"{name}, {n_cases} cases: {recipe} left out: {error}")
             continue
-        x = fitted.encoder.transform(whole.take(new))
+        x = fitted.encoder.transform(whole.take(new).values)
         members[recipe] = Member(
             held_out=fitted.decisions.mean(axis=0)[:, 0].astype(float),
             new=fitted.ensemble.decisions(x)[:, 0],

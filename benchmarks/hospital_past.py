@@ -304,7 +304,7 @@ def _by_auto(_: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndarray:
         model = newcomers_model(folder, past, 0.9)
         new = list(open_cohort(f"{folder}/later.parquet", model.contract))
         return np.concatenate(
-            [model.scores(model.encoder.transform(batch))[:, 0] for batch in new]
+            [model.scores(model.encoder.transform(batch.values))[:, 0] for batch in new]
         )
 
 

@@ -165,10 +165,10 @@ def split(name: str, seed: int) -> Iterator[dict[str, Any]]:
     for past, hidden in HIDDEN.items():
         learned, new = learned_and_new(name, seed, hidden)
         encoder = Encoder(learned.contract.features, ONE_CLASS_MIN_BINARY_SCALE).fit(
-            learned
+            learned.values
         )
-        x = encoder.transform(learned)
-        unseen = encoder.transform(new)
+        x = encoder.transform(learned.values)
+        unseen = encoder.transform(new.values)
         is_case = labels_of(new) == "yes"
         for kernel in KERNELS:
             for gamma_name, gamma in gammas(x, kernel).items():

@@ -124,7 +124,7 @@ def scores_of(
     past = cohort.take(np.arange(n_past))
     later = cohort.take(np.arange(n_past, len(frame)))
     blend = trained(past, "auto", repeats=1, search=None, seed=seed).held_out
-    new_rows = blend.encoder.transform(later)
+    new_rows = blend.encoder.transform(later.values)
     held_out = [part.decisions.mean(axis=0)[:, 0] for part in blend.members]
     new = [part.ensemble.decisions(new_rows)[:, 0] for part in blend.members]
     return {

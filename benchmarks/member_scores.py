@@ -153,7 +153,7 @@ def measured(name: str, seed: int) -> Mapping[str, np.ndarray]:
     ).held_out
     seconds = time.process_time() - began
     rows = blend.encoded.x
-    new_rows = blend.encoder.transform(whole.take(new))
+    new_rows = blend.encoder.transform(whole.take(new).values)
     target = blend.encoded.target == 1
     found = {
         "members": np.array([part.recipe.name for part in blend.members]),

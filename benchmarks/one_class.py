@@ -174,7 +174,7 @@ def split(
         return
     like = trained(past, "one_class", repeats=1, search=1, seed=seed).held_out
     usual = like.encoded.x[like.encoded.target == 0]
-    x = like.encoder.transform(new)
+    x = like.encoder.transform(new.values)
     is_case = labels_of(new) == "yes"
     for method in detectors:
         try:

@@ -198,7 +198,7 @@ class Trained:
     def checked(self) -> tuple[HeldOutScores, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
         own = self.held_out.model.decisions(
-            self.held_out.encoder.transform(self.study.sample)
+            self.held_out.encoder.transform(self.study.sample.values)
         )
         trained = own[:, self.study.task.watched_columns]
         held = replace(self.validation(), trained=trained)
@@ -206,7 +206,9 @@ class Trained:
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""
-        return self.held_out.model.decisions(self.held_out.encoder.transform(new))[:, 0]
+        return self.held_out.model.decisions(
+            self.held_out.encoder.transform(new.values)
+        )[:, 0]
 
     def repeated(self, repeats: int) -> Trained:
         """As it would be had the folds been dealt so often: the setting is chosen on

@@ -116,7 +116,7 @@ def split(
     auto = trained(past, "auto", repeats=1, search=None, seed=seed)
     held, task = auto.held_out, auto.study.task
     target = task.target(labels_of(later))
-    x = held.encoder.transform(later)
+    x = held.encoder.transform(later.values)
     methods: dict[str, HeldOutDecisions] = {"auto": held} | {
         part.recipe.name: part for part in held.members
     }
@@ -153,7 +153,7 @@ def against_rest(past: Cohort, name: str, later: Cohort, seed: int) -> np.ndarra
     """Log odds of one class by a two-class `auto` of its own, (n_rows,)."""
     alone = replace(past, contract=past.contract.with_roles(positive=[name]))
     found = trained(alone, "auto", repeats=1, search=None, seed=seed).held_out
-    held, x = found.decisions.mean(axis=0)[:, 0], found.encoder.transform(later)
+    held, x = found.decisions.mean(axis=0)[:, 0], found.encoder.transform(later.values)
     platt = fit_platt(held, found.encoded.target == 1, np.ones(len(held)))
     return log_odds_at(found.ensemble.decisions(x)[:, 0], platt)
 

@@ -45,7 +45,7 @@ def model(cohort, trained):
 
 
 def test_the_score_is_the_weighted_mean_of_its_members(model, cohort):
-    encoded = model.encoder.transform(cohort)
+    encoded = model.encoder.transform(cohort.values)
     log_odds = model.ensemble.by_member(encoded)[:, :, 0]
     weights = [
         member["classes"][model.watched[0]]["weight"]
@@ -160,7 +160,7 @@ def test_few_cases(n_cases):
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
-    encoded = model.encoder.transform(cohort)
+    encoded = model.encoder.transform(cohort.values)
     scores = model.scores(encoded)[:, 0]
     flagged = np.flatnonzero(scores >= model.thresholds[0])[:5]
     rows = cohort.take(flagged)
@@ -276,7 +276,7 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     n_encoded = len(model.encoder.names)
     assert {machine.n_features_in_ for machine in logistic + forest} == {n_encoded}
     assert {machine.n_features_in_ for machine in boosted} == {n_encoded - 4}
-    encoded = model.encoder.transform(cohort)
+    encoded = model.encoder.transform(cohort.values)
     assert again.digest == model.digest
     decisions = model.decisions(encoded)
     assert np.array_equal(again.decisions(encoded), decisions)

@@ -191,8 +191,8 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     codes = np.minimum(codes, classes - 1)
     path = written(table, tmp_path / "t.csv")
     cohort = read_cohort(path, label="ill", id="patient")
-    encoder = Encoder(cohort.contract.features).fit(cohort)
-    x = encoder.transform(cohort).astype(np.float32)
+    encoder = Encoder(cohort.contract.features).fit(cohort.values)
+    x = encoder.transform(cohort.values).astype(np.float32)
     given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
     theirs = HistGradientBoostingClassifier(
         max_iter=40, early_stopping=False, random_state=0, **given

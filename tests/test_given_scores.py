@@ -223,7 +223,7 @@ def points_of(**observed):
         dtype = object if isinstance(value, str) else float
         values[name] = np.array([value], dtype=dtype)
     encoder = ScoreEncoder(NEWS2, OBSERVED)
-    points = encoder.transform_values(values)[0]
+    points = encoder.transform(values)[0]
     return dict(zip(encoder.columns, points, strict=True))
 
 

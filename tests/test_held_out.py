@@ -109,7 +109,7 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
         repeats=1,
     )
     held_out = model.validation.set_index("id").loc[cohort.id]
-    encoded = model.encoder.transform(cohort)
+    encoded = model.encoder.transform(cohort.values)
     kind = model.ensemble.kind
     by_machine = [
         oriented_decisions(each, encoded, kind, 1)[:, 0]
@@ -127,7 +127,7 @@ def test_linear_score_far_from_everything_is_one_in_every_fold(cohort, recipe, t
     """As in the paper f tends to -rho, so that far rows tie."""
     linear = {"score_scale": "linear"}
     model = trained(cohort, recipe, params=linear, search=3, repeats=1)
-    n_features = model.encoder.transform(cohort).shape[1]
+    n_features = model.encoder.transform(cohort.values).shape[1]
     far = np.full((1, n_features), 1e6)
     ensemble = model.ensemble
     of_each = [ensemble.decision_of(k, far)[0, 0] for k in range(5)]
@@ -139,7 +139,7 @@ def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
     """No kernel value is left at these distances, in the model or in a fold."""
     model = trained(cohort, recipe, search=1, repeats=1)
     steps = np.array([1e2, 1e3, 1e3 + 1e-3, 1e6])
-    n_features = model.encoder.transform(cohort).shape[1]
+    n_features = model.encoder.transform(cohort.values).shape[1]
     far = np.tile(steps[:, None], n_features)
     ensemble = model.ensemble
     scores = [ensemble.decisions(far)[:, 0]]
@@ -153,7 +153,7 @@ def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
 def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
     """It is -log(1 - linear score), so order and boundary at 0 stay."""
     first = trained(cohort, recipe, search=1, repeats=1)
-    encoded = first.encoder.transform(cohort)
+    encoded = first.encoder.transform(cohort.values)
     decisions = []
     for scale in ("log", "linear"):
         params = {"score_scale": scale}
@@ -181,7 +181,7 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
 ):
     rows = tissue if recipe in SEVERAL else cohort
     model = trained(rows, recipe, params=params, search=1, repeats=1)
-    encoded = model.encoder.transform(rows)
+    encoded = model.encoder.transform(rows.values)
     ensemble = model.ensemble
     kind = ensemble.kind
     n = ensemble.n_outputs
@@ -384,7 +384,7 @@ def test_p_value_of_fresh_negatives(recipe):
             beside=(),
             **WHO,
         )
-        encoded = model.encoder.transform(negatives)
+        encoded = model.encoder.transform(negatives.values)
         scores = model.scores(encoded)[:, 0]
         p = p_values(model.calibration, scores)
         shares.append(np.mean(p <= 0.05))
@@ -570,7 +570,7 @@ def test_factor_map_of_two_strongest_columns(cohort, trained):
     first_values, second_values = factor.values
     values[first] = np.array([first_values[3], first_values[17]])
     values[second] = np.array([second_values[5], second_values[5]])
-    x = model.encoder.transform_values(values)
+    x = model.encoder.transform(values)
     machines = model.ensemble.machines
     logs = [np.log(machine.factor_at(x)[:, 0]) for machine in machines]
     near, far = np.mean(logs, axis=0)

@@ -71,7 +71,7 @@ def own_loss(model, column, new):
     shuffled = values | {column: values[column][order]}
     areas = []
     for columns in (values, shuffled):
-        scores = model.scores(model.encoder.transform_values(columns))
+        scores = model.scores(model.encoder.transform(columns))
         areas.append(area_under_roc(scores[:, 0], ill))
     return areas[0] - areas[1]
 

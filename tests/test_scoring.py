@@ -249,7 +249,7 @@ def test_contribution_of_value(model, cohort):
     middle.values["fever"][:] = model.encoder.medians["fever"]
     crp = np.full(5, model.encoder.medians["crp"])
     usual = replace(rows, values={**rows.values, "crp": crp})
-    encoded = model.encoder.transform(usual)
+    encoded = model.encoder.transform(usual.values)
     neutral = model.scores(encoded)[:, 0]
     still = changes(model, middle, np.zeros(middle.n_rows, dtype=int))
     moved = changes(model, rows, np.zeros(rows.n_rows, dtype=int))
@@ -258,7 +258,7 @@ def test_contribution_of_value(model, cohort):
 
     assert of_fever == pytest.approx(0, abs=1e-12)
     assert np.abs(still).max() > 0
-    encoded = model.encoder.transform(rows)
+    encoded = model.encoder.transform(rows.values)
     own = model.scores(encoded)[:, 0]
     assert of_crp == pytest.approx(own - neutral)
 

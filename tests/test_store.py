@@ -78,8 +78,8 @@ def make_model(name: str, document: dict) -> Model:
         positive=classes[1],
         need_label=True,
     )
-    encoder = Encoder(cohort.contract.features).fit(cohort)
-    encoded = encoder.transform(cohort)
+    encoder = Encoder(cohort.contract.features).fit(cohort.values)
+    encoded = encoder.transform(cohort.values)
     machines = []
     for rows in FOLDS:
         machines.append(build(recipe).fit(encoded[rows], target[rows]))

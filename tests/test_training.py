@@ -61,7 +61,7 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
     alone = trained(cohort, "one_class", search=1)
     others = cohort.take(cohort.label == "no")
-    encoded = alone.encoder.transform(others)
+    encoded = alone.encoder.transform(others.values)
     negatives = {row.tobytes() for row in encoded}
     vectors = alone.ensemble.union[0]
     learned = {row.tobytes() for row in vectors}

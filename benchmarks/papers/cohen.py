@@ -94,8 +94,11 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
     from screening.data.encoding import Encoder
 
     cohort, y = read()
-    encoder = Encoder(cohort.contract.features).fit(cohort.take(train))
-    x, z = encoder.transform(cohort.take(train)), encoder.transform(cohort.take(test))
+    encoder = Encoder(cohort.contract.features).fit(cohort.take(train).values)
+    x, z = (
+        encoder.transform(cohort.take(train).values),
+        encoder.transform(cohort.take(test).values),
+    )
     learned, truth = y[train], y[test]
     found = {}
     for passes, nu, sigma in TABLE_1:

@@ -215,8 +215,11 @@ def voxel_fold(
     )
     rows = np.sort(np.random.default_rng(seed).permutation(train)[:max_rows])
     learned = cohort.take(rows)
-    encoder = Encoder(cohort.contract.features).fit(learned)
-    x, z = encoder.transform(learned), encoder.transform(cohort.take(test))
+    encoder = Encoder(cohort.contract.features).fit(learned.values)
+    x, z = (
+        encoder.transform(learned.values),
+        encoder.transform(cohort.take(test).values),
+    )
     y, groups = np.asarray(cohort.label)[rows], np.asarray(cohort.group)[rows]
     recipe, given, _ = VOXELS[label]
     splits = list(

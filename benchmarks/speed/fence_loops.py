@@ -115,7 +115,7 @@ def read_and_encode() -> Loop:
 
     def run() -> object:
         cohort = read_cohort(table, label="infected", positive="yes")
-        return Encoder(cohort.contract.features).fit(cohort).transform(cohort)
+        return Encoder(cohort.contract.features).fit_transform(cohort.values)
 
     return run
 

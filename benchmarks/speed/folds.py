@@ -96,7 +96,7 @@ def models(folder: Path, recipe: str, voxels: int) -> tuple[Path, Path, str]:
     )
     rule = MaxFlagRate(0.02)
     today = train(cohort, load_recipe(recipe), rule=rule, search=4, beside=())
-    encoded = today.encoder.transform(cohort)
+    encoded = today.encoder.transform(cohort.values)
     alone = build(recipe, **today.document["recipe"]["parameters"]).fit(
         encoded, cohort.label == "yes"
     )

@@ -16,7 +16,6 @@ import pandas as pd
 import scipy
 
 from screening.contract.contract import Feature
-from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.io.columns import Columns, count_rows, count_values
 from screening.threads import run_in_threads
@@ -123,14 +122,14 @@ class Encoder:
             sorted(features), 0.0
         )
 
-    def fit(self, cohort: Cohort) -> Encoder:
-        """Learn the encoding from a cohort; raise CohortError if it has no rows."""
-        self._fit_raw(cohort)
+    def fit(self, values: Columns) -> Encoder:
+        """Learn the encoding from rows; raise CohortError if there are none."""
+        self._fit_raw(values)
         return self
 
-    def fit_transform(self, cohort: Cohort) -> np.ndarray:
-        """Learn the encoding from a cohort, and return its encoded rows."""
-        raw = self._fit_raw(cohort)
+    def fit_transform(self, values: Columns) -> np.ndarray:
+        """Learn the encoding from rows, and return them encoded."""
+        raw = self._fit_raw(values)
 
         def scale_block(first: int) -> None:
             self._scale_in_place(raw[first : first + BLOCK_ROWS])
@@ -138,29 +137,30 @@ class Encoder:
         run_in_threads(scale_block, range(0, len(raw), BLOCK_ROWS))
         return raw
 
-    def _fit_raw(self, cohort: Cohort) -> np.ndarray:
+    def _fit_raw(self, values: Columns) -> np.ndarray:
         """Learn the encoding, and return the columns before centring and scaling.
 
         Columns are encoded, and then averaged, in several threads.
         """
-        if not cohort.n_rows:
+        n_rows = count_rows(values)
+        if not n_rows:
             raise CohortError("the table has no rows to learn the encoding from")
         self._log_floors = {}
         for name in self._learned:
             feature = self._features[name]
-            self._learned[name] = _learn(feature, cohort.values[name])
+            self._learned[name] = _learn(feature, values[name])
             if self._log_skewed and feature.type == "number":
-                floor = log_floor(cohort.values[name])
+                floor = log_floor(values[name])
                 if floor > 0:
                     self._log_floors[name] = floor
         self._name_columns()
-        raw = np.zeros((cohort.n_rows, len(self.names)))
+        raw = np.zeros((n_rows, len(self.names)))
         self._center = np.empty(len(self.names))
         self._scale = np.empty(len(self.names))
         names = list(self._learned)
 
         def encode_feature(number: int) -> None:
-            self._encode_feature(names[number], cohort.values, raw)
+            self._encode_feature(names[number], values, raw)
 
         def measure_block(first: int) -> None:
             # A copy of all columns at once may not fit into memory.
@@ -180,12 +180,8 @@ class Encoder:
         """Names of the columns whose numbers are replaced by their logarithms."""
         return list(self._log_floors)
 
-    def transform(self, cohort: Cohort) -> np.ndarray:
+    def transform(self, values: Columns) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
-        return self.transform_values(cohort.values)
-
-    def transform_values(self, values: Columns) -> np.ndarray:
-        """Return rows given by their columns, encoded as ``transform`` does."""
         raw = self._raw(values)
         self._scale_in_place(raw)
         return raw

@@ -348,7 +348,7 @@ class ByLesion:
         patients = []
         for rows, fold in zip(rows_of_patients, fold_of_patient.values(), strict=True):
             part = cohort.take(rows)
-            encoded = method.encoder.transform(part)
+            encoded = method.encoder.transform(part.values)
             scores = method.ensemble.decision_of(int(fold), encoded)[:, 0]
             coordinates = np.asarray(part.coordinates)
             patients.append(Patient.of(coordinates, scores, positive[rows]))

@@ -76,7 +76,7 @@ def _typical_rows(encoder: RowEncoder, values: dict[str, np.ndarray]) -> np.ndar
     for name, median in encoder.medians.items():
         dtype = float if isinstance(median, float) else object
         columns[name] = np.full(n_rows, median, dtype=dtype)
-    return encoder.transform_values(columns | values)
+    return encoder.transform(columns | values)
 
 
 def _strongest_columns(study: Study) -> list[str]:

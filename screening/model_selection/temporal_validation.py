@@ -74,7 +74,7 @@ def validate_later(
         earlier = _study_of_past(study, past)
         encoded = encode(earlier, recipe, memory)
         held_out = yield from plan_method(earlier, recipe, encoded)
-        x = held_out.encoder.transform(cohort)
+        x = held_out.encoder.transform(cohort.values)
     except (UsageError, CohortError, RecipeError) as error:
         reason = f"training on the past alone failed: {error}"
         return TemporalValidation(Forward(reason=reason))

@@ -447,5 +447,5 @@ def _self_test(encoder: RowEncoder, sample: Cohort) -> np.ndarray:
     Each is the mean of two, so that none is a patient's.
     """
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
-    encoded = encoder.transform(sample.take(rows))
+    encoded = encoder.transform(sample.take(rows).values)
     return (encoded + encoded[::-1]) / 2

@@ -54,11 +54,8 @@ class RowEncoder(Protocol):
     def on_log_scale(self) -> list[str]:
         """Features whose numbers are replaced by their logarithms."""
 
-    def transform(self, cohort: Cohort) -> np.ndarray:
+    def transform(self, values: Columns) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
-
-    def transform_values(self, values: Columns) -> np.ndarray:
-        """Return rows given by their columns, encoded as ``transform`` does."""
 
     def typical_row(self) -> np.ndarray:
         """Return the encoded row of typical values, shape (n_encoded,)."""
@@ -202,7 +199,7 @@ def score_of_rows(recipe: Recipe, contract: Contract) -> ScoreOfRows | None:
     needed = columns_needed(recipe, contract)
 
     def scores(values: Columns) -> np.ndarray:
-        score = encoder.transform_values(values).sum(axis=1)
+        score = encoder.transform(values).sum(axis=1)
         for name in needed:
             score[pd.isna(values[name])] = np.nan
         return score
@@ -273,20 +270,16 @@ class ScoreEncoder:
         self.medians: dict[str, float | str | None] = {}
         self._typical = np.zeros(len(self.columns))
 
-    def fit(self, cohort: Cohort) -> ScoreEncoder:
+    def fit(self, values: Columns) -> ScoreEncoder:
         """Note typical values; a given score is explained beside its median."""
         for name, feature in self._features.items():
-            self.medians[name] = typical_value(feature, cohort.values[name])
+            self.medians[name] = typical_value(feature, values[name])
         if self._table is None:
-            self._typical = np.nanmedian(self.transform(cohort), axis=0)
+            self._typical = np.nanmedian(self.transform(values), axis=0)
         return self
 
-    def transform(self, cohort: Cohort) -> np.ndarray:
+    def transform(self, values: Columns) -> np.ndarray:
         """Return the terms, float64, shape (n_rows, n_terms)."""
-        return self.transform_values(cohort.values)
-
-    def transform_values(self, values: Columns) -> np.ndarray:
-        """Return the terms of rows given by their columns."""
         if self._table is None:
             score = np.asarray(values[self.columns[0]], dtype=float)
             return self._sign * score[:, None]
@@ -343,17 +336,17 @@ def learned_encoding(
     """
     contract = cohort.contract
     if is_summed(recipe):
-        summed = ScoreEncoder(recipe, contract).fit(cohort)
-        return summed, summed.transform(cohort)
+        summed = ScoreEncoder(recipe, contract).fit(cohort.values)
+        return summed, summed.transform(cohort.values)
     features = features_used(recipe, contract)
     if recipe.machine == "one_class":
         encoder = Encoder(
             features, ONE_CLASS_MIN_BINARY_SCALE, log_skewed=recipe.log_skewed
         )
-        encoder.fit(cohort.take(target == 0))
-        return encoder, encoder.transform(cohort)
+        encoder.fit(cohort.take(target == 0).values)
+        return encoder, encoder.transform(cohort.values)
     encoder = Encoder(features, log_skewed=recipe.log_skewed)
-    return encoder, encoder.fit_transform(cohort)
+    return encoder, encoder.fit_transform(cohort.values)
 
 
 def restored_encoder(

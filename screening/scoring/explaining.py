@@ -188,7 +188,7 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     """
     encoder = model.encoder
     names = list(cohort.contract.features)
-    encoded = encoder.transform(cohort)
+    encoded = encoder.transform(cohort.values)
     typical = encoder.typical_row()
     scores = model.scores(encoded)[np.arange(len(encoded)), columns]
     feature_of = np.array([names.index(name) for name in encoder.columns])
@@ -215,7 +215,9 @@ def votes(
     by_member = getattr(model.ensemble, "by_member", None)
     if by_member is None:
         return None
-    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns]
+    scores = by_member(model.encoder.transform(cohort.values))[
+        :, :, model.watched_columns
+    ]
     votes_of_rows = []
     for row, column in enumerate(columns):
         watched = model.watched[column]

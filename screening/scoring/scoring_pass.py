@@ -235,7 +235,7 @@ def _decide_by_cluster(
 
     with checkpoints_beside(out, "fragments") as folder:
         for batch in stream:
-            encoded = model.encoder.transform(batch)
+            encoded = model.encoder.transform(batch.values)
             key = hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]
             path = folder / f"{key}.npz"
             if piece := read_piece(path):

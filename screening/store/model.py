@@ -464,7 +464,7 @@ class Scored:
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
     """Score the rows of one batch; a whole patient if lesions are scored."""
-    encoded = model.encoder.transform(batch)
+    encoded = model.encoder.transform(batch.values)
     decisions = model.decisions(pad_rows(encoded))[: len(encoded)]
     return score_decisions(model, batch, encoded, decisions)
 
