@@ -132,7 +132,7 @@ def test_chances_have_no_floor_without_one():
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
-    judged = JudgedRows(scores, positive, threshold, groups, fewest=5)
+    judged = JudgedRows(scores, positive, threshold, groups, min_units=5)
     (column,) = performance_by_subgroup(table_of(level=levels), judged)
     return column.rows
 
@@ -252,7 +252,7 @@ def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
     is_case = np.arange(100) % 3 == 0
-    judged = JudgedRows(np.arange(100.0), is_case, 50.0, fewest=5)
+    judged = JudgedRows(np.arange(100.0), is_case, 50.0, min_units=5)
     of_training = table_of(ward=["a", "b"] * 50)
     described = performance_by_subgroup(of_training, judged)
     wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7

@@ -278,7 +278,7 @@ def test_a_figure_is_undefined_without_what_it_needs():
     """Without cases, others, chances, or with fewer than the smallest cell."""
     figures = figures_in("subgroups")
     no_case = evaluate(rows_of(0, 0, 10, 30), figures)
-    few = evaluate(rows_of(2, 2, 10, 30, fewest=5), figures)
+    few = evaluate(rows_of(2, 2, 10, 30, min_units=5), figures)
 
     for found in (no_case, few):
         defined = {name for name, each in found.items() if each.value is not None}
@@ -409,7 +409,7 @@ def test_net_benefit_of_nights_needs_one_chance_at_their_thresholds():
 @pytest.mark.parametrize("table", ["beside", "parts", "compared"])
 def test_a_figure_that_methods_are_compared_by_has_a_formula(table):
     """Without one its column would be empty, without a word."""
-    entry = figure(title="E", help="Errors.", form="share", place=95, tables=[table])
+    entry = figure(title="E", help="Errors.", form="share", order=95, tables=[table])
 
     with pytest.raises(ValueError, match=rf"`{table}`.* needs a .*formula"):
         entry(lambda rows: UNDEFINED)

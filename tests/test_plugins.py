@@ -85,7 +85,7 @@ def fail(*arguments):
 def find(flagged):
     pass
 
-@figure(title="Fails", help="Nothing.", form="share", place=99, tables=["subgroups"])
+@figure(title="Fails", help="Nothing.", form="share", order=99, tables=["subgroups"])
 def fails(rows):
     return "no estimate"
 

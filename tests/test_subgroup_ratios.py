@@ -64,7 +64,7 @@ def model_document():
     sex = rng.choice(["f", "m"], 900).astype(object)
     effect = np.where(ward == "a", 0.5, 2.0)
     scores = rng.normal(size=900) + effect * positive
-    judged = JudgedRows(scores, positive, 1.0, fewest=5)
+    judged = JudgedRows(scores, positive, 1.0, min_units=5)
     columns = performance_by_subgroup({"ward": ward, "sex": sex}, judged)
     model = appraised(nosocomial_model())
     (point,) = model["operating_points"]

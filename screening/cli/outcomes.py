@@ -395,7 +395,7 @@ def _figures_in_words(figures: KnownNights) -> dict[str, str]:
     from screening.metrics.figures import FIGURES
     from screening.report.format import in_sentence, with_interval
 
-    in_order = sorted(FIGURES.values(), key=lambda figure: figure.place)
+    in_order = sorted(FIGURES.values(), key=lambda figure: figure.order)
     return {
         in_sentence(figure): with_interval(figures[figure.name], figure)
         for figure in in_order

@@ -33,14 +33,14 @@ class JudgedRows:
     weight : ndarray of shape (n_rows,), optional
         Weights with which shares of these rows are those of the table that they were
         sampled from (``weights_of_table``); by default rows are all there is.
-    fewest : int
-        Rows, or groups, below which a figure is withheld; with 0 a share of cases
-        is given where there is none.
+    min_units : int
+        Rows, or groups, below which a figure is withheld, such as the contract's
+        `suppress`.
     fold : ndarray of shape (n_rows,), optional
         Fold in which a row was held out.
     n_settings : int, optional
-        Settings that were tried on held-out rows; None where no machine was chosen by
-        these rows.
+        Settings that were tried on these held-out rows, of which the best was chosen;
+        None if no setting was chosen by them.
     seed : int
         Of the bootstrap.
     chance_at_threshold : float, optional
@@ -54,7 +54,7 @@ class JudgedRows:
     groups: np.ndarray | None = None
     chance: np.ndarray | None = None
     weight: np.ndarray | None = None
-    fewest: int = 1
+    min_units: int = 1
     fold: np.ndarray | None = None
     n_settings: int | None = None
     seed: int = 0
@@ -128,7 +128,7 @@ class JudgedRows:
         ----------
         events, among : bool ndarray of shape (n_rows,)
         """
-        if units_of(among, self.codes) < max(self.fewest, 1):
+        if units_of(among, self.codes) < max(self.min_units, 1):
             return UNDEFINED
         return self._share(events, among)
 

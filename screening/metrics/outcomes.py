@@ -208,7 +208,7 @@ def _judged(rows: pd.DataFrame) -> RowsOfNights:
         groups=rows["patient"].to_numpy(),
         chance=rows["chance"].to_numpy(float) if "chance" in rows else None,
         threshold=np.nan,
-        fewest=0,
+        min_units=0,
         flags=rows["flagged"].to_numpy(bool),
         chance_at_threshold=_common_chance_at_threshold(rows),
     )

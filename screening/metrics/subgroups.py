@@ -144,8 +144,8 @@ def _figures_of_level(
     few = [figure.name for figure in figures if lacking(level, figure) & _COUNTED]
     n = len(level.scores)
     events = int(level.positive.sum())
-    has_rows = level.units["rows"] >= level.fewest
-    has_cases = level.units["cases"] >= level.fewest
+    has_rows = level.units["rows"] >= level.min_units
+    has_cases = level.units["cases"] >= level.min_units
     if not has_rows:
         few.append("n")
     if not has_cases:
@@ -162,7 +162,7 @@ def _figures_of_level(
 def _holds_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
     """Return True if enough cases and enough others are among some rows."""
     units = rows.take(is_cell).units
-    return min(units["cases"], units["others"]) >= rows.fewest
+    return min(units["cases"], units["others"]) >= rows.min_units
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from screening.metrics.ranking import delong, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
 
-def _difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+def _difference(first: JudgedRows, second: JudgedRows) -> Estimate:
     return area_difference(
-        rows.scores,
-        others.scores,
-        rows.positive,
-        rows.groups,
-        variance_inflation=max(rows.variance_inflation, others.variance_inflation),
+        first.scores,
+        second.scores,
+        first.positive,
+        first.groups,
+        variance_inflation=max(first.variance_inflation, second.variance_inflation),
     )
 
 
@@ -54,7 +54,7 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
         "compared",
         "ranked",
     ),
-    place=60,
+    order=60,
     between_methods=BetweenMethods(paired=_difference, resampled=_area_of_samples),
 )
 def auroc(rows: JudgedRows) -> Estimate:
@@ -69,7 +69,7 @@ def auroc(rows: JudgedRows) -> Estimate:
     help="Mean PPV over all thresholds; guessing gives the prevalence.",
     form="area",
     tables=("observed", "ranking", "side_by_side", "compared", "ranked"),
-    place=65,
+    order=65,
     between_methods=BetweenMethods(resampled=_precision_of_samples),
 )
 def average_precision(rows: JudgedRows) -> Estimate:

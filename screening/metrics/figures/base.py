@@ -101,8 +101,8 @@ class Figure:
         row, or a calibrated chance at the threshold.
     tables : frozenset of Table
         Where it is computed and shown.
-    place : int
-        Columns of a table are in the order of their places.
+    order : int
+        Columns of a table are sorted by it.
     compute : callable
         Returns the figure, with its 95 % interval, from `JudgedRows`.
     between_methods : BetweenMethods
@@ -118,7 +118,7 @@ class Figure:
     better: Literal["higher", "lower"] | None
     needs: frozenset[Need]
     tables: frozenset[Table]
-    place: int
+    order: int
     compute: Compute
     between_methods: BetweenMethods = BetweenMethods()
     of_rates: OfRates | None = None
@@ -171,7 +171,7 @@ def figure(
     title: str,
     help: str,
     form: Form,
-    place: int,
+    order: int,
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
     tables: Iterable[Table] = (),
@@ -191,7 +191,7 @@ def figure(
             better=better,
             needs=frozenset(needs),
             tables=frozenset(tables),
-            place=place,
+            order=order,
             compute=compute,
             between_methods=between_methods,
         )
@@ -230,7 +230,7 @@ def figure_of_rates(
 def figures_in(table: Table) -> list[Figure]:
     """Return the figures of a table in the order of its columns."""
     shown = [figure for figure in FIGURES.values() if table in figure.tables]
-    return sorted(shown, key=lambda figure: figure.place)
+    return sorted(shown, key=lambda figure: figure.order)
 
 
 def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
@@ -257,9 +257,9 @@ def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimat
 
 
 def evaluate_differences(
-    rows: JudgedRows, others: JudgedRows, figures: Iterable[Figure]
+    first: JudgedRows, second: JudgedRows, figures: Iterable[Figure]
 ) -> dict[str, Estimate]:
-    """Return figures of a method minus those of another on the same rows, by name.
+    """Return figures of a first method minus those of a second, on the same rows.
 
     A figure without a formula for it is left out.
     """
@@ -268,7 +268,7 @@ def evaluate_differences(
         paired = figure.between_methods.paired
         if paired is not None:
             found[figure.name] = FIGURES.call(
-                figure.name, paired, rows, others, default=UNDEFINED
+                figure.name, paired, first, second, default=UNDEFINED
             )
     return found
 
@@ -323,7 +323,7 @@ def lacking(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
         elif need == "chance_at_threshold":
             is_there = rows.chance_at_threshold is not None
         else:
-            is_there = rows.units[need] >= rows.fewest
+            is_there = rows.units[need] >= rows.min_units
         if not is_there:
             missing.add(need)
     return frozenset(missing)

@@ -18,7 +18,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     better=None,
     needs=("cases", "others", "chance"),
     tables=("subgroups", "nights"),
-    place=70,
+    order=70,
 )
 def observed_expected(rows: JudgedRows) -> Estimate:
     """Return the number of cases over the sum of the rows' chances.

@@ -37,7 +37,7 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
     tables=_TABLES,
-    place=50,
+    order=50,
     between_methods=BetweenMethods(resampled=_positive_of_samples),
 )
 def positive_likelihood_ratio(rates: Rates) -> Estimate:
@@ -52,7 +52,7 @@ def positive_likelihood_ratio(rates: Rates) -> Estimate:
     form="ratio",
     better="lower",
     tables=_TABLES,
-    place=51,
+    order=51,
     between_methods=BetweenMethods(resampled=_negative_of_samples),
 )
 def negative_likelihood_ratio(rates: Rates) -> Estimate:

@@ -41,12 +41,13 @@ def _mean(values: np.ndarray, rows: JudgedRows) -> Estimate:
     return Estimate(mean, mean - reach, mean + reach)
 
 
-def _difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
+def _difference(first: JudgedRows, second: JudgedRows) -> Estimate:
     """Return a paired difference; undefined unless both count reviews at one rate."""
-    chance = rows.chance_at_threshold
-    if chance is None or chance != others.chance_at_threshold:
+    chance = first.chance_at_threshold
+    if chance is None or chance != second.chance_at_threshold:
         return UNDEFINED
-    return _mean(_of_each_row(rows, chance) - _of_each_row(others, chance), rows)
+    gain = _of_each_row(first, chance) - _of_each_row(second, chance)
+    return _mean(gain, first)
 
 
 def _of_samples(rows: ResampledRows) -> np.ndarray:
@@ -73,7 +74,7 @@ def _of_rows(rows: JudgedRows) -> Estimate:
     form="benefit",
     needs=("cases", "others", "chance_at_threshold"),
     tables=("outcomes", "observed", "point", "promise", "compared"),
-    place=55,
+    order=55,
     between_methods=BetweenMethods(paired=_difference, resampled=_of_samples),
 )
 def net_benefit(rates: Rates) -> Estimate:

@@ -24,17 +24,17 @@ _OF_BOTH_RATES: tuple[Table, ...] = (
 )
 
 
-def _sensitivity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
-    cases = rows.take(rows.positive)
-    by_other = others.take(others.positive)
-    return share_difference(cases.flagged, by_other.flagged, groups=cases.groups)
+def _sensitivity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+    cases = first.take(first.positive)
+    by_second = second.take(second.positive)
+    return share_difference(cases.flagged, by_second.flagged, groups=cases.groups)
 
 
-def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
-    without = rows.take(~rows.positive)
-    by_other = others.take(~others.positive)
+def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+    without = first.take(~first.positive)
+    by_second = second.take(~second.positive)
     return share_difference(
-        ~without.flagged, ~by_other.flagged, without.fold, without.groups
+        ~without.flagged, ~by_second.flagged, without.fold, without.groups
     )
 
 
@@ -44,7 +44,7 @@ def _specificity_difference(rows: JudgedRows, others: JudgedRows) -> Estimate:
     form="share",
     needs=("cases",),
     tables=_OF_BOTH_RATES,
-    place=10,
+    order=10,
     between_methods=BetweenMethods(
         paired=_sensitivity_difference, resampled=attrgetter("sensitivity")
     ),
@@ -60,7 +60,7 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     form="share",
     needs=("others",),
     tables=_OF_BOTH_RATES,
-    place=20,
+    order=20,
     between_methods=BetweenMethods(
         paired=_specificity_difference, resampled=attrgetter("specificity")
     ),
@@ -82,7 +82,7 @@ def specificity(rows: JudgedRows) -> Estimate:
         "promise",
         "side_by_side",
     ),
-    place=30,
+    order=30,
 )
 def ppv(rows: JudgedRows) -> Estimate:
     """Return the share of flagged rows that are cases."""
@@ -94,7 +94,7 @@ def ppv(rows: JudgedRows) -> Estimate:
     help="Share of the unflagged rows that are not cases.",
     form="share",
     tables=("subgroups", "observed", "point", "promise"),
-    place=40,
+    order=40,
 )
 def npv(rows: JudgedRows) -> Estimate:
     """Return the share of unflagged rows that are others."""
@@ -108,7 +108,7 @@ def npv(rows: JudgedRows) -> Estimate:
     better=None,
     needs=("rows",),
     tables=("subgroups", "observed", "point", "side_by_side"),
-    place=90,
+    order=90,
 )
 def flag_rate(rows: JudgedRows) -> Estimate:
     """Return the share of rows that is flagged."""
@@ -121,7 +121,7 @@ def flag_rate(rows: JudgedRows) -> Estimate:
     form="ratio",
     better="lower",
     tables=("observed", "point"),
-    place=35,
+    order=35,
 )
 def nne(rows: JudgedRows) -> Estimate:
     """Return the number needed to evaluate, 1 / PPV."""
@@ -140,7 +140,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     form="share",
     needs=("rows",),
     tables=("observed", "own_boundary"),
-    place=5,
+    order=5,
     between_methods=BetweenMethods(resampled=_accuracy_of_samples),
 )
 def accuracy(rows: JudgedRows) -> Estimate:
@@ -154,7 +154,7 @@ def accuracy(rows: JudgedRows) -> Estimate:
     form="share",
     needs=("cases",),
     tables=("observed",),
-    place=24,
+    order=24,
 )
 def f1(rows: JudgedRows) -> Estimate:
     """Return the harmonic mean of sensitivity and PPV, without an interval."""
@@ -172,7 +172,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
     help="The smaller of sensitivity and specificity.",
     form="share",
     tables=("observed", "own_boundary", "compared"),
-    place=22,
+    order=22,
     between_methods=BetweenMethods(resampled=_min_sensitivity_of_samples),
 )
 def min_sensitivity(rows: JudgedRows) -> Estimate:
@@ -193,7 +193,7 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
     help="Geometric mean of sensitivity and specificity.",
     form="share",
     tables=("observed", "own_boundary", "compared", "ranked"),
-    place=23,
+    order=23,
     between_methods=BetweenMethods(resampled=_g_mean_of_samples),
 )
 def g_mean(rows: JudgedRows) -> Estimate:

@@ -12,7 +12,7 @@ from screening.metrics.figures import figure
     better="lower",
     needs=("rows",),
     tables=("subgroups",),
-    place=95,
+    order=95,
 )
 def error_rate(rows):
     """Return the share of rows whose flag is wrong."""
