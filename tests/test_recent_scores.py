@@ -10,7 +10,7 @@ from written_files import page_in, scores_in
 
 from screening import MaxFlagRate, score
 from screening.ledger.database import open_ledger
-from screening.scoring import recent_scores
+from screening.scoring import series_history
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_p_values_unknown(model, tmp_path, fate, monkeypatch):
         night(model, tmp_path, 2, 37.7)
         shutil.move(tmp_path / "2", place)
     else:
-        monkeypatch.setattr(recent_scores, "MAX_ROWS", 10)
+        monkeypatch.setattr(series_history, "MAX_ROWS", 10)
     document = night(model, tmp_path, 3, 39.5)
     case = case_of(document)
 

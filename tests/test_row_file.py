@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from screening.scoring import row_file
-from screening.scoring.row_file import RowFile
-from screening.scoring.rows import Rows
+from screening.scoring import rows as night_rows
+from screening.scoring.rows import RowFile, Rows
 
 N_ROWS = 1000
 GROUP_ROWS = 128
@@ -52,7 +51,7 @@ def unlisted(rows):
 @pytest.fixture(scope="module", autouse=True)
 def small_groups():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_file, "GROUP_ROWS", GROUP_ROWS)
+        patch.setattr(night_rows, "GROUP_ROWS", GROUP_ROWS)
         yield
 
 
