@@ -16,7 +16,6 @@ import pandas as pd
 
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
-from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
@@ -54,12 +53,16 @@ from screening.model_selection.plans import (
     side_by_side,
     split_progress,
 )
-from screening.model_selection.preparing import LARGEST_WHOLE, prepare_study
+from screening.model_selection.preparing import (
+    LARGEST_WHOLE,
+    prepare_study,
+    read_labelled_cohort,
+)
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, drop_rare_classes, infer_task
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
-from screening.recipes.encoders import columns_of_points, with_scores
+from screening.recipes.encoders import with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison, titles_of
 from screening.schemas.base import FORMAT_VERSION, Brief, InBrief
@@ -261,7 +264,10 @@ def compare(
     validation.refuse_stated("beside", "lesions", "contamination", by="compare")
     tuning.refuse_stated("params", by="compare")
     loaded = list(map(as_recipe, recipes))
-    read = _read_cohorts(cohorts, loaded, table)
+    read = {
+        name: read_labelled_cohort(cohort, loaded, table)
+        for name, cohort in cohorts.items()
+    }
     if not control:
         control = "one_vs_rest" if _are_multi_class(read) else "svm"
     recipes = _with_control(loaded, control)
@@ -297,22 +303,6 @@ def compare(
 def _are_multi_class(cohorts: Mapping[str, Cohort]) -> bool:
     """Return True if several classes of some cohort are to be separated."""
     return any(several_asked(cohort) for cohort in cohorts.values())
-
-
-def _read_cohorts(
-    cohorts: Mapping[str, Cohort | Readable],
-    recipes: Sequence[Recipe],
-    table: TableOptions,
-) -> dict[str, Cohort]:
-    """Return the cohorts with labels; tables keep the columns that recipes need."""
-    of_tables = table
-    if not table.keep:
-        of_tables = replace(table, keep=columns_of_points(*recipes))
-    read = {}
-    for name, cohort in cohorts.items():
-        is_read = isinstance(cohort, Cohort)
-        read[name] = labelled_cohort(cohort, table if is_read else of_tables)
-    return read
 
 
 def _prepare_studies(

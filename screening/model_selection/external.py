@@ -234,12 +234,10 @@ def read_labelled(
 
     Parameters as for ``validate``.
     """
-    column_of_cohort = None
-    if isinstance(cohort, Cohort):
-        column_of_cohort = cohort.contract.label
-    column = label or column_of_cohort or model.facts.task.label
+    column = label or model.facts.task.label
     read: Cohort | CohortStream
     if isinstance(cohort, Cohort):
+        column = label or cohort.contract.label or column
         read = cohort
         batches = _as_read_by(model, cohort)
     else:

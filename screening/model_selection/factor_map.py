@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.data.cohort import Cohort
 from screening.estimators.ensembles import FoldEnsemble
 from screening.metrics.ranking import area_under_roc
 from screening.model_selection.folds import Study
@@ -87,7 +86,10 @@ def _strongest_columns(study: Study) -> list[str]:
     sample = study.sample
     positive = study.target == study.task.watched_codes[0]
     areas = {}
-    for name in _number_columns(sample):
+    features = sample.contract.features
+    for name in sample.names:
+        if features[name].type != "number":
+            continue
         values = sample.values[name].astype(float)
         is_known = np.isfinite(values)
         cases = positive[is_known]
@@ -98,8 +100,3 @@ def _strongest_columns(study: Study) -> list[str]:
         if spread > 0 and cases.any() and not cases.all():
             areas[name] = abs(area_under_roc(values[is_known], cases) - 0.5)
     return sorted(areas, key=lambda name: -areas[name])[:2]
-
-
-def _number_columns(cohort: Cohort) -> list[str]:
-    features = cohort.contract.features
-    return [name for name in cohort.names if features[name].type == "number"]

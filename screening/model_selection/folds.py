@@ -329,7 +329,7 @@ def split_study(
     validation: Validation,
     without_cases: WithoutCases | None = None,
 ) -> Study:
-    """Deal a cohort's rows to folds, otherwise in each repeat.
+    """Deal a cohort's rows to folds, differently in each repeat.
 
     By default there are three repeats if the table is small: they reduce the effect of
     one deal on the specificity that is printed, and more gain nothing. Without cases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,25 +20,10 @@ from screening.spelling import first_of
 ROWS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Match:
-    """Judged rows that are in the past cohort.
+def rows_in_past(past: Cohort, after: Cohort) -> np.ndarray:
+    """Return the row of the past cohort that each judged row is, -1 for a new one.
 
-    Parameters
-    ----------
-    in_past : bool ndarray of shape (n_judged,)
-    row_in_past : int ndarray of shape (n_in_past,)
-        Row in the past cohort of each of these.
-    """
-
-    in_past: np.ndarray
-    row_in_past: np.ndarray
-
-
-def match_past(past: Cohort, after: Cohort) -> Match:
-    """Find judged rows in the past cohort by patient and all values.
-
-    Where one row of each unit is used, by the unit.
+    Found by patient and all values or, where one row of each unit is used, by the unit.
     """
     if past.contract.per_unit is not None:
         past_hashes = past.id
@@ -47,9 +32,7 @@ def match_past(past: Cohort, after: Cohort) -> Match:
         past_hashes = _hash_patients_and_values(past)
         hashes = _hash_patients_and_values(after)
     row_of_hash = {row_hash: row for row, row_hash in enumerate(past_hashes)}
-    in_past = pd.Index(hashes).isin(past_hashes)
-    rows = [row_of_hash[row_hash] for row_hash in hashes[in_past]]
-    return Match(in_past, np.array(rows, int))
+    return np.array([row_of_hash.get(row_hash, -1) for row_hash in hashes], int)
 
 
 def patients_of(cohort: Cohort) -> np.ndarray:

@@ -238,8 +238,5 @@ def _training_days(cohort: Cohort) -> list[str] | None:
     """Return the first and last day of the training rows, None without times."""
     if cohort.days is None:
         return None
-    days = np.sort(cohort.days)
-    days = days[~np.isnat(days)]
-    if not len(days):
-        return None
-    return [str(days[0]), str(days[-1])]
+    days = cohort.days[~np.isnat(cohort.days)]
+    return [str(days.min()), str(days.max())] if len(days) else None

@@ -11,9 +11,11 @@ import numpy as np
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import Sign, dependence, refuse_dependent
 from screening.data.labels import refuse_slips
+from screening.data.reading import labelled_cohort
 from screening.errors import ModelError, UsageError
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
+from screening.io.opening import Readable
 from screening.ledger.database import Ledger
 from screening.ledger.model_registry import series_of_champion
 from screening.model_selection.fold_fits import EncodedRows, FoldTask
@@ -35,11 +37,11 @@ from screening.model_selection.without_cases import (
     with_states_of_labels,
 )
 from screening.recipes.building import build, may_span
-from screening.recipes.encoders import model_contract
+from screening.recipes.encoders import columns_of_points, model_contract
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
-from screening.settings import Search, Validation
+from screening.settings import Search, TableOptions, Validation
 from screening.spelling import shown_series
 from screening.store.serialization import read_document, read_model
 
@@ -115,6 +117,19 @@ def prepare_study(
         signs=signs,
         notes=notes,
     )
+
+
+def read_labelled_cohort(
+    cohort: Cohort | Readable,
+    recipes: Sequence[Recipe],
+    table: TableOptions,
+    *,
+    label_optional: bool = False,
+) -> Cohort:
+    """Return a labelled cohort; a table is read with the columns that recipes need."""
+    if not isinstance(cohort, Cohort) and not table.keep:
+        table = replace(table, keep=columns_of_points(*recipes))
+    return labelled_cohort(cohort, table, label_optional=label_optional)
 
 
 def _signs_of_dependence(cohort: Cohort) -> list[Sign]:
@@ -343,7 +358,9 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     landmarks = criterion("auroc", fit.decisions[1], target)
     n_test = len(fit.rows)
     n_train = len(rows) - n_test
-    n_landmarks = int(settings.get("n_landmarks", _default_landmarks(recipe, settings)))
+    machine = build(recipe, **settings)
+    assert isinstance(machine, KernelMachine)
+    n_landmarks = machine.n_landmarks
     weighting = ""
     if recipe.machine != "one_class" and len(study.task.classes) == 2:
         weighting = ", the rarer class weighted up to a fifth"
@@ -360,10 +377,3 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
             f"{exact:.3f} with exact training on {n_train} rows"
         ),
     )
-
-
-def _default_landmarks(recipe: Recipe, settings: Mapping[str, object]) -> int:
-    """Return the number of landmarks of a setting that names none."""
-    machine = build(recipe, **settings)
-    assert isinstance(machine, KernelMachine)
-    return machine.n_landmarks

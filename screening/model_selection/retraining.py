@@ -18,8 +18,8 @@ from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
 from screening.model_selection.judged_patients import (
     count_rewritten,
-    match_past,
     patients_of,
+    rows_in_past,
     with_merged_patients,
 )
 from screening.model_selection.search import Parameters
@@ -135,17 +135,18 @@ def judged_cohort(
     taken = patients_of(after)
     past = with_merged_patients(past, judged.merges, numbers)
     after = with_merged_patients(after, judged.merges, numbers)
-    known = match_past(past, after)
+    past_rows = rows_in_past(past, after)
+    is_new = past_rows < 0
     is_case = labels_of(after) == label_of_verdict["confirmed"]
-    is_past_case = np.isin(labels[known.row_in_past], positive)
-    new = after.take(~known.in_past)
+    is_past_case = np.isin(labels[past_rows[~is_new]], positive)
+    new = after.take(is_new)
     cohort = concatenate([past, new]) if new.n_rows else past
     has_repeats = len(np.unique(cohort.id)) < cohort.n_rows
     if cohort.group is None and has_repeats:
         # No fold may split a patient with several rows.
         cohort = replace(cohort, group=cohort.id)
-    n_cases = int(is_case[~known.in_past].sum())
-    by_outcome = _count_outcomes(judged.words, taken[~known.in_past])
+    n_cases = int(is_case[is_new].sum())
+    by_outcome = _count_outcomes(judged.words, taken[is_new])
     facts = TrainedOn(
         series=series,
         champion=champion.digest,
@@ -154,8 +155,8 @@ def judged_cohort(
         nights=len(nights),
         confirmed=n_cases,
         ruled_out=new.n_rows - n_cases,
-        already=int(known.in_past.sum()),
-        disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
+        already=int((~is_new).sum()),
+        disagreeing=int((is_past_case != is_case[~is_new]).sum()),
         left_out=dict(sorted(left_out.items())),
         rewritten=n_rewritten,
         **by_outcome,

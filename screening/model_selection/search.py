@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import recall_score, roc_curve
 
 from screening.errors import PromiseError
+from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.multi_class import MultiClassSVM
 from screening.metrics.ranking import area_under_roc, average_precision
 from screening.model_selection.folds import Study
@@ -29,8 +30,6 @@ _BUDGET = 2e10
 _MAX_SETTINGS = 24
 # Settings of the machine that a factor is tried on.
 _N_BEST = 2
-# Landmarks of a setting that names none: the default of the kernel machines.
-_DEFAULT_LANDMARKS = 8000
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
     """
     sides = []
     for candidate in candidates:
-        n_landmarks = int(candidate.get("n_landmarks", _DEFAULT_LANDMARKS))
+        n_landmarks = int(candidate.get("n_landmarks", KernelMachine.n_landmarks))
         n_landmarks = min(n_rows, n_landmarks)
         approximation = str(candidate.get("approximation"))
         if approximation == "landmarks":

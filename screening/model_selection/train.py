@@ -20,7 +20,6 @@ from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
 from screening.data.ids import row_number_ids
-from screening.data.reading import labelled_cohort
 from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
@@ -44,8 +43,8 @@ from screening.model_selection.judge import (
 )
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
-from screening.model_selection.plans import PROGRESS_STEPS, run_plan, split_progress
-from screening.model_selection.preparing import prepare_study
+from screening.model_selection.plans import run_plan, split_progress
+from screening.model_selection.preparing import prepare_study, read_labelled_cohort
 from screening.model_selection.revising import HELD, stored_rows
 from screening.model_selection.scores import (
     HeldOutScores,
@@ -57,7 +56,6 @@ from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, load_recipe
 from screening.recipes.encoders import (
     RowEncoder,
-    columns_of_points,
     has_columns,
     is_summed,
     score_of_rows,
@@ -156,7 +154,7 @@ def train(
         (Resources, resources),
         (TableOptions, table),
     )
-    progress = resources.progress
+    preparing, fitting, judging = split_progress(resources.progress, PROGRESS_SHARES)
     if not isinstance(rule, Rule):
         raise UsageError(
             f"rule must be a rule, such as MinSensitivity(0.9), not {rule!r}"
@@ -164,7 +162,7 @@ def train(
     recipe = as_recipe(recipe)
     compared = map(load_recipe, validation.beside or ())
     cohort = _read_past(cohort, [recipe, *compared], table)
-    progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
+    preparing(1, 2)
     recipe.refuse_if_not_persistable()
     if validation.independent:
         cohort = _noted_as_independent(cohort)
@@ -180,7 +178,6 @@ def train(
     study = prepare_study(cohort, recipe, rule, validation, tuning)
     study = replace(study, rule=unit.rule(study))
     others = recipes_to_compare(recipe, study) if unit.is_compared else []
-    preparing, fitting, judging = split_progress(progress, PROGRESS_SHARES)
     preparing(1, 1)
     as_read = _as_read_by_model(study)
     with limit_threads(resources.jobs):
@@ -213,10 +210,9 @@ def _read_past(
     It has the scores of recipes that are tables of points.
     """
     method = recipes[0]
-    if not isinstance(cohort, Cohort) and not table.keep:
-        table = replace(table, keep=columns_of_points(*recipes))
-    needs_no_label = method.machine == "one_class"
-    past = labelled_cohort(cohort, table, label_optional=needs_no_label)
+    past = read_labelled_cohort(
+        cohort, recipes, table, label_optional=method.machine == "one_class"
+    )
     if method.machine == "given":
         past, recipes = _with_comparable(past, recipes)
     # Its nights must be able to take the row of a unit by the same score.
