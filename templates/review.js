@@ -118,9 +118,9 @@
 
   // What is ticked lives in this page alone, so leaving it unsaved is worth a question.
   var unsaved = false,
-    told = box.querySelector("[role=status]");
+    status = box.querySelector("[role=status]");
   function changed(line) {
-    // Of two words of one reviewer the one given later stands, whichever file is read
+    // Of two words of one reviewer the one given later counts, whichever file is read
     // first.
     line.dataset.given = new Date().toISOString();
     var given = document.querySelectorAll(
@@ -128,7 +128,7 @@
     ).length;
     unsaved = given > 0;
     document.body.classList.add("judging");
-    told.textContent =
+    status.textContent =
       given +
       (given === 1 ? " verdict" : " verdicts") +
       " not saved yet (Ctrl+S saves).";
@@ -144,7 +144,7 @@
   function save() {
     var given = verdicts();
     if (given.length === 0) {
-      told.textContent = "Nothing to save yet: no verdict has been given.";
+      status.textContent = "Nothing to save yet: no verdict has been given.";
       return;
     }
     // Who gave a verdict must be known, or two who differ would count as one who
@@ -153,7 +153,7 @@
       return !input.value.trim();
     });
     if (empty) {
-      told.textContent =
+      status.textContent =
         "Not saved yet: fill in who reviewed (" +
         empty.parentNode.textContent.trim().toLowerCase() +
         ").";
@@ -189,7 +189,7 @@
   }
   function saved(words) {
     unsaved = false;
-    told.textContent = words;
+    status.textContent = words;
   }
   // Where a service takes verdicts (screen serve), its script gives *Save* another
   // target.
@@ -203,7 +203,7 @@
     run: list.dataset.run,
     save: save,
     saved: saved,
-    told: told,
+    status: status,
     verdictOn: verdictOn,
   };
   document.dispatchEvent(new CustomEvent("review", { detail: review }));

@@ -5,7 +5,7 @@ document.addEventListener("review", ({ detail: review }) => {
   const lineOf = new Map(review.lines.map((line) => [review.verdictOn(line).id, line]));
   const touched = () => review.lines.filter((line) => line.dataset.given);
   const clock = (time) => new Date(time).toTimeString().slice(0, 5);
-  const say = (words) => (review.told.textContent = words);
+  const say = (words) => (review.status.textContent = words);
   const state = () => (touched().length ? "not saved, kept here" : "not up to date");
   const failed = ({ message }) => say(`${clock(Date.now())}: ${state()}: ${message}.`);
   const placeOf = (line) => `${key} ${review.lines.indexOf(line)}`;
@@ -34,22 +34,22 @@ document.addEventListener("review", ({ detail: review }) => {
   async function ask(more) {
     const headers = { "X-Letterbox": "1", "Content-Type": "application/json" };
     const answer = await fetch(address, { headers, ...more }).catch(() => new Response());
-    const told = await answer.json().catch(() => ({ error: "the service does not answer" }));
-    if (told.error) throw new Error(told.error);
+    const reply = await answer.json().catch(() => ({ error: "the service does not answer" }));
+    if (reply.error) throw new Error(reply.error);
     document.querySelectorAll(".word").forEach((old) => old.remove());
-    told.words.filter((word) => lineOf.has(word.id)).forEach(show);
-    return told;
+    reply.words.filter((word) => lineOf.has(word.id)).forEach(show);
+    return reply;
   }
   async function send() {
     const sent = touched().map((line) => ({ ...review.verdictOn(line), line }));
     if (!sent.length) return say("Nothing to save yet: no verdict has been given.");
     const words = sent.map(({ line, given, ...word }) => word);
     const saying = JSON.stringify({ run_id: review.run, words });
-    const told = await ask({ method: "POST", body: saying });
+    const reply = await ask({ method: "POST", body: saying });
     const settled = sent.filter(({ line, given }) => line.dataset.given === given);
     settled.forEach(({ line }) => delete line.dataset.given);
     settled.forEach(({ line }) => localStorage.removeItem(placeOf(line)));
-    review.saved(`${told.done} by ${reader}, ${clock(Date.now())}.`);
+    review.saved(`${reply.done} by ${reader}, ${clock(Date.now())}.`);
   }
   review.save = () => send().catch(failed);
   review.box.querySelectorAll("label").forEach((label) => (label.hidden = true));

@@ -23,7 +23,7 @@ from screening import (
     load_model,
     train,
 )
-from screening.data.labels import reads_like_case
+from screening.data.labels import means_case
 from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
 from screening.metrics.intervals import exact_interval
@@ -478,7 +478,7 @@ def test_every_row_a_case_is_refused():
 )
 def test_label_by_words(text, meaning):
     """Where no row of training was a case, words tell which label is one."""
-    assert reads_like_case(text) is meaning
+    assert means_case(text) is meaning
 
 
 def test_temporal_validation_compares_share_flagged():

@@ -317,9 +317,8 @@ SCORE_RANGES: Mapping[ScoreKind, tuple[float, float]] = {
 class Contract(BaseModel):
     """Roles and features of a cohort.
 
-    In TOML the features stand under `[features.NAME]`, what an outcome is under
-    `[outcome]`, which of several scores counts under `[score]`, everything else under
-    `[cohort]`.
+    In TOML, features are under `[features.NAME]`, the outcome under `[outcome]`, the
+    choice of several scores under `[score]`, everything else under `[cohort]`.
     """
 
     model_config = CLOSED
@@ -475,7 +474,7 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _check_score(self) -> Contract:
-        """Raise ValueError for a score or shown column that is no feature."""
+        """Raise ValueError for a score or shown column that is not a feature."""
         if not self.features:
             return self
         for name in filter(None, (self.score, *self.show)):
@@ -587,7 +586,7 @@ class Contract(BaseModel):
             Begins the message of each fault.
         roles : mapping, optional
             Keys of `[cohort]` that replace those of the content, unless they are None
-            or empty; `drop` is added to its own. Their columns are no features.
+            or empty; `drop` is added to its own. Their columns are not features.
         """
         stated = {
             role: value
@@ -626,7 +625,7 @@ class Contract(BaseModel):
         }
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """Return a TOML text that `load` reads, with `notes` as comments at its end."""
+        """Return TOML for `load`, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         tables = {
             "outcome": stated.pop("outcome", None),
@@ -720,7 +719,7 @@ def _printable_line(text: str) -> str:
 
 
 def _check_format(number: int) -> int:
-    """Return the number of a format; raise ValueError unless this version reads it."""
+    """Check the number of a format; ValueError if this version cannot read it."""
     if number != FORMAT:
         raise ValueError(
             f"format {number} is unknown; this version reads format {FORMAT}"
@@ -753,7 +752,7 @@ class _Nested(BaseModel):
 
 
 class Draft(Contract):
-    """A contract of which keys may still be set, before it is completed."""
+    """A contract with keys that may still be set, before it is completed."""
 
     model_config = ConfigDict(frozen=False)
 
@@ -786,7 +785,7 @@ def _faults(source: str, error: ValidationError) -> list[str]:
 
 
 def _is_misplaced(item: ErrorDetails) -> bool:
-    """Return True for a key of [cohort] that stands in the table of a feature."""
+    """Return True for a key of [cohort] in the table of a feature."""
     in_feature = len(item["loc"]) == 3 and item["loc"][0] == "features"
     unknown = item["type"] == "extra_forbidden"
     return in_feature and unknown and item["loc"][2] in Contract.model_fields

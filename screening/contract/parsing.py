@@ -129,7 +129,7 @@ def are_filled(cells: pa.Array) -> np.ndarray:
 def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
     """Return the texts with each blank filled by the text above it.
 
-    `above` stands above the first row; cells without text stay as they are.
+    `above` is the text above the first row; cells without text stay as they are.
     """
     texts = to_texts(cells)
     if texts is None:
@@ -192,7 +192,7 @@ def read_times(
 
 
 def parse_coordinate(cells: pa.Array, decimal: str) -> TypedColumn:
-    """Type a coordinate's column as float64; what is no finite number is a fault."""
+    """Type a coordinate's column as float64; what is not a finite number is a fault."""
     column = TypedColumn(_parse_numbers(cells, Feature(type="number"), decimal).values)
     column.add_fault("no_coordinate", np.isnan(column.values))
     return column
@@ -215,7 +215,7 @@ def _nonmissing(texts: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array
 def _with_nulls(texts: pa.Array, mask: pa.Array) -> pa.Array:
     """Return the texts with null where the mask is true.
 
-    Before Arrow 24, `if_else` with a null scalar reads beyond a sliced column of texts.
+    Before Arrow 24, `if_else` with a null scalar reads past a sliced column of texts.
     """
     return pc.replace_with_mask(texts, mask, pa.scalar(None, texts.type))
 
@@ -346,7 +346,7 @@ def _map_numbers(
 
 
 def _interned(texts: pa.Array) -> np.ndarray:
-    """Return texts of which equal ones are one object; None where missing."""
+    """Return texts, equal ones as one object; None where missing."""
     distinct, codes = _codes_of(texts)
     return np.array([*distinct, None], dtype=object)[codes]
 

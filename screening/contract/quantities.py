@@ -124,8 +124,8 @@ KINDS = (
     ),
     Quantity("time", "", TIME, wide=True),
 )
-# A name with one of these tells of something computed from the quantity, in units of
-# its own.
+# A name with one of these is of something computed from the quantity, in units of its
+# own.
 DERIVED = frozenset(
     {
         "ratio",
@@ -143,8 +143,7 @@ DERIVED = frozenset(
     }
     | {"per", "index", "bmi", "surface", "days", "pulse"}
 )
-# Spellings (UCUM and usual ones, small letters, no brackets) that stand for those
-# above.
+# Spellings (UCUM and usual ones, small letters, no brackets) of those above.
 SPELLINGS = {
     CELSIUS: "cel degc °c c celsius deg_c degrees_c",
     FAHRENHEIT: "degf °f f fahrenheit deg_f degrees_f",

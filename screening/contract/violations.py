@@ -240,7 +240,7 @@ class Violations:
         return self.contract.policy("on_unseen", location.column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
-        """Record row numbers of a file, whose first data row is 1, at a location."""
+        """Record row numbers of a file, from 1, at a location."""
         if not rows.size:
             return
         location = Location(file, column, kind)
@@ -260,17 +260,17 @@ class Violations:
         Kinds of `NOTED` go to `add`. `is_taken`: where one row of a unit is used, the
         mask of these.
         """
-        is_sound = np.ones(block.n_rows, dtype=bool)
+        is_valid = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
             self.add(file, column, kind, block.first_row + np.flatnonzero(mask))
             # A row with several faults is left out for the first of them.
-            n_refused = int(np.count_nonzero(mask & is_sound))
+            n_refused = int(np.count_nonzero(mask & is_valid))
             if n_refused:
                 description, _ = FAULTS[kind]
                 reason = f"{column}: {description}" if column else description
                 self.refused[reason] = self.refused.get(reason, 0) + n_refused
-            is_sound &= ~mask
-        is_used = is_sound if is_taken is None else is_sound & is_taken
+            is_valid &= ~mask
+        is_used = is_valid if is_taken is None else is_valid & is_taken
         self.n_rows += block.n_rows
         self.n_used += int(np.count_nonzero(is_used))
         return is_used
@@ -319,7 +319,7 @@ class Violations:
             )
 
     def _mostly_unreadable(self) -> set[str]:
-        """Return the columns with too many texts that are no numbers."""
+        """Return the columns with too many texts that are not numbers."""
         n_cells: Counter[str] = Counter()
         for location, count in self._counts.items():
             if location.kind in (UNREADABLE, NEEDED_UNREADABLE):
@@ -340,7 +340,7 @@ class Violations:
 def refuse_absent(
     source: Source, columns: Sequence[str], others: Collection[str] | None = None
 ) -> None:
-    """Raise CohortError if a table lacks columns, naming all of them.
+    """Raise CohortError if columns are missing in a table, naming all of them.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def refuse_absent(
 
 
 def _new_columns(header: Sequence[str], expected: Collection[str]) -> str:
-    """Return a clause that names the columns nobody expects, "" without any."""
+    """Return a clause that names the unexpected columns, "" without any."""
     new = [repr(name) for name in header if name and name not in expected]
     if not new:
         return ""

@@ -1,4 +1,4 @@
-"""The blocks of a table: their sound rows, and what is wrong with the others."""
+"""The blocks of a table: their valid rows, and the faults of the others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ReadCounts:
     ----------
     violations : Violations
     id_hashes : tuple of ndarray of uint64
-        Hashes of the ids of all rows, 0 where there is none; empty without a column of
+        Hashes of the ids of all rows, 0 for a missing id; empty without a column of
         ids.
     observed : tuple
         Counts of each observer, also of rows that are left out; empty without rows.
@@ -75,14 +75,14 @@ class ReadCounts:
 
 @dataclass(frozen=True)
 class TypedBlock:
-    """The sound rows of one block, and what was counted of all its rows.
+    """The valid rows of one block, and counts of all its rows.
 
     Parameters
     ----------
     counts : ReadCounts
     rows : Cohort, optional
-        Normalised where the contract says so; None if no row is sound.
-    id_hashes : ndarray of uint64, shape (n_sound,), optional
+        Normalised if the contract says so; None if no row is valid.
+    id_hashes : ndarray of uint64, shape (n_valid,), optional
         Hashes of their ids; None without a column of ids.
     """
 
@@ -95,7 +95,7 @@ class TypedBlock:
 class BlockReader:
     """Types the rows of blocks by a contract, and counts what is wrong with them.
 
-    It holds nothing of the table, and may read its blocks in any order and place.
+    It keeps nothing of the table, and may read its blocks in any order and place.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class BlockReader:
         if id_hashes is not None and self.repeated_ids is not None:
             is_repeated = np.isin(id_hashes, self.repeated_ids)
             judged.left_out.append((str(contract.id), "repeated_id", is_repeated))
-        violations, is_sound = self._violations(piece, block, judged, is_taken)
+        violations, is_valid = self._violations(piece, block, judged, is_taken)
         observed = JudgedBlock(
             piece.part.name,
             block.first_row,
@@ -173,16 +173,16 @@ class BlockReader:
         counts = ReadCounts(
             violations, observed=tuple([count(observed) for count in self.counters])
         )
-        sound_hashes = None
+        valid_hashes = None
         if id_hashes is not None:
             counts = replace(counts, id_hashes=(id_hashes,))
-            sound_hashes = id_hashes[is_sound]
-        if not is_sound.any():
+            valid_hashes = id_hashes[is_valid]
+        if not is_valid.any():
             return TypedBlock(counts)
         if self.typer.to_score:
             rows = _without_cells(rows, judged.unused)
-        sound_rows = self._normalised(rows.take(is_sound))
-        return TypedBlock(counts, sound_rows, sound_hashes)
+        sound_rows = self._normalised(rows.take(is_valid))
+        return TypedBlock(counts, sound_rows, valid_hashes)
 
     def _violations(
         self,
@@ -194,20 +194,20 @@ class BlockReader:
         """Return the violations of a block, and the mask of the rows that are used."""
         file = piece.part.name
         violations = Violations(self.typer.contract)
-        is_sound = violations.add_block(file, block, judged.left_out, is_taken)
+        is_valid = violations.add_block(file, block, judged.left_out, is_taken)
         noted = [
-            (column, kind, mask & is_sound)
+            (column, kind, mask & is_valid)
             for column, kind, mask in [*judged.unused, *judged.noted]
         ]
         for column, kind, mask in [*noted, *judged.not_taken]:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
-        return violations, is_sound
+        return violations, is_valid
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
-        """Add the rows of a piece to those of which one a unit is taken.
+        """Add the rows of a piece to the candidates, of which one per unit is taken.
 
-        A value out of bounds is no score, and a row that breaks the contract is none to
-        be taken.
+        A value out of bounds is not a score, and a row that breaks the contract is not
+        taken.
         """
         for block in piece.blocks:
             rows, found = self.typer.type_rows(piece.part, block, piece.n_above)

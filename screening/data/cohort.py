@@ -82,14 +82,14 @@ class Cohort:
     weight : ndarray of float, shape (n_rows,), or None
         How much each row counts while machines are fitted; all alike where None.
     copy_of : ndarray of int, shape (n_rows,), or None
-        A number that all copies of a row share: one fold holds them all. None where
-        each row stands for itself.
+        A number that all copies of a row share: they are in one fold. None if rows have
+        no copies.
     fold : ndarray of int, shape (n_rows,), or None
-        Fold from 0 in which the caller holds each row out; None to deal the rows.
+        Number of the caller's fold for each row, from 0; None to split the rows.
     guesses : list of str
         Notes on the columns that were guessed to have a role.
     doubts : list of Reason
-        Guesses that change what a model finds, and that nobody has confirmed.
+        Unconfirmed guesses that change what a model finds.
     score_kind : {"probability", "percent", "points"} or None
         What the contract's score is by its values, if the contract does not state it.
     """
@@ -212,7 +212,7 @@ def concatenate(batches: Sequence[Cohort]) -> Cohort:
 def _map_rows(
     function: Callable[..., np.ndarray], first: Cohort, *others: Cohort
 ) -> Cohort:
-    """Return a cohort whose row fields result from `function` on those of all."""
+    """Return a cohort with `function` applied to the row fields of all."""
     fields: dict[str, Any] = {}
     for name in ROW_FIELDS:
         value = getattr(first, name)

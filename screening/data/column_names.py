@@ -46,7 +46,7 @@ ROLES = {
         r"(.* )?\S*(time|date|datum|zeit|stamp|heure|hora|ora|fecha|data|dttm|dtm)"
         r"( (utc|unix|s|sec|seconds))?|(.* )?(at|ts|epoch|unix)"
     ),
-    # The digits of a code are no quantity.
+    # The digits of a code are not a quantity.
     "code": rf"(.* )?({CODE}|diag|diagnosis|dx|specialty|fachabteilung)( \d+)*",
     # A word that says so, whatever else the name has.
     "stated code": rf"(.* )?({CODE}|id)( \d+)*",
@@ -114,7 +114,7 @@ ROLES = {
         r"|verstorben|gestorben|rezidiv|überlebt|décès|décédé|récidive|fallecid[oa]"
         r"|muerte|recaída|decedut[oa]|recidiva|óbito)( .*)?"
     ),
-    # An outcome whose "yes" is no case.
+    # An outcome whose "yes" is not a case.
     "well": (
         r"(.* )?(survived?|survival|survivor|alive|healthy|cured|recovered|benign"
         r"|improved|gesund|lebt|überlebt)( .*)?"
@@ -215,7 +215,7 @@ def is_called(column: str, *roles: str) -> bool:
 
 
 def names_codes(column: str) -> bool:
-    """Return True for a name typical of whole numbers that are no quantity."""
+    """Return True for a name typical of whole numbers that are not quantities."""
     if is_called(column, "stated code"):
         return True
     is_code = is_called(column, "row", "code", "thing", "diagnosis code")

@@ -68,9 +68,9 @@ def draft_contract(
 
 
 def open_source(source: Readable, draft: Draft) -> Source:
-    """Open a cohort's source, and add to its contract what such a source brings.
+    """Open a cohort's source, and add the roles and features of such a source.
 
-    A folder of images brings the group, a neighbourhood its features.
+    A folder of images adds the group, a neighbourhood its features.
     """
     opened = source_at(source)
     if not draft.features and not draft.group:

@@ -31,7 +31,7 @@ from screening.spelling import quoted
 # The head of a table is enough to see how it is made; fewer rows show nothing.
 MOST_ROWS = 20_000
 MIN_ROWS = 30
-# Rows whose nearest others are looked for, and among how many.
+# Rows for which the nearest others are searched, and among how many.
 N_PROBES = 1_000
 MAX_NEIGHBOURS = 10_000
 # Distance, in lines of the file, of rows that may be of one patient.
@@ -47,17 +47,17 @@ MIN_CONTRAST = 7.0
 FLOOR = 0.003
 # Fewest changes between near rows for their direction to be judged.
 MIN_STEPS = 16
-# A column of fewer values tells arms, sites or sexes apart, and no patients.
+# A column of fewer values separates arms, sites or sexes, but not patients.
 FEW_VALUES = 10
-# Chance that two rows agree in a column that tells patients apart; pairs of at most so
-# many such columns are tried.
+# Probability that two rows agree in a column that separates patients; pairs of at most
+# so many such columns are tried.
 FINE = 0.05
 MAX_FINE = 12
-# Largest chance that two rows agree in a coarse column; others tell nothing.
+# Largest probability that two rows agree in a coarse column; others are not used.
 COARSE = 0.8
 # With more columns, only every second or third is used to find rows that are alike.
 MAX_VALUES = 1_000
-# Names of columns whose ids repeat by their nature.
+# Names of columns in which ids repeat by their nature.
 NOT_PEOPLE = re.compile(
     r"ward|hosp|cent(er|re)|site|clinic|station|dep|doctor|phys|nurse|unit|room|bed"
     r"|user|study|trial|device",
@@ -76,8 +76,7 @@ class Sign:
     seen : str
         What was seen, a sentence without a value of the table.
     column : str or None
-        Column that tells patients apart: None where none does, "" for one without a
-        name.
+        Column that separates patients: None without one, "" for one without a name.
     certain : bool
         Training waits until a person has said what the rows are.
     """
@@ -298,7 +297,7 @@ class _Table:
     def _is_value(self, name: str) -> bool:
         """Return False for a constant column, and one that numbers or names rows.
 
-        The latter is called so, or holds whole numbers or texts that nearly all differ.
+        The latter has such a name, or whole numbers or texts that nearly all differ.
         """
         if is_called(name, "row", "patient"):
             return False
@@ -462,7 +461,7 @@ def _repeated(table: _Table) -> Iterator[Sign]:
         people = _names_people(name)
         n_distinct = cells.nunique()
         if not people:
-            # Numbers of patients whose rows stand together, under a name such as "nr".
+            # Numbers of patients with consecutive rows, under a name such as "nr".
             n_stretches = 1 + np.count_nonzero(np.diff(table.codes[name]))
             if not INDEX_NAME.fullmatch(name) or n_distinct < 0.95 * n_stretches:
                 continue

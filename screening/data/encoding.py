@@ -25,8 +25,8 @@ MIN_BINARY_SCALE = 0.1
 ONE_CLASS_MIN_BINARY_SCALE = 1.0
 """Minimum for machines that learn one class: 0/1 columns keep their unit.
 
-Such a machine cannot learn that a rare flag tells nothing, and many rare flags in
-units of their sd outweigh every number.
+Such a machine cannot learn that a rare flag is irrelevant, and many rare flags in units
+of their sd outweigh every number.
 """
 # Scale of a column that is constant in training: divided by it, the column stays zero.
 CONSTANT_SCALE = 1e300
@@ -45,7 +45,7 @@ MAX_PREFIXES = 30
 # A prefix with a column has at least this share and number of the rows.
 MIN_PREFIX_SHARE = 0.01
 MIN_PREFIX_ROWS = 10
-# A prefix of more rows hardly tells more than its absence does.
+# A prefix of more rows has hardly more information than its absence.
 MAX_PREFIX_SHARE = 0.9
 NUMBER = re.compile(r"(?P<integer>\d+)(\.(?P<fraction>\d*))?")
 # K35.8, 5-470, N02BE01: a code, whose prefix is its chapter.
@@ -190,7 +190,7 @@ class Encoder:
         """Centre and scale raw columns."""
         raw -= self._center
         raw /= self._scale
-        # NaN stands for the mean of a category's only column.
+        # NaN is the mean of a category's only column.
         raw[np.isnan(raw)] = 0
 
     def typical_row(self) -> np.ndarray:
@@ -472,7 +472,7 @@ class Category:
 
     @property
     def _has_one_column(self) -> bool:
-        """Return True for two levels, of which only the second has a column."""
+        """Return True for two levels, where only the second has a column."""
         n_levels = len(self.levels) + self.missing_level
         return self.width == EVERY_VALUE and n_levels == 2
 

@@ -29,16 +29,16 @@ MAX_ROWS_GAPLESS_BY_CHANCE = 50
 # Where this share of the values, or this many, differ, whole numbers may count rows.
 COUNTING_SHARE = 0.9
 COUNTING_VALUES = 900
-# From here on neighbouring whole numbers are one float: nobody measures so finely, but
-# systems number so.
+# From here on neighbouring whole numbers are one float: such precision occurs in
+# identifiers, not in measurements.
 FIRST_INEXACT_NUMBER = 2.0**53
 # Fewer texts may be categories, whatever the column is called.
 MIN_TEXTS_OF_ID = 21
 MIN_TEXTS_OF_FREE_TEXT = 11
-# More texts than this beside numbers are no way to say "missing".
+# More texts than this among numbers do not all mean "missing".
 MAX_ODD_TEXTS = 50
-# A column called like an id is one of codes, such as admission_type_id, where each
-# value stands in so many rows.
+# A column with the name of an id contains codes, such as admission_type_id, if each
+# value is in so many rows.
 MIN_ROWS_A_CODE = 20
 # Two numbers up to this one are codes, such as 1 and 2 for the sexes.
 MAX_OF_TWO_CODES = 10
@@ -65,7 +65,7 @@ MIN_RATIO_TO_CHANCE = 2.0
 # A counter of a subset's rows rises from row to row, and has at most so many numbers
 # left out for each that is there.
 MAX_GAPS_A_ROW = 10
-# Texts with this share of different ones are names of somebody where they are words.
+# Words with this share of different ones are names of people.
 MIN_SHARE_OF_NAMES = 0.4
 WORDS_OF_NAME = re.compile(r"[^\W\d_]+([ ,.'’-]{1,2}[^\W\d_]+)*\.?")
 # So many texts of letters and digits (V57, E909) beside numbers make codes of these.
@@ -74,13 +74,13 @@ MIN_LETTERED_CODES = 3
 MIN_SHARE_OF_NUMBERS = 0.9
 MIN_SHARE_OF_MANY_NUMBERS = 0.5
 MANY_NUMBERS = 30
-# Texts that are no category either, unless one category alone would be left; "none",
+# Texts that are not a category either, unless one category alone would be left; "none",
 # "unknown" and "ND" (not detected) may be an answer.
 NO_ANSWER = frozenset("na n/a n.a. #n/a nan null k.a. . ? - --".split())
 # "-" beside one of these is the result of a test.
 POSITIVE_MARK = re.compile(r"[0-9]?\++|\(\+\)")
-# A text that is no usual way to say "missing" is shown where it stands in so many rows;
-# others may be a patient's.
+# A text that is not usual for "missing" is shown if it is in so many rows; others may
+# be a patient's.
 MIN_ROWS_OF_SHOWN_TEXT = 3
 MAX_SHOWN_TEXTS = 5
 # 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
@@ -104,8 +104,8 @@ class Candidate:
     summary: ColumnSummary
 
     @cached_property
-    def holds_codes(self) -> bool:
-        """True if digits are no quantity: some follow a letter, or by the name."""
+    def has_codes(self) -> bool:
+        """True if digits are not quantities: some follow a letter, or by the name."""
         summary = self.summary
         if summary.unreadable or summary.dates or summary.faults["censored"]:
             return False
@@ -149,18 +149,18 @@ class Candidate:
 
     @property
     def _has_few_texts(self) -> bool:
-        """True for more than two texts that each stand in many rows."""
+        """True for more than two texts, each in many rows."""
         most = min(self.summary.present / MIN_ROWS_A_CODE, MAX_TEXTS)
         return 2 < self.summary.n_texts <= most
 
     @property
     def holds_numbered_codes(self) -> bool:
         """True for codes that are all numbers."""
-        return self.holds_codes and self.summary.numbers == self.summary.present
+        return self.has_codes and self.summary.numbers == self.summary.present
 
     @property
-    def may_hold_codes(self) -> bool:
-        """True for few whole numbers whose name has both a thing and a quantity."""
+    def may_be_codes(self) -> bool:
+        """True for few whole numbers under a name with both a thing and a quantity."""
         is_thing = is_called(self.name, "code", "thing", "diagnosis code")
         return is_thing and self._has_few_texts and self.summary.whole
 
@@ -204,7 +204,7 @@ class Candidate:
         return is_even and not is_called(self.name, "quantity")
 
     def _is_even_from_one(self, min_share: float) -> bool:
-        """Return True for numbers from 0 or 1 on of which the high ones are common.
+        """Return True for numbers from 0 or 1 on with common high ones.
 
         `min_share`: the share of the numbers up to the highest that must be there.
         """
@@ -226,7 +226,7 @@ class Candidate:
 
     @property
     def has_codes_apart(self) -> bool:
-        """True for small whole numbers whose common ones are no neighbours."""
+        """True for small whole numbers without neighbours among the common ones."""
         summary = self.summary
         is_few = MAX_FEW_NUMBERS < summary.n_texts <= MAX_CODES_APART
         is_small = summary.low >= 0 and summary.high <= MAX_OF_CODES_APART
@@ -242,7 +242,7 @@ class Candidate:
 
     @property
     def _repeats_codes(self) -> bool:
-        """True for texts that stand in two rows on average, and are no quantities."""
+        """True for texts that are in two rows on average, and are not quantities."""
         summary = self.summary
         repeats = summary.n_texts <= summary.present / 2
         return repeats and not are_measured(summary.odd_texts)
@@ -261,7 +261,7 @@ class Candidate:
     def holds_numbers(self) -> bool:
         """True for quantities, but for missing codes and a few odd texts."""
         summary = self.summary
-        if self.holds_codes or self._is_one_number_or_missing:
+        if self.has_codes or self._is_one_number_or_missing:
             return False
         if summary.native:
             return True
@@ -289,7 +289,7 @@ class Candidate:
 
     @cached_property
     def sentinels(self) -> dict[float, int]:
-        """Numbers that stand for "not known", with their number of cells."""
+        """Numbers that mean "not known", with their number of cells."""
         return sentinels_of(self.name, self.summary)
 
     @property
@@ -363,8 +363,8 @@ def counts_rows(name: str, summary: ColumnSummary) -> bool:
 def counts_time(name: str, summary: ColumnSummary) -> bool:
     """Return True for dates as numbers of days or seconds, by name and latest.
 
-    Milliseconds of 2000 to 2040 are instants whatever the column is called, and seconds
-    whose name has a word for time: nothing is measured by such numbers.
+    Milliseconds of 2000 to 2040 are instants whatever the column is called, and so are
+    seconds with a word for time in the name: measurements have no such numbers.
     """
     if not summary.numbers == summary.present > 0:
         return False
@@ -383,7 +383,7 @@ def counts_milliseconds(summary: ColumnSummary) -> bool:
 
 
 def is_counted_in_seconds(name: str, summary: ColumnSummary) -> bool:
-    """Return True for seconds since 1970 in a column whose name has a word for time."""
+    """Return True for seconds since 1970, if the column's name has a word for time."""
     return _may_be_seconds(summary) and is_called(name, "word of time")
 
 
@@ -400,7 +400,7 @@ def _are_all_of(summary: ColumnSummary, counted: DateNumbers) -> bool:
 
 
 def _is_of_ten_digits(column: Candidate) -> bool:
-    """Return True for many whole numbers that may be instants, or of somebody.
+    """Return True for many whole numbers that may be instants, or ids.
 
     Of patients, such as NHS numbers, any ten digits may be; seconds of 2000 have nine.
     """
@@ -545,7 +545,7 @@ def drop_rule(column: Candidate) -> DropRule | None:
     rules = list(DROP_ANY)
     if column.holds_numbers:
         rules += DROP_NUMBERS
-    elif not column.holds_codes:
+    elif not column.has_codes:
         rules += DROP_TEXTS
     return next((rule for rule in rules if rule.applies(column)), None)
 
@@ -619,7 +619,7 @@ def _category(column: Candidate) -> dict[str, Any]:
     feature: dict[str, Any] = {"type": "category", "missing": missing}
     if unanswered:
         feature["missing_values"] = sorted(unanswered)
-    # Of many codes the next table has some that this one lacks, which is no fault.
+    # Of many codes, the next table has some that are missing here; that is not a fault.
     if column.summary.n_texts <= MANY_VALUES:
         answers = column.summary.texts - unanswered
         feature["categories"] = sorted({*map(_as_whole, answers)})
@@ -743,7 +743,7 @@ REVIEW_RULES = (
         lambda column: (
             'its name suggests a quantity; if it is a code, write type = "category"'
         ),
-        lambda column, feature: feature["type"] == "number" and column.may_hold_codes,
+        lambda column, feature: feature["type"] == "number" and column.may_be_codes,
     ),
     ReviewRule(
         "grades",

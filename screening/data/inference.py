@@ -68,7 +68,7 @@ REVIEW_CONTRACT = (
     "Write a contract with screen init, review it and train with --contract."
 )
 EXTRA_COLUMN = f"extra column for missing values (over {INDICATOR_SHARE:.0%})"
-# Roles of which every row must have a value, or its own.
+# Roles for which every row must have a value, or its own.
 KEY_ROLES = ("id", "group", "time")
 Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
 """Asks a person for a role, and returns the answer.
@@ -89,7 +89,7 @@ class Inference:
     guesses : list of str
         Notes on the columns that were guessed to have a role.
     doubts : list of Reason
-        The guesses that change what a model finds, and that nobody has confirmed.
+        Unconfirmed guesses that change what a model finds.
     likely : str
         End of a sentence that names the likely outcomes, where none was recognised.
     """
@@ -116,7 +116,7 @@ class TableSummary(RoleColumns):
 
 
 def summarise(source: Source, contract: Contract) -> TableSummary:
-    """Read a table once, and count what its columns hold.
+    """Read a table once, and summarise its columns.
 
     Raises
     ------
@@ -213,8 +213,8 @@ def infer_contract(
     label_optional : bool
         The table may have no label: only a column of a sure name is guessed.
     keep : collection of str
-        Columns that are features whatever they hold, such as those of a points table,
-        whose constant says something too.
+        Columns that are features whatever they contain, such as those of a points
+        table, where a constant matters too.
     """
     table = summarise(source, draft)
     stated = draft.model_copy()
@@ -279,7 +279,7 @@ def drop_guessed_keys(draft: Draft, stated: Contract) -> list[str]:
 
 
 def _infer_group(draft: Draft, signs: Sequence[Sign]) -> None:
-    """Make the column that tells patients apart the group."""
+    """Make the column that separates patients the group."""
     sign = next((sign for sign in signs if sign.column), None)
     if sign is None or sign.column is None or draft.group:
         return
@@ -305,9 +305,9 @@ def _infer_date_order(table: TableSummary, draft: Draft) -> None:
 def _ask_for_roles(
     table: TableSummary, stated: Contract, draft: Draft, ask: Ask
 ) -> None:
-    """Set the roles that a person chooses, who sees the guesses.
+    """Set the roles that a person chooses after seeing the guesses.
 
-    `stated` has the roles that were named, for which nobody is asked.
+    `stated`: the roles that were named, and are not asked for.
     """
     columns = list(table.columns)
     guessed = draft.model_copy()
@@ -389,7 +389,7 @@ def _infer_columns(
 def _coordinates_of_groups(table: TableSummary, draft: Draft) -> list[str]:
     """Set the coordinates of voxels; return a note on them.
 
-    Rows of a group with x, y and z are voxels; their position is no feature.
+    Rows of a group with x, y and z are voxels; their position is not a feature.
     """
     if not draft.group:
         return []

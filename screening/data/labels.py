@@ -160,7 +160,7 @@ def label_of_blank(classes: Sequence[str], contract: Contract) -> str:
     """Return the label that blank ones have, where the contract counts them as no.
 
     It is that of the other rows without the condition, such as 0 or healthy, if one
-    such label can be told by its words.
+    such label can be recognised by its words.
     """
     apart = {same_label(text, classes) for text in contract.leave_out}
     for name in contract.positive:
@@ -168,7 +168,7 @@ def label_of_blank(classes: Sequence[str], contract: Contract) -> str:
     others = [
         text
         for text in classes
-        if text not in (BLANK_IS, *apart) and reads_like_case(text) is False
+        if text not in (BLANK_IS, *apart) and means_case(text) is False
     ]
     return others[0] if len(others) == 1 else BLANK_IS
 
@@ -218,7 +218,7 @@ def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
 def positive_of_two(counts: Mapping[str, int]) -> str:
     """Return the positive one of two classes.
 
-    It reads like "yes", or the other one reads like "no"; otherwise it is the rarer.
+    It means "yes", or the other one means "no"; otherwise it is the rarer.
     """
     classes = sorted(counts)
     affirmative = affirmative_class(classes)
@@ -253,7 +253,7 @@ def _negative_classes(classes: Sequence[str]) -> list[str]:
 
 
 def affirmative_class(classes: Sequence[str]) -> str | None:
-    """Return the one of two classes that reads like "yes".
+    """Return the one of two classes that means "yes".
 
     None where neither or both do, and for 1 beside 2, where either may be meant.
     """
@@ -268,10 +268,10 @@ def affirmative_class(classes: Sequence[str]) -> str | None:
     return text_of_lower[affirmative.pop()]
 
 
-def reads_like_case(text: str) -> bool | None:
-    """Return True for a text that reads like "yes", False for one like "no" or "well".
+def means_case(text: str) -> bool | None:
+    """Return True for a text that means "yes", False for "no" or "well".
 
-    None where it reads like neither.
+    None if it means neither.
     """
     if text.lower() in TRUE | POSITIVE_WORDS:
         return True
@@ -342,8 +342,8 @@ def refuse_slips(
     contract : Contract
         Label texts that it names are never refused.
     several : bool
-        Several classes are told apart. If False, two labels that are both not positive
-        need not be.
+        Several classes are distinguished. If False, two labels that are both not
+        positive need not be.
 
     Returns
     -------
@@ -361,9 +361,9 @@ def refuse_slips(
     positive, named = _named_labels(contract, list(counts))
     unnamed = sorted({*rare} - named)
     n_common = len(counts) - len(rare)
-    # Two labels that are both not positive need not be told apart.
-    all_told_apart = several or not positive
-    belong_to_rest = not all_told_apart and n_common >= MIN_COMMON_LABELS
+    # Two labels that are both not positive need not be distinguished.
+    all_distinguished = several or not positive
+    belong_to_rest = not all_distinguished and n_common >= MIN_COMMON_LABELS
     slips = {}
     if not belong_to_rest:
         for text in unnamed:
@@ -371,7 +371,7 @@ def refuse_slips(
     for text in sorted(set(counts) - named):
         if text.lower() in UNKNOWN:
             slips[text] = "a text that often means missing, which is not an outcome"
-    compared = set(counts) if all_told_apart else positive
+    compared = set(counts) if all_distinguished else positive
     for text in _misspelled(counts, compared, named):
         slips.setdefault(
             text,

@@ -157,7 +157,7 @@ def possible_range(
 
 
 def excludes_zero(name: str, unit: str | None, low: float, high: float) -> bool:
-    """Return True if a 0 is no measurement, in whatever unit the column is.
+    """Return True if a 0 is not a measurement, in whatever unit the column is.
 
     Parameters are those of `possible_range`; `low` is the least value that is not 0.
     """

@@ -35,7 +35,7 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
     Raises
     ------
     CohortError
-        A column is missing, a cell is no month or no count, or a month stands twice.
+        A column is missing, a cell is not a month or count, or a month occurs twice.
     """
     table = source_at(source)
     refuse_absent(table, COLUMNS)

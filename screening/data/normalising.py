@@ -126,8 +126,8 @@ class Moments(GroupScales):
 class Medians(GroupScales):
     """Scales by the median, and 1.4826 times the median distance from it.
 
-    Where that distance is 0, by the standard deviation. Rows of a group stand
-    together: a median needs all of a group's values, so memory is bounded by the
+    Where that distance is 0, by the standard deviation. Rows of a group are
+    consecutive: a median needs all of a group's values, so memory is bounded by the
     largest group.
     """
 
@@ -166,7 +166,7 @@ class Medians(GroupScales):
 
 
 def _robust_scale(values: np.ndarray) -> tuple[float, float]:
-    """Return median and spread of the finite values, (0, 0) where there is none."""
+    """Return median and spread of the finite values, (0, 0) without any."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0, 0.0

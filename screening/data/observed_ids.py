@@ -21,7 +21,7 @@ from screening.io.readers import Source
 from screening.spelling import first_of
 from screening.threads import run_in_threads
 
-# Rows whose hashed ids stay in memory; those of more rows go to a file.
+# Number of hashed ids that stay in memory; those of more rows go to a file.
 UNFILED_ROWS = 1 << 20
 # Hashes that a thread sorts at a time; more if there would be too many parts.
 HELD_ROWS = 1 << 20
@@ -75,9 +75,9 @@ class DuplicateIds:
         return hashes, np.concatenate(rows)
 
     def _part(self, part: int, n_parts: int) -> Iterator[np.ndarray]:
-        """Yield the hashes whose low bits are the number of a part."""
+        """Yield the hashes with the number of a part as low bits."""
         for block in self._read():
-            # 0 stands for no id.
+            # 0 means no id.
             yield block[(block & (n_parts - 1) == part) & (block != 0)]
 
     def _read(self) -> Iterator[np.ndarray]:
@@ -134,7 +134,7 @@ class ObservedIds(Observer):
         return faults
 
     def colliding(self) -> dict[str, np.ndarray]:
-        """Return by column the rows whose ids differ, and have one reduced form."""
+        """Return, by column, rows with different ids of one reduced form."""
         colliding = {}
         if self.reader.id is not None:
             _, positions = self._reduced.repeats()
@@ -144,7 +144,7 @@ class ObservedIds(Observer):
         return {name: rows for name, rows in colliding.items() if rows.size}
 
     def notes_on_collisions(self) -> list[str]:
-        """Return a note on each column whose ids collide; of a night it is a reason."""
+        """Return a note on each column with colliding ids; on a night, a reason."""
         return [
             f"column '{column}', {rows_in_words(self.source, rows)}: ids that are the "
             f"same {BUT_FOR}; they count as different; check whether they are"

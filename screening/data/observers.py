@@ -1,4 +1,4 @@
-"""What counts the typed rows of a table for whoever asks."""
+"""Observers that count the typed rows of a table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JudgedBlock:
 
 
 class Observer(ABC):
-    """Counts the rows of a table for whoever registers it when the table is opened."""
+    """Counts the rows of a table; registered when the table is opened."""
 
     @property
     @abstractmethod

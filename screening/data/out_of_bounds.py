@@ -3,11 +3,12 @@
 From training values in [low, high] the bounds are low - (high - low) and high + (high -
 low). If low is positive the lower bound is low * low / high instead, which is the same
 rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the contract takes
-the place of this rule. A score that somebody else made has no bounds from training:
-only `plausible` or its `kind` can refuse a value.
+the place of this rule. A score from outside has no bounds from training: only
+`plausible` or its `kind` can refuse a value.
 
-Columns whose range says little have bounds too, `WIDEST` times as wide: with numbers
-beyond them sums and squares overflow, and a row would have an infinite score or none.
+Columns with an uninformative range have bounds too, `WIDEST` times as wide: with
+numbers beyond them sums and squares overflow, and a row would have an infinite score or
+none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Bounds(NamedTuple):
 class OddCell(NamedTuple):
     """A cell that the model treats as missing.
 
-    `value` is the number that is out of bounds, or None for a text that is no number.
+    `value` is the number that is out of bounds, or None for a text that is not a
+    number.
     """
 
     column: str

@@ -39,7 +39,7 @@ MAX_RARE_SHARE = 0.3
 MIN_POINTS = 6
 # Points of a name that contains a word for an outcome.
 POINTS_OF_WORD = 5
-# Another column that lacks fewer points than this is as likely.
+# A column that is behind by fewer points than this is as likely.
 MARGIN = 3
 MAX_SHOWN = 5
 # Follow-up times depend on an outcome: chance of such a difference without it, and the
@@ -255,7 +255,8 @@ def _has_many_numbers(summary: ColumnSummary) -> bool:
 def _distance(values: np.ndarray, time: np.ndarray) -> float:
     """Return the largest distance from 0.5 of an AUROC of a value by the time.
 
-    The AUROC tells the rows with a value from all others; 0.0 if none is significant.
+    The AUROC is that of rows with a value against all others; 0.0 if none is
+    significant.
     """
     # A time that has not come yet is blank.
     times = np.nan_to_num(time, nan=np.inf)
@@ -278,7 +279,7 @@ def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
     """Return the value of an outcome that is a case, by the rows of each value.
 
     None unless there are exactly two values, each in at least `MIN_ROWS_OF_LABEL` rows,
-    and exactly one of them reads as a case.
+    and exactly one of them means a case.
     """
     if len(counts) != 2 or min(counts.values()) < MIN_ROWS_OF_LABEL:
         return None

@@ -1,4 +1,4 @@
-"""Read a table of outcomes: whose event was known, and when it was."""
+"""Read a table of outcomes: patients with known events, and their times."""
 
 from __future__ import annotations
 

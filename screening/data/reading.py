@@ -87,7 +87,7 @@ def read_cohort(
     CohortError
         The table breaks the contract; every violation is named.
     UsageError
-        There is no such file or table.
+        The file or table does not exist.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def read_cohort(
 def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
     """Return rows in which a blank label is that of the other rows without the case.
 
-    A class of their own would be one to find, or to tell from the others. Only if
+    A class of their own would be one to find, or to separate from the others. Only if
     `unlabelled` says so.
     """
     if cohort.label is None or cohort.contract.unlabelled != "no":
@@ -158,7 +158,7 @@ def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
 
 
 def _without_classes(cohort: Cohort) -> Cohort:
-    """Return the rows whose label the contract does not leave out, with a note.
+    """Return the rows with labels that the contract does not leave out, with a note.
 
     UsageError if no row has such a label.
     """
@@ -227,7 +227,7 @@ def check_cohort(
     source : path, URL, Database, or a pandas, polars or Arrow table
         As in `read_cohort`.
     contract : Contract or path, optional
-        Inferred where there is none.
+        Inferred by default.
     label : str, optional
         Column of the outcome; every row must then have one.
     checks : RowChecks, optional

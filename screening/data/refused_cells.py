@@ -75,7 +75,7 @@ class RefusedCells(Observer):
             self._write(lines)
 
     def add_repeated_ids(self, file: str, column: str, rows: np.ndarray) -> None:
-        """Write a line for each row whose id repeats; the id itself is not stored."""
+        """Write a line for each row with a repeated id; the id itself is not stored."""
         reason, _ = FAULTS["repeated_id"]
         self._write(_lines(file, rows, [None] * rows.size, column, reason))
 

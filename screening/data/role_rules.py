@@ -212,7 +212,7 @@ def infer_stems(table: RoleColumns, draft: Draft) -> list[str]:
 
 
 def taken_columns(contract: Contract) -> set[str | None]:
-    """Return the columns with a role for which they are no features."""
+    """Return the columns with a role that excludes them as features."""
     roles = {contract.id, contract.group, contract.label, contract.time}
     return {*roles, *contract.coordinates, *contract.drop, *contract.display}
 
@@ -256,7 +256,7 @@ def role_notes(
 
 
 def _label_notes(label: ColumnSummary, guessed: Contract) -> Iterator[str]:
-    """Yield notes on classes of which none is named, and on rows without a label."""
+    """Yield notes on classes if none is named, and on rows without a label."""
     if 2 < len(label.counts) <= MAX_NAMES and not guessed.positive:
         yield _note_on_classes(label.counts, guessed)
     if label.present < label.rows and guessed.unlabelled == "refuse":
@@ -285,7 +285,7 @@ def _guess_note(
 
 
 def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
-    """Return what training would find of several classes of which none is named."""
+    """Return what training would find of several classes if none is named."""
     rare = rare_classes(counts, guessed)
     rest = [name for name in sorted(counts) if name not in rare]
     return (

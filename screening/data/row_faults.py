@@ -37,7 +37,7 @@ class JudgedFaults:
         Rows with these are not used. Where one row of a unit is taken, faults of cells
         concern the rows taken alone; what breaks the contract does so in any row.
     not_taken : list of Fault
-        Cells out of bounds of rows whose unit has another row taken.
+        Cells out of bounds of rows that are not taken for their unit.
     unused : list of Fault
         Rows are scored without these cells.
     noted : list of Fault
@@ -62,7 +62,7 @@ class FaultJudge:
     contract : Contract
     to_score : bool
         Rows are to be scored: `on_unseen` decides on a category that is not listed, an
-        implausible value is out of bounds, and a text that is no number is missing.
+        implausible value is out of bounds, and a text that is not a number is missing.
     """
 
     contract: Contract
@@ -110,7 +110,7 @@ class FaultJudge:
     def breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
         """Return a mask of the rows that are left out, whichever row of a unit counts.
 
-        A row that lacks a value may still stand for a unit of which all rows do.
+        A row without a value may still be taken for a unit if all its rows have none.
         """
         faults, _, _ = self._sorted(found)
         exempt = (*READ_ALL_THE_SAME, *NEEDED)
@@ -127,7 +127,7 @@ class FaultJudge:
         -------
         faults : list of Fault
         unlisted, unreadable : dict of str to ndarray
-            Masks of categories that are not listed, and of texts that are no numbers.
+            Masks of categories that are not listed, and of texts that are not numbers.
         """
         if not self.to_score:
             return [*found], {}, {}
@@ -157,7 +157,7 @@ class FaultJudge:
         return stops and kind in CELLS_OF_NO_NUMBER
 
     def _needs_rank(self, column: str) -> bool:
-        """Return True for an ordinal without whose value no row is scored."""
+        """Return True for an ordinal that a row needs to be scored."""
         feature = self.contract.features[column]
         return feature.type == "ordinal" and feature.is_needed
 
@@ -179,7 +179,7 @@ class FaultJudge:
         return needed, unused
 
     def _unseen_faults(self, unseen: Masks, unlisted: Masks) -> list[Fault]:
-        """Return faults for categories that training has not seen and nobody allows."""
+        """Return faults for categories that training has not seen, unless allowed."""
         faults: list[Fault] = []
         for name in dict.fromkeys([*unseen, *unlisted]):
             if self.contract.policy("on_unseen", name) == "unknown":

@@ -1,4 +1,4 @@
-"""Numbers that stand for "not known" in a column, such as -9 or 999.9."""
+"""Numbers that mean "not known" in a column, such as -9 or 999.9."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from screening.data.measurements import excludes_zero
 from screening.data.summary import ColumnSummary
 
-# A number that is no usual code must stand in so many rows, and a usual code in two.
+# A number that is not a usual code must be in so many rows, and a usual code in two.
 MIN_ROWS = 3
 MIN_ROWS_OF_CODE = 2
 # Beside fewer distinct values only a usual code is recognised: grades of 0, 1 and 5
@@ -37,7 +37,7 @@ def is_usual_code(value: float) -> bool:
 
 
 def sentinel_counts(values: np.ndarray) -> dict[float, int]:
-    """Return the numbers of a column that stand for "not known", with their counts.
+    """Count the numbers of a column that mean "not known".
 
     Such a number is repeated and the lowest or highest one. It is apart from all
     others by more than their range, or it alone is negative. Zero is none of them:
@@ -101,7 +101,7 @@ def _is_apart(value: float, rest: np.ndarray) -> bool:
 
 
 def sentinels_of(name: str, summary: ColumnSummary) -> dict[float, int]:
-    """Return the numbers of a column that stand for "not known".
+    """Return the numbers of a column that mean "not known".
 
     Among them is 0 where name and unit are of a measurement that is never 0.
 

@@ -58,7 +58,7 @@ class RowChecks:
     score_of : ScoreOfRows, optional
         Takes one row of each unit where the contract says so; by default all rows.
     ids : IdReader, optional
-        Knows patients of earlier nights; by default nobody.
+        Knows patients of earlier nights; by default none.
     hash_key : str
         Key of the hashes of ids, 16 characters or more.
     by_group : bool
@@ -80,7 +80,7 @@ class RowChecks:
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
-    Iterating reads the table once and yields its sound rows in order. Violations are
+    Iterating reads the table once and yields its valid rows in order. Violations are
     raised together at the end, and from the first one that stops the run no more rows
     are yielded: results made of the rows count only once the iteration has ended.
 
@@ -172,21 +172,21 @@ class CohortStream:
 
     def check(self) -> None:
         """Read the whole table; CohortError with all violations by column and row."""
-        for _ in self._sound_rows():
+        for _ in self._valid_rows():
             pass
 
     def __iter__(self) -> Iterator[Cohort]:
-        batches = self._sound_rows()
+        batches = self._valid_rows()
         return whole_groups(batches) if self.by_group else batches
 
-    def _sound_rows(self) -> Iterator[Cohort]:
-        """Yield the sound rows of the table in blocks."""
+    def _valid_rows(self) -> Iterator[Cohort]:
+        """Yield the valid rows of the table in blocks."""
         reader = self.reader()
         reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
                 reading.add(block.counts)
-                if block.rows is not None and reading.is_sound:
+                if block.rows is not None and reading.is_valid:
                     yield replace(
                         block.rows,
                         source=self.source,
@@ -269,9 +269,8 @@ class CohortStream:
         columns : sequence of str, optional
             Columns to read, those of the contract by default.
         place_rows : int, optional
-            Rows that are left to be read by whoever iterates the blocks of a piece,
-            where a file can be read at any place; else a piece is a block that was
-            read.
+            Rows that are left to be read when the blocks of a piece are iterated, where
+            a file can be read at any place; else a piece is a block that was read.
         """
         if columns is None:
             columns = self._columns
@@ -340,7 +339,7 @@ class ReadingTotals:
         return self._violations.n_rows
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         """False from the first violation that stops the run."""
         return not self._violations.stopped
 

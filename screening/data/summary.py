@@ -106,7 +106,7 @@ class ColumnSummary:
     zero_led : bool
         Some cells are digits led by a zero, as codes are.
     faults : Counter of str
-        Number of cells that are no numbers, by the reason of `parse_number`.
+        Number of cells that are not numbers, by the reason of `parse_number`.
     missing_codes, odd_texts : Counter of str
         Texts that often mean "missing", and other texts among numbers, with the number
         of their cells.
@@ -218,7 +218,7 @@ class ColumnSummary:
 
     @property
     def ticked(self) -> bool:
-        """Return True if every cell is empty or holds a tick, and both occur."""
+        """Return True if every cell is empty or a tick, and both occur."""
         is_partly_empty = 0 < self.present < self.rows
         if not is_partly_empty or self.n_texts > 2 * len(MARKS):
             return False
@@ -308,7 +308,7 @@ class ColumnSummary:
             self.day_or_month_first = True
 
     def _add_mixed(self, texts: pa.Array, decimal: str) -> None:
-        """Count in texts of which only some are numbers."""
+        """Count in texts, some of them numbers."""
         numbers: list[float] = []
         measured: list[float] = []
         for text, count in _value_counts(texts).items():
@@ -385,7 +385,7 @@ def _first_distinct(numbers: pa.Array) -> pa.Array:
     Converting to text is slow, and no more distinct texts than `MAX_TEXTS` are kept.
     """
     distinct = pc.unique(numbers.drop_null())
-    # One more, since "not a number" is no text.
+    # One more, since "not a number" is not a text.
     return numbers if len(distinct) <= MAX_TEXTS else distinct.slice(0, MAX_TEXTS + 2)
 
 

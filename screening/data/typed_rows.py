@@ -57,7 +57,7 @@ class RowTyper:
     def type_rows(
         self, part: PartFormat, block: Block, n_above: int
     ) -> tuple[Cohort, list[Fault]]:
-        """Return all rows of a block, sound or not, and the faults of their cells.
+        """Return all rows of a block, valid or not, and the faults of their cells.
 
         Parameters
         ----------
@@ -70,7 +70,8 @@ class RowTyper:
         contract = self.contract
         parser = _BlockParser(part, block)
         numbers = n_above + block.first_row + np.arange(block.n_rows)
-        # In the order in which a row's faults are told: it is left out for the first.
+        # In the order in which a row's faults are reported: it is left out for the
+        # first.
         ids = parser.texts(contract.id, "no_id", strip=False, distinct=True)
         group = parser.texts(contract.group, "no_group", strip=False)
         label = self._type_labels(parser)
@@ -167,7 +168,7 @@ class _BlockParser:
     def taken(self, contract: Contract, clock: Clock) -> np.ndarray | None:
         """Return the instants at which the table was taken; None for no column.
 
-        A blank cell is no fault: the newest time of the column counts.
+        A blank cell is not a fault: the newest time of the column counts.
         """
         column = contract.hour_column
         if column is None:

@@ -19,7 +19,7 @@ from screening.contract.violations import (
 from screening.data.cohort import Cohort
 from screening.data.observers import JudgedBlock, Observer
 
-# A page of more than this nobody reads; all are counted.
+# Rows that a page lists: nobody reads more. All are counted.
 MAX_LISTED = 200
 
 CellFault: TypeAlias = Literal["out_of_bounds", "unreadable", "missing"]

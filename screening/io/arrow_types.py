@@ -117,7 +117,7 @@ def _texts_of_floats(cells: pa.Array) -> pa.Array:
 
 
 def refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
-    """Raise CohortError where a text is not UTF-8: Arrow reads it, and fails later.
+    """Raise CohortError if a text is not UTF-8: Arrow would fail later.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def coded(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
 def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
     """Yield each run of consecutive rows with one name.
 
-    A name whose rows stand apart comes more than once.
+    A name is repeated if its rows are apart.
     """
     if not len(names):
         return

@@ -16,7 +16,7 @@ from screening.errors import UsageError
 if TYPE_CHECKING:
     import duckdb
 
-# Databases kept in a file; of it only the name is told, as of other files.
+# Databases in a file; messages show only its name, as for other files.
 IN_FILES = ("sqlite", "duckdb")
 DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -46,7 +46,7 @@ def read_url(text: str) -> sa.URL:
     Raises
     ------
     UsageError
-        It is no such URL. The message does not repeat it: it may hold a password.
+        It is not such a URL. The message does not repeat it: it may contain a password.
     """
     try:
         url = sa.make_url(text)
@@ -85,7 +85,7 @@ def redacted_url(text: str) -> str:
 def redacted_message(error: Exception, url: sa.URL) -> str:
     """Return the first line of a database's error, without secrets of its URL.
 
-    Of errors of values only the kind is told: they may repeat a patient's value.
+    Errors of values are shown by kind only: they may repeat a patient's value.
     """
     original = getattr(error, "orig", None) or error
     kind = type(original).__name__
@@ -145,7 +145,7 @@ def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
 
 
 def _existing_file(url: sa.URL) -> Path:
-    """Return the file of a database; raise UsageError if there is none."""
+    """Return the file of a database; raise UsageError if it does not exist."""
     path = Path(str(url.database))
     if not path.is_file():
         raise UsageError(f"the database file {path} does not exist")

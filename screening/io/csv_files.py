@@ -65,7 +65,7 @@ BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# First bytes of files that are no CSV but are often given as one.
+# First bytes of files that are not CSV but are often given as such.
 OTHER_FILES = {
     b"PK\x03\x04": "a zip archive, but not an Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
@@ -119,7 +119,7 @@ class CsvFile(TableFile):
         Raises
         ------
         CohortError
-            The file is empty, binary or damaged, or its first row is no header.
+            The file is empty, binary or damaged, or its first row is not a header.
         """
         text_facts = _scan(self.path)
         self.encoding = text_facts.encoding
@@ -130,7 +130,7 @@ class CsvFile(TableFile):
         self.joined_row: int | None = None
         with self._text() as stream:
             text = stream.read(SAMPLE_CHARACTERS)
-        # A line `sep=;` of Excel is no row of the table.
+        # A line `sep=;` of Excel is not a row of the table.
         stated = re.match(r"sep=(.)\r?\n", text)
         table = text[stated.end() :] if stated else text
         if stated and stated[1] in DELIMITERS:
@@ -166,7 +166,7 @@ class CsvFile(TableFile):
         return csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote)
 
     def _refuse_cut_row(self, cells: Sequence[str]) -> None:
-        """Raise CohortError if the last row lacks cells and its line end.
+        """Raise CohortError if the last row has too few cells and no line end.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ class CsvFile(TableFile):
         quote_char = self.quote if self.quoted else False
         return arrow_csv.open_csv(
             stream,
-            # Invalid rows have numbers only where one thread reads them.
+            # Invalid rows have numbers only if one thread reads them.
             arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=min(block_bytes, MAX_BLOCK_BYTES),
@@ -404,12 +404,12 @@ def _any_length() -> Iterator[None]:
 
 
 def _is_filled(cells: Sequence[str]) -> bool:
-    """Return True if any cell of a row holds more than space."""
+    """Return True if any cell of a row is not blank."""
     return any(map(str.strip, cells))
 
 
 def _has_apostrophes(text: str, delimiter: str) -> bool:
-    """Return True if all cells of the first row stand between apostrophes."""
+    """Return True if all cells of the first row are between apostrophes."""
     cells = next(iter(text.splitlines()), "").split(delimiter)
     trimmed = [cell.strip() for cell in cells]
     return all(len(cell) > 1 and cell[0] == QUOTES[1] == cell[-1] for cell in trimmed)
@@ -552,7 +552,7 @@ class _TextFacts:
 def _scan(path: Path) -> _TextFacts:
     """Return the encoding of a whole file, and what else all of it shows.
 
-    The encoding is told by a byte-order mark; otherwise it is the first of UTF-8,
+    The encoding is that of a byte-order mark; otherwise it is the first of UTF-8,
     cp1252 and latin-1 that fits. A file with more characters of UTF-8 than other bytes
     is UTF-8 with damaged cells: read as another one, every name in it would be garbled.
 

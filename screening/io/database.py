@@ -170,7 +170,7 @@ class KeptAnswer(SourcePart):
                 for number, of_column in zip(numbers, of_columns, strict=True):
                     update_digest(of_column, numbered.select([number]))
         except database_errors() as error:
-            # Not with the database's words, which may hold values.
+            # Not with the database's message, which may contain values.
             kind = type(getattr(error, "orig", None) or error).__name__
             raise UsageError(
                 f"{name}: the database stopped answering after row {self.rows} ({kind})"
@@ -292,8 +292,8 @@ def _make_read_only(connection: sa.Connection, sql: str, name: str) -> str:
 def refuse_writing(sql: str, name: str, backend: str) -> None:
     """Raise UsageError if a query has words of statements that change something.
 
-    A function that a query calls may change something all the same: only a user who may
-    only read is a protection.
+    A function in a query may still change something: only a user with read access alone
+    is a protection.
     """
     words = re.findall(r"\w+|;", QUOTED_SQL.sub(" ", sql).lower())
     if not words or words[0] not in ("select", "with") or ";" in words:
@@ -379,7 +379,7 @@ ARROW_READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
 
 
 def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
-    """Ask DuckDB for the answer to one SELECT, as its own parser reads it."""
+    """Run one SELECT in DuckDB, checked by its own parser."""
     with duckdb_opened(url, read_only=True) as connection:
         if query is None:
             has_table = partial(duckdb_has, connection)

@@ -61,7 +61,7 @@ DATE = (
     + "|".join(" ".join(MONTHS).split())
     + r")\pL{0,7}\.?[-., ]{0,2}(\d{4}|\d{2}))([T ]\d|$)"
 )
-# pandas, which the times go to, holds 64 bits of nanoseconds: no other years.
+# pandas stores times in 64 bits of nanoseconds: no other years.
 FIRST_YEAR = 1678
 LAST_YEAR = 2261
 # Of a year with two digits, 70 is 1970 and 69 is 2069.
@@ -84,7 +84,7 @@ ORIGINS: dict[str, tuple[datetime.datetime, float, tuple[float, float]]] = {
 
 
 def date_numbers_of(high: float) -> DateNumbers | None:
-    """Return how dates are counted, by the latest; None where it is no such number."""
+    """Return how dates are counted, by the latest; None if it is not such a number."""
     for name, (_, _, (first, last)) in ORIGINS.items():
         if first < high <= last:
             return name  # type: ignore[return-value]
@@ -117,7 +117,7 @@ def are_compact_dates(texts: Iterable[str]) -> bool:
 def parse_time(text: str, order: str | None) -> datetime.datetime | None:
     """Return the point in time that a text says, in UTC without a zone.
 
-    A year or a month alone stands for its first day.
+    A year or a month alone means its first day.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def parse_time(text: str, order: str | None) -> datetime.datetime | None:
     Returns
     -------
     datetime or None
-        None for a text that says no time, and for years that pandas cannot hold.
+        None for a text that is not a time, and for years that pandas cannot store.
     """
     time = read_time(text, order)
     if isinstance(time, datetime.datetime):

@@ -20,7 +20,7 @@ CELL = re.compile(rb"<(?:\w+:)?c\b[^>]*?\sr=[\"']([A-Z]{1,3})(\d+)")
 OVERLAP_BYTES = 1 << 12
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 HIDDEN_ROW = re.compile(rb"<(?:\w+:)?row\b[^>]*\shidden=\"(?:1|true)\"")
-# A formula whose cell ends without a value, or with an empty one.
+# A formula in a cell that ends without a value, or with an empty one.
 UNCALCULATED = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*"
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
@@ -35,7 +35,7 @@ class SheetMarks:
     ----------
     hidden_rows : int
     uncalculated : int
-        Cells with a formula that nobody has calculated; they have no value.
+        Cells with a formula that was not calculated; they have no value.
     """
 
     hidden_rows: int = 0
@@ -51,7 +51,7 @@ class SheetSize:
     n_rows, n_columns : int
         Those of the last row and column.
     n_cells : int
-        Cells that the file holds.
+        Cells in the file.
     """
 
     n_rows: int = 0
@@ -121,7 +121,7 @@ def marks_of_sheet(path: Path, sheet: str) -> SheetMarks:
 
 
 def _part_of_sheet(archive: zipfile.ZipFile, sheet: str) -> str:
-    """Return the name of the part of a workbook that holds a sheet, "" for none."""
+    """Return the name of the part of a workbook with a sheet, "" for none."""
     workbook = ElementTree.fromstring(archive.read("xl/workbook.xml"))
     key = None
     for element in workbook.iter():

@@ -68,7 +68,7 @@ def open_table(frame: Table) -> Source:
 
 
 def is_table(value: object) -> bool:
-    """Return True for a table of some library, which `to_arrow` reads or refuses."""
+    """Return True for a table of some library, which `to_arrow` converts or refuses."""
     return any(hasattr(value, name) for name in TABLE_METHODS)
 
 
@@ -88,9 +88,9 @@ def to_arrow(frame: Table) -> pa.Table:
     Raises
     ------
     UsageError
-        The object is no table, or one that was not computed yet.
+        The object is not a table, or was not computed yet.
     CohortError
-        A column holds what Arrow has no type for.
+        A column has mixed or unsupported types.
     """
     kind = f"{type(frame).__module__}.{type(frame).__name__}"
     if not is_table(frame):
@@ -110,7 +110,7 @@ def to_arrow(frame: Table) -> pa.Table:
     except (MemoryError, CohortError):
         raise
     except Exception as error:
-        # A library's own words may hold values.
+        # A library's own message may contain values.
         raise CohortError(
             f"table: it cannot be read as Arrow ({type(error).__name__}); give each "
             "column a type that Arrow supports"

@@ -78,7 +78,7 @@ LETTER_PAIRS = (
     {"1", "0"},
     {"1.0", "0.0"},
 )
-# Cells that show of most columns of texts that they hold no numbers.
+# Cells that are enough to reject most columns of texts as numbers.
 FEW_CELLS = 64
 # Whether a column has a decimal comma is open: all its marks may be of thousands.
 UNDECIDED_MARK = ""
@@ -165,7 +165,7 @@ def _decimal_mark(cells: set[str], delimiter: str) -> str | None:
 
 
 def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
-    """Return a text column's numbers, or None if a cell is no plain finite number.
+    """Return a text column's numbers, or None if a cell is not a plain finite number.
 
     The array has shape (n_rows,), NaN for null. Where None is returned, each distinct
     text needs `parse_number`.
@@ -175,7 +175,8 @@ def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
             return None
         cells = pc.replace_substring(cells, ",", ".")
     try:
-        # Arrow words an error for each cell that is no number, so few are tried first.
+        # Arrow makes an error for each cell that is not a number, so few are tried
+        # first.
         pc.cast(cells[:FEW_CELLS], pa.float64())
         values = pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:
@@ -188,7 +189,7 @@ def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
 def parse_number(
     text: str, decimal: str = ".", censored: str = "refuse", unit: str | None = None
 ) -> float | str:
-    """Return the number that a text stands for, or the kind of its fault.
+    """Parse the number in a text; return the kind of its fault if it has one.
 
     A laboratory's flag behind a number, as in "13.5 H", is left out.
 
@@ -198,9 +199,9 @@ def parse_number(
         Without spaces at its ends.
     decimal : {".", ","}
     censored : {"refuse", "limit", "half"}
-        What "<0.5" stands for: a fault, 0.5, or 0.25 (">0.5" is then 0.5).
+        Meaning of "<0.5": a fault, 0.5, or 0.25 (">0.5" is then 0.5).
     unit : str, optional
-        The unit that may stand behind the number; any other is a fault.
+        The unit that may follow the number; any other is a fault.
 
     Returns
     -------
@@ -241,7 +242,7 @@ def same_unit(unit: str, other: str) -> bool:
 
 
 def unit_of(text: str) -> str | None:
-    """Return the unit behind a number, None where there is none."""
+    """Return the unit after a number, None without one."""
     measured = match_reading(MEASURED, text)
     return measured["unit"] if measured else None
 

@@ -55,7 +55,7 @@ def _accepted_reader(name: str, member: Any) -> type[TableFile]:
 READERS: Registry[type[TableFile]] = Registry(
     "reader", _shipped_readers, _accepted_reader
 )
-"""Every kind of file by name. The first that knows a file's content reads it."""
+"""Every kind of file by name. The first that recognises a file's content is used."""
 
 
 def suffixes() -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def _open_file(path: Path) -> TableFile:
         if not head.strip():
             raise CohortError(f"{path.name}: the file is empty; export it again")
         reader = _reader_of(path, head)
-        # Documents and pages hold the name.
+        # The name is in documents and pages.
         n_folders = len(partition_of(path))
         return reader(path, escape_bytes("/".join(path.parts[-n_folders - 1 :])))
     except OSError as error:
@@ -252,7 +252,7 @@ def _kind(path: Path) -> str:
 
 
 def _readable(kinds: Mapping[str, str]) -> list[str]:
-    """Return the names; raise CohortError if one is no file, which may have rows."""
+    """Return the names; raise CohortError if one is not a file, which may have rows."""
     faults = [
         f"{PurePath(name).name}: a {kind}; mount its share if it has one. To leave "
         "it out, begin its name with _"
@@ -330,7 +330,7 @@ def open_remote(url: str) -> Source:
 def _fault_of(error: Exception) -> str:
     """Return in words why a service gives no file.
 
-    Its own words may hold keys, so of other errors only the kind is named.
+    Its own message may contain keys, so other errors are named by their kind only.
     """
     if isinstance(error, FileNotFoundError):
         return "the file does not exist"

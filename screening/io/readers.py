@@ -115,14 +115,14 @@ block.
 
 
 class SourcePart:
-    """One table of a cohort, which a subclass reads in `batches`.
+    """One table of a cohort; subclasses read it in `batches`.
 
     Attributes
     ----------
     name : str
         Name of the file or table, as messages and documents show it.
     sha256 : str
-        Digest of the file, or of the values of what is no file.
+        Digest of the file, or of the values of other sources.
     bytes : int
         Size of the file, or of the values in memory.
     header : list of str
@@ -130,7 +130,7 @@ class SourcePart:
     note : str
         How the table is written, for a person.
     place : str
-        Where in its file the table stands, "" where that is the file.
+        Place of the table in its file, "" if it is the whole file.
     decimal_mark, other_marks
         Decimal mark of numbers kept as text, and of columns with another mark.
     rows : int or None
@@ -282,8 +282,8 @@ class TableFile(SourcePart):
 
     A kind of file is a subclass in a module of its own, and an entry of
     `io.opening.READERS`.
-    A folder's files are tables by their `suffixes`; the content says of which kind a
-    file is.
+    A folder's files are tables by their `suffixes`; the kind of a file is determined by
+    its content.
 
     Attributes
     ----------
@@ -316,7 +316,7 @@ class TableFile(SourcePart):
             return self._digest()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs to read the file, which is no digest."""
+        """Return what another process needs to read the file, without the digest."""
         return {name: value for name, value in vars(self).items() if name != "_digest"}
 
     @classmethod
@@ -518,7 +518,7 @@ class Source:
 
     @property
     def ends_in_newline(self) -> bool | None:
-        """Return False if a file of text lacks its last line end; None without text."""
+        """Return False if a text file's last line has no end; None for other files."""
         ends = [file.ends_in_newline for file in self.files]
         texts = [end for end in ends if end is not None]
         return all(texts) if texts else None
@@ -527,7 +527,7 @@ class Source:
     def written_at(self) -> datetime.datetime | None:
         """Return when the newest file was written, in UTC.
 
-        None without files, and for copies of remote files, which are written anew.
+        None without files, and for copies of remote files, which are made again.
         """
         if self.is_fetched:
             return None
@@ -539,7 +539,7 @@ class Source:
         return datetime.datetime.fromtimestamp(max(times) / 1e9, datetime.UTC)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the facts of the source that model and run documents hold."""
+        """Return the facts of the source for model and run documents."""
         files = []
         for file in self.files:
             facts = {

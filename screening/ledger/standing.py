@@ -29,7 +29,7 @@ def mark_standing(
     """Mark standing reasons with the night they began, and sort them to the end.
 
     A reason is standing if each of the last nights had it, by code and column, and if
-    its kind is about a lasting state (`ReasonKind.stands`).
+    its kind is about a lasting state (`ReasonKind.becomes_standing`).
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def has_grown(reason: Reason, earlier: float | None) -> bool:
 def _standing_since(reason: Reason, recent: Sequence[GivenReasons]) -> str | None:
     """Return the first night of an unbroken row with a reason; None if it is new."""
     kind = REASONS.get(reason.code)
-    if kind is None or not kind.stands or len(recent) < NIGHTS_UNTIL_STANDING:
+    if kind is None or not kind.becomes_standing or len(recent) < NIGHTS_UNTIL_STANDING:
         return None
     cause = (reason.code, reason.column)
     began = []

@@ -55,8 +55,8 @@ _BINS = 10
 # Penalty of the slope: weaker than any data, but perfectly separated scores keep a
 # finite slope.
 _PENALTY = 1e-3
-# Gain of log likelihood from which a floor is kept: where there is none, in 1 %,
-# since a floor is not negative (half of the law of one degree of freedom).
+# Gain of log likelihood from which a floor is kept: without a true floor in 1 %, since
+# a floor is not negative (half of the law of one degree of freedom).
 _GAIN_OF_FLOOR = 2.7
 # Cases from which one is looked for: with fewer, high chances become too high with it.
 _CASES_FOR_FLOOR = 50
@@ -100,10 +100,9 @@ def calibrate(
     Notes
     -----
     Platt 1999, with a floor where the labels show one (``fit_curve``). On held-out
-    thirds of 192 tables that nobody had tuned on, bins of new
-    patients lay within what this band and the binomial law allow in 98 %, also with 21
-    to 47 cases; a curve limited to what the end bins had observed had a larger log
-    loss.
+    thirds of 192 tables that were not used for tuning, bins of new patients lay within
+    what this band and the binomial law allow in 98 %, also with 21 to 47 cases; a curve
+    limited to what the end bins had observed had a larger log loss.
     """
     codes = group_codes(groups)
     n_cases = int(positive.sum())
@@ -139,7 +138,7 @@ def refit_calibration(
     prevalence: float,
     groups: np.ndarray | None = None,
 ) -> Calibration:
-    """Fit a model's probabilities anew to a cohort of another place.
+    """Recalibrate a model's probabilities on a cohort of another place.
 
     The fewer cases there are, the more of the model's own curve is kept, see
     ``refitted_curve``. Figures are of probabilities that each fold gets from the
@@ -169,7 +168,7 @@ def refitted_curve(
     weight: np.ndarray,
     codes: np.ndarray | None = None,
 ) -> Platt:
-    """Return a model's curve fitted anew to rows of another place.
+    """Refit a model's curve to rows of another place.
 
     With fewer than 30 cases the intercept alone is fitted; with fewer than 100
     intercept and slope, both shrunk towards the model's own by the share of the
@@ -533,7 +532,7 @@ def fit_curve(
 ) -> Platt:
     """Fit Platt's curve, with a floor where low scores have more cases than it says.
 
-    Some cases have nothing in the table that tells them: their share bounds the chance
+    Some cases have nothing in the table that shows them: their share bounds the chance
     of the lowest scores, where a straight line would go on falling. With 50 cases or
     more the floor is kept if it makes the labels significantly more likely.
 

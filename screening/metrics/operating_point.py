@@ -375,7 +375,7 @@ class ThresholdSelector:
 
     @property
     def _chooses(self) -> np.ndarray:
-        """Mask of the rows whose scores may become thresholds."""
+        """Mask of the rows with scores that may become thresholds."""
         return np.ones(len(self.scores), dtype=bool)
 
     def threshold(self, rule: Rule) -> tuple[float, float]:

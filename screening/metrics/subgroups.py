@@ -24,9 +24,9 @@ FEWEST = 5
 _MAX_LEVELS = 12
 _OTHER = "other"
 MISSING = "missing"
-# Needs of a figure of which a level may have too few.
+# Needs of a figure that a level may not meet.
 _COUNTED = frozenset({"rows", "cases", "others"})
-# More cells of two columns nobody reads.
+# Cells of two columns that are shown: nobody reads more.
 MAX_CELLS = 24
 # Rows of all cells' rests above which cells are not compared with theirs: it would take
 # longer than training.
@@ -225,9 +225,9 @@ def performance_in_cells(
 ) -> list[CrossedSubgroups]:
     """Return the figures of the cells of each two columns.
 
-    Only of columns whose cells all hold enough patients, with the condition and
-    without: a single cell that is withheld follows from the totals of the levels. More
-    than `MAX_CELLS` cells are not listed either, and those of large tables stand alone.
+    Only of columns with enough patients in all cells, with the condition and without: a
+    single cell that is withheld follows from the totals of the levels. More than
+    `MAX_CELLS` cells are not listed either, and those of large tables are alone.
 
     Parameters
     ----------

@@ -106,8 +106,8 @@ def separates_ties(
 ) -> np.ndarray:
     """Return the mask of thresholds with rates that apply to new rows, (n_thresholds,).
 
-    At these the rates of new rows are those of held-out rows like them. Ties whose mean
-    is too near a threshold to say on which side new rows fall count as uncertain.
+    At these the rates of new rows are those of held-out rows like them. Ties with a
+    mean so near a threshold that new rows may fall on either side count as uncertain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Approval of a model: who answers for it, and what is known before the outcome."""
+"""Approval of a model: the responsible person, and what is known before the outcome."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def approve(
     known_before : sequence of str
         Columns that are known at the hour of the night. The strongest one of each block
         that carries the ranking is required, unless the contract declares it, and each
-        column of which the contract says that this is unknown. The first of several
-        that are the same measurement counts for all.
+        column with an unknown answer in the contract. The first of several that are the
+        same measurement counts for all.
 
     Raises
     ------
     UsageError
-        If nobody is named, a reason is required, or nobody has said of such a column
-        whether it is known before the outcome.
+        If no name is given, a reason is required, or it is not declared for such a
+        column whether it is known before the outcome.
     """
     if not by.strip():
         raise UsageError(
@@ -96,7 +96,7 @@ def _drafts_before(
 
 
 def _refuse_unknown(model: ModelDocument, columns: Sequence[str]) -> None:
-    """Raise UsageError for a column that is no feature of the model."""
+    """Raise UsageError for a column that is not a feature of the model."""
     features = model.contract["features"]
     for name in columns:
         if name not in features:
@@ -183,8 +183,8 @@ def _has_usual_median(name: str, now: TrainingFacts, before: TrainingFacts) -> b
 def approval_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:
     """Return what the ledger records of an approval.
 
-    Digests before and after, who approved, when and why, and which columns were said
-    to be known before the outcome.
+    Digests before and after, the approver, date and reason, and the columns declared to
+    be known before the outcome.
     """
     approval = after.approval
     assert approval is not None
@@ -202,7 +202,7 @@ def approval_of(before: ModelDocument, after: ModelDocument) -> dict[str, object
 
 
 def refuse_draft(model: ModelDocument, name: object) -> None:
-    """Raise UsageError if nobody has approved the model."""
+    """Raise UsageError if the model is not approved."""
     if model.approval is None:
         approve_it = command_line("approve", name, *approval_words(model))
         raise UsageError(f"{name} is a draft; approve it first with {approve_it}")

@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from screening.data.cohort import Cohort
 
-# Columns whose correlation, of values or of missing cells, exceeds this are one block.
+# Columns with a larger correlation, of values or of missing cells, are one block.
 MIN_CORRELATION = 0.95
-# Missing cells are compared only of columns whose share of them is at least this, and
+# Missing cells are compared only for columns with a share of them of at least this, and
 # at most 1 less this.
 MIN_MISSING_SHARE = 0.01
 # Correlations are computed on every k-th row, at most so many.

@@ -235,9 +235,9 @@ def compare(
     Raises
     ------
     UsageError
-        If there is no cohort, a cohort whose rows are surely of the same patients has
-        no group that says which, a recipe cannot answer a cohort's question, `kept`
-        belongs to another comparison, or there are no workers.
+        If there are no cohorts, a cohort with several rows of the same patients has no
+        group, a recipe cannot answer a cohort's question, `kept` belongs to another
+        comparison, or there are no workers.
     RecipeError
         If a recipe is unknown, or cannot be built.
 
@@ -585,7 +585,7 @@ def figures_of_method(
     Returns
     -------
     dict of str to ndarray of shape (n_draws,)
-        NaN where a draw holds no positive or no negative row.
+        NaN where a draw has no positive or no negative rows.
     """
     held = method.held
     if weights is None:

@@ -1,4 +1,4 @@
-"""External validation: a model on a cohort whose rows took no part in its training."""
+"""External validation: a model on a cohort without rows of its training."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def read_labelled(
 
 
 def _as_read_by(model: Model, cohort: Cohort) -> list[Cohort]:
-    """Return a cohort as the model reads it, one per patient if it counts lesions.
+    """Return a cohort under the model's contract, one per patient if it counts lesions.
 
     UsageError for another contract.
     """
@@ -277,7 +277,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> list[Cohort]:
 
 
 def _trained_rows(model: Model, rows: Cohort, same_file: bool) -> np.ndarray:
-    """Return the mask of rows whose id or group took part in training, (n_rows,)."""
+    """Return the mask of rows with an id or group of the training, (n_rows,)."""
     is_trained_on = np.zeros(rows.n_rows, dtype=bool)
     # Without an id column ids are row numbers, which mean something only in one file.
     if (same_file or model.contract.id) and "id" in model.held_out:

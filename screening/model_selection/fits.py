@@ -109,8 +109,8 @@ def plan_training(
 ) -> Plan[Fits]:
     """Plan the method, its baselines and its temporal validation side by side.
 
-    A baseline that is a member of the blend is not fitted again. What the caller fixed
-    of the method's approximation holds for the others too.
+    A baseline that is a member of the blend is not fitted again. Parameters of the
+    approximation that the caller fixed apply to the others too.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def plan_training(
 def _plan_baseline(
     study: Study, other: Recipe, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
-    """Plan a baseline, with those fixed parameters that hold for every method."""
+    """Plan a baseline, with those fixed parameters that apply to every method."""
     shared = {
         name: value
         for name, value in study.params.items()

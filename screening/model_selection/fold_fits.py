@@ -139,7 +139,7 @@ class EncodedRows:
     def estimator(self, parameters: Parameters) -> Estimator:
         """Return the recipe's estimator, its gamma a number.
 
-        The number is the same in every fold, whatever rows a fold holds.
+        The number is the same in every fold, whatever rows are in a fold.
         """
         estimator = self._components.estimator(parameters)
         if hasattr(estimator, "scaled_to"):
@@ -239,7 +239,7 @@ class EncodedRows:
         learned: EncodedRows,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
-        """Fit machines whose settings differ in the factor alone.
+        """Fit machines with settings that differ in the factor alone.
 
         Another machine than a kernel machine has no factor, so one setting.
         """
@@ -493,7 +493,7 @@ def _keys(tasks: Sequence[FoldTask]) -> list[str]:
     def digest(array: np.ndarray | None) -> str | None:
         if array is None:
             return None
-        # The arrays live as long as the tasks, so their addresses tell them apart.
+        # The arrays live as long as the tasks, so their addresses identify them.
         if id(array) not in digests:
             contents = np.ascontiguousarray(array).data
             digests[id(array)] = hashlib.sha256(contents).hexdigest()
@@ -547,7 +547,7 @@ def _fit_distinct(
 
 
 def _checkpoints(tasks: Mapping[str, FoldTask], kept: Path | None) -> dict[str, Path]:
-    """Return the checkpoint of each task whose machines can be stored, by its key."""
+    """Return the checkpoint of each task with storable machines, by its key."""
     if kept is None:
         return {}
     return {

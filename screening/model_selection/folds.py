@@ -106,7 +106,7 @@ class Study:
     def repeats_are_needed(self) -> bool:
         """True if the caller asked for repeats, or a promise without cases needs them.
 
-        The share of flags is that of the mean of machines, of which one decides on a
+        The share of flags is that of the mean of machines; one of them decides on a
         held-out row. Otherwise machines with a factor are fitted in one repeat: each of
         them costs its own time at every scoring, while plain ones average to a single
         machine.
@@ -176,7 +176,7 @@ def choose_groups(
     Raises
     ------
     UsageError
-        If one group, or one row, holds all of a class.
+        If all rows of a class are in one group, or copies of one row.
     """
     numbers = cohort.copy_of
     n_groups = 0
@@ -208,7 +208,7 @@ def choose_groups(
 
 
 def _holder_of_class(cohort: Cohort) -> str:
-    """Return what holds all rows of a class."""
+    """Return what contains all rows of a class."""
     if cohort.group is None:
         return "row"
     if cohort.contract.group is None:
@@ -238,8 +238,8 @@ def split_folds(
 ) -> np.ndarray:
     """Return the fold in which each row is held out, (n_rows,).
 
-    Folds are stratified and keep groups whole. Without groups one fold holds all copies
-    of a row.
+    Folds are stratified and keep groups whole. Without groups, all copies of a row are
+    in one fold.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def split_folds(
 
 
 def _refuse_without_class(target: np.ndarray, fold: np.ndarray) -> None:
-    """Raise UsageError if a fold holds all rows of one of two classes."""
+    """Raise UsageError if a fold contains all rows of one of two classes."""
     n_classes = len(np.unique(target))
     n_folds = int(fold.max()) + 1
     for number in range(n_folds):
@@ -305,7 +305,7 @@ def _refuse_without_class(target: np.ndarray, fold: np.ndarray) -> None:
 
 
 def _folds_of_caller(cohort: Cohort, target: np.ndarray) -> np.ndarray:
-    """Return the folds that a cohort brings, (1, n_rows).
+    """Return the folds of a cohort itself, (1, n_rows).
 
     Raise UsageError if one splits a group, or leaves a class out of training.
     """

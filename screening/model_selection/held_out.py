@@ -92,7 +92,7 @@ class HeldOutDecisions:
     Parameters
     ----------
     decisions : ndarray of shape (n_repeats, n_rows, n_outputs)
-        At the chosen setting, of the machine whose fold held the row out.
+        At the chosen setting, of the machine for which the row was held out.
     fold : int ndarray of shape (n_repeats, n_rows)
     ensemble : FoldEnsemble or BlendedEnsemble
         Machines of all folds and repeats at the chosen setting.
@@ -461,7 +461,7 @@ def _members(study: Study, recipe: Recipe) -> Sequence[Recipe]:
 def plan_method(
     study: Study, recipe: Recipe, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
-    """Return the plan that holds every row out by a recipe; ``run_plan`` runs it.
+    """Plan to hold out every row by a recipe; ``run_plan`` runs the plan.
 
     Settings are drawn from the recipe's search, in a blend as many for each member. A
     parameter that the study fixes is passed on to those members that take it.

@@ -37,7 +37,7 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     Parameters
     ----------
     study : Study
-        With the columns that the model reads.
+        With the columns of the model.
     method : HeldOutDecisions
         With its machines.
 
@@ -115,7 +115,7 @@ def _decisions_shuffled(
     n_shuffles: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return decisions on rows whose columns of one block are shuffled.
+    """Return decisions on rows with the columns of one block shuffled.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Judging held-out scores by a rule: every figure of a page comes from here.
 
 `train` makes the held-out scores and judges them, `compare` those of several methods;
-`threshold` reads them back from the model and judges them by another rule; `validate`
-scores another cohort and applies what the model had chosen. All call `judge`, so no
-page can show figures of two rules.
+`threshold` takes those of the model and judges them by another rule; `validate` scores
+another cohort and applies what the model had chosen. All call `judge`, so no page can
+show figures of two rules.
 """
 
 from __future__ import annotations
@@ -713,7 +713,7 @@ def refuse_too_few(
 ) -> None:
     """Raise PromiseError if no method could promise a sensitivity from so few cases.
 
-    `name` is that of the class. `guess` are the watched classes if nobody named them.
+    `name` is that of the class. `guess`: the watched classes if they were not named.
     """
     if not isinstance(rule, MinSensitivity) or n_cases >= _n_cases_needed(rule):
         return

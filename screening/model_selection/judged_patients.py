@@ -1,4 +1,4 @@
-"""Patients of judged rows in the past cohort: who is whom, by id and by merges."""
+"""Match patients of judged rows with those of the past cohort, by id and by merges."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def with_merged_patients(cohort: Cohort, merges: Merges, known: Set[str]) -> Coh
     Returns
     -------
     Cohort
-        Rows keep their ids. The patient becomes their group, so that no fold splits
-        one who has two numbers.
+        Rows keep their ids. The patient becomes their group, so that a patient with two
+        numbers is not split by folds.
     """
     if known.isdisjoint(merges.by_old):
         return cohort
@@ -75,12 +75,12 @@ def count_rewritten(
     training : TrainingFacts
         Of the champion; where many of its ids collide, reduced forms say nothing.
     accepted : bool
-        Somebody said why these ids are right.
+        A reason was given why these ids are right.
 
     Raises
     ------
     CohortError
-        There are such rows, and nobody accepted them; they are named by column.
+        There are such rows, and they were not accepted; they are named by column.
     """
     faults = []
     rows_of_any: set[int] = set()

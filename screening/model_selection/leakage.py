@@ -1,7 +1,7 @@
 """Columns that a ranking rests on, or that may be known only after the outcome.
 
-No figure tells a leak from a good marker. So figures say what the ranking rests on, and
-structure and names alone raise a question, which a person answers.
+No figure separates a leak from a good marker. So figures say what the ranking rests on,
+and structure and names alone raise a question, which a person answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ QUICK_MEMBER = "logistic"
 # A number of fewer distinct values repeats by itself.
 MIN_VALUES_OF_TIME = 20
 # Share of rows with equal values, without the most frequent one, from which two times
-# are one (at most .06 on sound tables), and from which one is a copy of the other.
+# are one (at most .06 on valid tables), and from which one is a copy of the other.
 MIN_EQUAL_SHARE = 0.3
 COPY_SHARE = 0.999
 # Rows on which two columns are compared at least.
@@ -53,8 +53,8 @@ MIN_FILLED_ROWS = 10
 # Missing values carry the ranking if the shares of rows without a value differ by so
 # much between the classes: the AUROC of being missing is .7 or more.
 MIN_MISSING_DIFFERENCE = 0.4
-# A discharge that is present or absent is a finding, such as one of a wound; who went
-# home is "discharged".
+# A discharge that is present or absent is a finding, such as one of a wound; a patient
+# who went home is "discharged".
 FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 # A number that counts days or seconds is a later time if it lies more than a day after
 # the row's own time in at least this share of the rows.
@@ -119,14 +119,14 @@ def leaks(
 
     By its name, by values that two times share, by being filled in one class alone, by
     being missing so much more often in one that it ranks, or by times that are later
-    than the rows' own. Strength is no sign. No patient's value is in the result.
+    than the rows' own. Strength is not a sign. The result has no values of patients.
 
     Parameters
     ----------
     cohort : Cohort
     task : Task
     by_class : bool
-        There are cases enough to tell that a column is filled in one class alone.
+        There are enough cases to show that a column is filled in one class alone.
     """
     watched = task.is_watched(labels_of(cohort)).T
     compared = watched if by_class else watched[:0]
@@ -214,7 +214,7 @@ def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
 
 
 def _is_missing_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
-    """Return True if being missing alone tells many cases from the others.
+    """Return True if being missing alone separates many cases from the others.
 
     As where patients died, or went home, before a value was taken.
     """
@@ -246,8 +246,8 @@ def _is_later_than_row(cohort: Cohort, name: str) -> bool:
 def _equal_times(cohort: Cohort) -> list[tuple[str, str]]:
     """Return pairs of numbers of many values that are equal in most rows.
 
-    The time of a relapse is that of the death where there was none. The most frequent
-    value is left out; a column that is a copy of another tells nothing.
+    Without a relapse, its time is that of the death. The most frequent value is left
+    out; a column that is a copy of another does not count.
     """
     columns = {}
     for name, feature in cohort.contract.features.items():
@@ -346,7 +346,7 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
         label=label,
         whole=whole,
         blocks=blocks,
-        # What cannot be fitted ranks nobody.
+        # Without a fit there is no ranking.
         without=[0.5 if area is None else area for area in areas],
     )
 

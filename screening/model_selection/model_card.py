@@ -59,7 +59,7 @@ def model_document(
     table: Mapping[str, Any],
     command: str | None,
 ) -> ModelDocument:
-    """Return the document of a model whose rows were held out and judged.
+    """Return the document of a model after its rows were held out and judged.
 
     Reasons for attention are added later, and digests when it is written.
 

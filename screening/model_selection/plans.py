@@ -58,7 +58,7 @@ def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
 
 
 def raise_errors(results: Sequence[Result | ScreenError]) -> list[Result]:
-    """Return results of which none is an error; raise the first error otherwise."""
+    """Return results without errors; raise the first error."""
     outcomes = []
     for result in results:
         if isinstance(result, ScreenError):

@@ -45,7 +45,7 @@ from screening.settings import Search, TableOptions, Validation
 from screening.spelling import shown_series
 from screening.store.serialization import read_document, read_model
 
-# Rows that a kernel machine is trained on exactly, if it reads the matrix by rows.
+# Rows that a kernel machine is trained on exactly, if it takes the matrix by rows.
 _MAX_ROWS_BY_ROWS = 50_000
 LARGEST_WHOLE = 20_000
 """Rows that a kernel machine is trained on exactly, if it needs the whole matrix."""
@@ -62,7 +62,7 @@ def prepare_study(
 ) -> Study:
     """Prepare the study that a recipe is trained on.
 
-    If there are more rows than the recipe can take, landmarks stand for them.
+    If there are more rows than the recipe can take, landmarks represent them.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _signs_of_dependence(cohort: Cohort) -> list[Sign]:
     # The table has several rows of a unit, and the cohort one.
     if cohort.contract.per_unit is not None:
         return []
-    # The caller gave groups that no column holds.
+    # The caller gave groups that are not in a column.
     if cohort.group is not None and cohort.contract.group is None:
         return []
     signs = dependence(cohort.source, cohort.contract)
@@ -181,7 +181,7 @@ def _with_landmarks(
 
 
 def by_landmarks(params: Mapping[str, object]) -> bool:
-    """Return True if machines are trained on landmarks that stand for all rows."""
+    """Return True if machines are trained on landmarks that represent all rows."""
     return params.get("approximation") == "landmarks"
 
 
@@ -190,7 +190,7 @@ def _largest_exact(
 ) -> int | None:
     """Return how many rows a recipe's machine is trained on exactly.
 
-    None if it is no kernel machine.
+    None if it is not a kernel machine.
     """
     if recipe.machine == "blend":
         sizes = []
@@ -262,7 +262,7 @@ def sample_rows(
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
-    """Raise UsageError if a directory holds a model of another recipe, files or label.
+    """Raise UsageError if a directory has a model of another recipe, files or label.
 
     The same training with other settings or an edited contract may replace its model.
     """
@@ -294,10 +294,10 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
 
 
 def refuse_model_in_use(directory: Path, ledger: Ledger | None = None) -> None:
-    """Raise UsageError if a directory holds a model that somebody has decided on.
+    """Raise UsageError if a directory contains a model with a decision of a person.
 
     Such a model was approved, its threshold was chosen after the training, or it is the
-    champion of a series in `ledger`: none of these may be lost without a word.
+    champion of a series in `ledger`: none of these may be lost without notice.
     """
     try:
         document = read_document(directory, "model")

@@ -45,7 +45,7 @@ def recalibrate(
 ) -> Model:
     """Return a model for another site: same ranking, all else fitted to its rows.
 
-    Chances are fitted anew as far as the number of cases allows
+    Chances are fitted again as far as the number of cases allows
     (`metrics.calibration.refitted_curve`), the threshold is chosen by the rule on the
     rows of the site, and validation, p-values and the gates of nights are theirs. The
     model is a draft.

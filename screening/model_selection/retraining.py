@@ -361,7 +361,7 @@ def _judged_rows(
     None if there are none. Verdicts that are left out are counted by reason.
     """
     try:
-        # Read as when it was scored: a category unknown in training is no error.
+        # Read as when it was scored: a category unknown in training is not an error.
         contract = champion.contract
         score_of = score_of_rows(champion.recipe, contract)
         stream = open_cohort(path, contract, checks=RowChecks(score_of=score_of))

@@ -51,7 +51,7 @@ def set_threshold(
     reason : str
         Every page shows it.
     watched : str, optional
-        Class whose operating point changes; all by default.
+        Class for which the operating point changes; all by default.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def set_threshold(
         If the reason is empty, the class is not watched, or the model has an operating
         point by lesions.
     ModelError
-        If the model holds no held-out scores.
+        If the model has no held-out scores.
     """
     _refuse_threshold(model, reason, watched)
     facts = model.facts
@@ -94,7 +94,7 @@ def set_threshold(
         training=_training_by_rule(facts, rule),
         validation=facts.validation.replace(**judgement.facts),
         blend=judgement.members or (),
-        approval=None,  # nobody has approved the new operating point
+        approval=None,  # the new operating point is not approved
         thresholds_before=_with_revision(model, points, reason.strip()),
     )
     thresholds = judgement.thresholds
@@ -152,7 +152,7 @@ def _with_revision(
 ) -> list[ThresholdRevision]:
     """Return the changes of a model's threshold, with one to other operating points.
 
-    The same threshold for the same reason is no change, unless it takes an approval
+    The same threshold for the same reason is not a change, unless it takes an approval
     away.
     """
     facts = model.facts
@@ -200,7 +200,7 @@ _PATIENT_COLUMNS = ("id", "group", "unit")
 
 
 def stored_rows(held_out: HeldOutDecisions) -> np.ndarray:
-    """Return the mask of training rows of which some machine stores a copy, (n_rows,).
+    """Return the mask of training rows that some machine stores, (n_rows,).
 
     All rows, if synthetic rows are stored.
     """
@@ -245,7 +245,7 @@ def without_patient(
     Raises
     ------
     ModelError
-        If there is no other patient.
+        If there are no other patients.
     """
     table = model.held_out
     is_patient = _rows_of_patient(model, name)
@@ -315,7 +315,7 @@ def _earlier_day(facts: ModelDocument, retrain_by: datetime.date) -> str:
 def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
     """Return a recalibrated model with a day by which to train it again.
 
-    The model that its ranking comes from holds a row of an erased patient.
+    The source model of its ranking contains a row of an erased patient.
     """
     note = (
         "the source model of the ranking contains a row of an erased patient; train "

@@ -24,7 +24,7 @@ ROWS_AN_INTERVAL = 20
 
 
 def correlated_pairs(cohort: Cohort, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of numbers whose ranks correlate, in either direction."""
+    """Return pairs of numbers with correlated ranks, in either direction."""
     step = max(1, -(-cohort.n_rows // MAX_COMPARED_ROWS))
     table = pd.DataFrame({name: cohort.values[name][::step] for name in names})
     correlations = table.rank().corr(min_periods=MIN_COMPARED_ROWS).abs().to_numpy()
@@ -72,8 +72,8 @@ def _adds_nothing(values: np.ndarray, given: np.ndarray, watched: np.ndarray) ->
     """Return True if a number ranks no watched class among rows that are alike.
 
     Rows are alike in another number, `given`. Compared are how far the ranks of both
-    lie apart, in either direction and in size, and which of them has a value. False
-    too where that cannot be seen, since no case, or nobody else, has both.
+    lie apart, in either direction and in size, and which of them has a value. False too
+    if that cannot be seen, since no case, or no other row, has both.
     """
     only_one = np.isnan(values).astype(float) - np.isnan(given)
     has_both = only_one == 0

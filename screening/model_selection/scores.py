@@ -1,7 +1,7 @@
 """Held-out scores of the watched classes, by which a model is judged and stored.
 
-`HeldOutScores.columns` writes them as columns of `validation.parquet`, and
-`held_out_scores` reads them.
+`HeldOutScores.columns` makes them columns of `validation.parquet`, and
+`held_out_scores` restores them.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class Population:
     Parameters
     ----------
     shares : dict of str to Estimate
-        Share of each watched class in the whole table, of which the rows may be a
-        sample.
+        Share of each watched class in the whole table; rows may be a sample of it.
     prevalence : float, optional
         As the caller or the contract states it.
     subgroups : dict of str to ndarray of shape (n_rows,), optional
@@ -125,8 +124,8 @@ class TemporalValidation:
     Parameters
     ----------
     facts : Forward, optional
-        The cut in time, without figures, or why there is none; None if the table has
-        no dates.
+        The cut in time, without figures, or why there is none; None without dates in
+        the table.
     scores : HeldOutScores, optional
         Rows that came after the cut are of fold `AFTER`. It may watch fewer classes.
     """
@@ -167,7 +166,7 @@ class HeldOutScores:
     frozen : FrozenOperatingPoints, optional
         Of another cohort than the model's: what the model had chosen.
     source_calibration : dict of str to Calibration, optional
-        Of a model from another site, whose ranking alone is kept here.
+        Of a model from another site; only its ranking is kept here.
     without_cases : bool
         Thresholds are ranks among rows that are not known cases, which only judge.
     """
@@ -312,7 +311,7 @@ class HeldOutScores:
         """Return the scores of known negatives, ascending, in which p-values are ranks.
 
         There is one a row or, if rows have groups, one a group: that of its highest
-        negative row. Then a row's rank is valid whatever else its group holds.
+        negative row. Then a row's rank is valid whatever else is in its group.
         """
         negative = ~self.watched.any(axis=1)
         scores = overall(self.scores[negative], thresholds)
@@ -370,7 +369,7 @@ class HeldOutScores:
 def held_out_scores(model: Model) -> HeldOutScores:
     """Return the held-out scores that a stored model was judged by.
 
-    ModelError if it holds none.
+    ModelError if it has none.
     """
     table = model.held_out
     facts = model.facts
@@ -412,7 +411,7 @@ def _population(model: Model, task: Task) -> Population:
 
 
 def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> OtherMethods:
-    """Return the scores of members and baselines that a model holds."""
+    """Return the stored scores of a model's members and baselines."""
     blend = model.facts.blend
     comparison = model.facts.validation.comparison
     baselines = None
@@ -435,7 +434,7 @@ def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> Other
 
 
 def _temporal_validation(model: Model, task: Task) -> TemporalValidation:
-    """Return the scores of temporal validation that a model holds."""
+    """Return the stored scores of a model's temporal validation."""
     table = model.held_out
     facts = model.facts.validation.forward
     if facts is not None:

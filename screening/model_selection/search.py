@@ -264,11 +264,11 @@ def choose_setting(
     *,
     refuse: bool = True,
 ) -> SearchFacts:
-    """Choose the setting with the best criterion, among those whose folds agree.
+    """Choose the setting with the best criterion, among those with folds that agree.
 
     The criterion is computed on the rows of all folds together: one threshold has to
-    serve several machines, so a setting whose scale differs between folds must lose,
-    however well it ranks within a fold.
+    serve several machines, so a setting with a scale that differs between folds must
+    lose, however well it ranks within a fold.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def _reasons_to_drop(
 def _no_setting_usable(
     recipe: str, dropped: Sequence[str | None], has_cases: bool
 ) -> PromiseError:
-    """Return the error of a recipe none of whose settings can be used."""
+    """Return the error of a recipe without usable settings."""
     reasons = "; ".join(sorted({str(reason) for reason in dropped}))
     # Without cases no settings compete.
     more = "more settings with `search`, " if has_cases else ""

@@ -13,8 +13,8 @@ from screening.data.labels import (
     BLANK_IS,
     are_outcomes,
     label_of_blank,
+    means_case,
     rare_classes,
-    reads_like_case,
     same_label,
 )
 from screening.errors import CohortError, UsageError
@@ -112,7 +112,7 @@ def known_labels(
     refuse_no_outcome(facts, contract, rows)
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
     texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
-    # Where training had no label column, or no case, words such as "yes" tell.
+    # If training had no label column, or no case, words such as "yes" decide.
     by_words = contract.label is None or facts.validation.without_cases is not None
     written = []
     is_unknown_text = []
@@ -125,7 +125,7 @@ def known_labels(
         written.append(label or text)
         is_unknown_text.append(label is None)
     is_unknown = np.array(is_unknown_text)[text_of_row]
-    # A sub-sample need not hold every label that is not the positive one.
+    # A sub-sample may not contain every label that is not the positive one.
     if is_unknown.any() and facts.training.max_rows is None:
         numbers = rows.rows[is_unknown].tolist()
         raise CohortError(
@@ -162,12 +162,12 @@ def refuse_no_outcome(facts: ModelDocument, contract: Contract, rows: Cohort) ->
 
 
 def _label_by_words(text: str, task: TaskFacts) -> str | None:
-    """Return the class of a text such as "yes" or "no"; None if it reads like neither.
+    """Return the class of a text such as "yes" or "no"; None if it means neither.
 
     The name of the class to find is understood too.
     """
     negative, case = task.classes
-    is_case = text == case or reads_like_case(text)
+    is_case = text == case or means_case(text)
     if is_case is None:
         return None
     return case if is_case else negative
@@ -247,7 +247,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
 
 
 def _one_label_error(cohort: Cohort, column: str) -> UsageError:
-    """Return the error of a table whose rows all have the same label."""
+    """Return the error of a table with one label in all rows."""
     left_out = ", ".join(cohort.contract.leave_out)
     if left_out:
         return UsageError(
@@ -264,7 +264,7 @@ def _one_label_error(cohort: Cohort, column: str) -> UsageError:
 
 
 def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise UsageError for several watched classes: one is told from the rest."""
+    """Raise UsageError for several watched classes: one is separated from the rest."""
     if len(positives) > 1:
         joint = quoted_list(["+".join(positives)])
         raise UsageError(
@@ -279,7 +279,7 @@ def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
 def _other_classes(
     classes: Sequence[str], positives: Mapping[str, tuple[str, ...]], column: str
 ) -> list[str]:
-    """Return the classes that no positive one contains; UsageError if there is none."""
+    """Return the classes that no positive one contains; UsageError if none is left."""
     named: set[str] = set()
     for labels in positives.values():
         named.update(labels)

@@ -85,7 +85,7 @@ def validate_later(
 def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | None:
     """Return why a side of the cut has too few cases, None if both have enough.
 
-    UsageError if the past lacks a class.
+    UsageError if a class is missing in the past.
     """
     cases = study.task.is_watched(labels_of(study.sample))
     n_cases = [cases[rows].sum(axis=0) for rows in (past, later)]

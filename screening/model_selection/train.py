@@ -90,7 +90,7 @@ def train(
     command: str | None = None,
     **settings: Any,
 ) -> Model:
-    """Train a model: hold every row out, choose setting and threshold on these scores.
+    """Train a model: hold out every row, choose setting and threshold on these scores.
 
     The machines of the folds are the model: a new row's score is the mean of their
     decisions.
@@ -426,7 +426,7 @@ def validation_table(
     groups : ndarray of shape (n_rows,), optional
         Groups that no fold split.
     is_stored : bool ndarray of shape (n_rows,)
-        Rows of which some machine stores a copy.
+        Rows that some machine stores.
     """
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.data.cohort import Cohort
-from screening.data.labels import affirmative_class, joined_labels, reads_like_case
+from screening.data.labels import affirmative_class, joined_labels, means_case
 from screening.errors import UsageError
 from screening.metrics.tally import units_of
 from screening.model_selection.task import Task
@@ -38,8 +38,8 @@ _ENOUGH_CASES = 5
 def with_states_of_labels(cohort: Cohort) -> Cohort:
     """Return a cohort in which every row has a label, and a case of words is named.
 
-    Without a label column every row is of unknown state. Of two labels one that reads
-    like "yes" is the positive one, however few rows have it.
+    Without a label column every row is of unknown state. Of two labels, one that means
+    "yes" is the positive one, however few rows have it.
     """
     if cohort.label is None:
         unknown = np.full(cohort.n_rows, UNKNOWN_STATE, dtype=object)
@@ -74,7 +74,7 @@ def task_without_cases(cohort: Cohort) -> Task | None:
     if named:
         is_case = any(joined_labels(name, classes) for name in named)
     else:
-        is_case = reads_like_case(classes[0]) is True
+        is_case = means_case(classes[0]) is True
     if is_case:
         raise UsageError(
             f"column {cohort.contract.label}: every row is a case, but a one-class "
@@ -114,9 +114,9 @@ def check_without_cases(
     Raises
     ------
     UsageError
-        If there is no case, or one, and the rule needs some; if a contamination is out
-        of its range or cannot be taken into account; or if settings are to compete
-        where no case can judge them.
+        If there are fewer than two cases, and the rule needs some; if a contamination
+        is out of its range or cannot be taken into account; or if settings are to
+        compete where no case can judge them.
     """
     contamination = validation.contamination or 0.0
     if not 0 <= contamination < _MAX_CONTAMINATION:
@@ -192,7 +192,7 @@ def notes_without_cases(
 def fills_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
     """Return True if there are cases enough for one in every fold, or at least 5.
 
-    Voxels of few patients are folded by slabs, and each may hold cases.
+    Voxels of few patients are folded by slabs, and each may contain cases.
     """
     if cohort.coordinates is not None:
         return bool((target == 1).any())

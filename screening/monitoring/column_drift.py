@@ -82,7 +82,7 @@ class SeriesNights:
     counts : mapping of Measure to ndarray of shape (n_nights, n_bins)
         Rows of each night in ordered bins; two bins are a share.
     patients : sequence of sequences of int
-        Hashes of patients of each night; an empty one where nobody is recognised.
+        Hashes of patients of each night; empty if patients are not recognised.
     sizes : ndarray of shape (n_nights,)
         Patients of each night. Of many patients the hashes are a sample.
     table : str, optional
@@ -117,7 +117,7 @@ class Measure(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """Weights of nights whose sum with nightly means estimates a change of level.
+    """Weights of nights; the weighted sum of nightly means estimates a change of level.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class NightPatients:
             night = np.repeat(np.arange(n_nights), lengths)
             shares = np.repeat(1 / lengths, lengths)
             self._stays = sparse.csr_array((shares, (night, patient)))
-            # Where the hashes are a sample, each stands for so many patients.
+            # If the hashes are a sample, each represents so many patients.
             self._sampled = lengths.sum() / max(sizes.sum(), 1)
             overlaps = self._stays @ self._stays.T
             self.shared = overlaps.toarray() * self._sampled

@@ -1,9 +1,9 @@
 """Compare tonight's table with the delivery that was expected.
 
-A table can be sound row by row and wrong as a whole: half of it, yesterday's, another
+A table can be valid row by row and wrong as a whole: half of it, yesterday's, another
 ward's. So it is compared with the nights of its series. What is certain stops the
-night, the rest is a reason for attention, until a person accepts the delivery. A night
-that was surely not whole is no measure for later nights.
+night, the rest is a reason for attention, until a person accepts the delivery. Later
+nights are not compared with a night that was surely not whole.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ ALPHA = {
     "rows_too_many": 0.0005,
     "rows_too_old": 0.001,
 }
-# Chance below which another reason explains that nobody of the last night is left.
+# p-value below which another reason explains that no patient of the last night is left.
 ALPHA_NOBODY_LEFT = 1e-3
-# Chance below which so many left, by the ward's own nights, that another ward's table
-# is thought of, of which a few patients have moved here.
+# p-value below which so many left, by the ward's own nights, that it may be the table
+# of another ward, from which a few patients have moved here.
 ALPHA_SO_MANY_LEFT = 0.05
-# Chance below which another reason explains that nobody came or went.
+# p-value below which another reason explains that no patient came or left.
 ALPHA_UNCHANGED = 1e-4
-# A night with a finding less likely than this is no measure for later ones; a dip is.
+# Later nights are not compared with one that has a finding less likely than this; they
+# are with one that has a dip.
 ALPHA_DOUBTFUL = 1e-3
 # Share of patients that are there on the next night too; below, patients do not stay.
 MIN_STAY = 0.3
@@ -52,9 +53,9 @@ POISSON_SPREAD = 0.5
 ANSCOMBE = 3 / 8
 # Nights that the spread stated beforehand is worth.
 PRIOR_NIGHTS = 4
-# Relative size of what a weekday can do to admissions, and to those who leave.
+# Relative effect of a weekday on admissions and discharges.
 WEEKDAY_EFFECT = 0.5
-# Days without a new row in a ward of long stays, before its own nights tell.
+# Days without a new row in a ward of long stays, before its own nights are known.
 MAX_DAYS_AT_FIRST = 30
 # Share of nights with a line end from which the next one is expected to have it too.
 USUALLY_ENDS = 0.9
@@ -120,8 +121,8 @@ def still_there(
         A night with so many hashes may have more patients: it is known up to its
         highest hash only, and the sample ends at the lowest such end.
     merged : mapping of int to int, optional
-        Of patients whose numbers were merged, the hash of the new number by that of
-        the old one. One with a number beyond that end is not in the sample.
+        For merged numbers, the hash of the new number by that of the old one. A number
+        beyond that end is not in the sample.
     """
     ends = [max(hashes) for hashes in (before, now) if len(hashes) >= most]
     sample = {merged.get(patient, patient) for patient in before}
@@ -136,7 +137,7 @@ def still_there(
 def share_that_stays(nights: Iterable[Delivery]) -> float | None:
     """Return the share of a night's patients that are there on the next night too.
 
-    None where nobody is recognised from night to night.
+    None if patients are not recognised from night to night.
     """
     recognised = [night for night in nights if night.before]
     n_before = sum(night.before or 0 for night in recognised)
@@ -335,8 +336,8 @@ class _History:
         previous = np.concatenate([[0.0], roots - mean_root])
         intercept = np.ones(len(previous))
         design = np.column_stack([intercept, previous, self.weekdays])
-        # In a ward only who came or went makes a difference; rows of one patient come
-        # and go together.
+        # In a ward only arrivals and departures make a difference; rows of one patient
+        # come and go together.
         n_units = sum(night.units for night in self.nights)
         rows_a_unit = sum(night.rows for night in self.nights) / max(n_units, 1)
         moves = min(1.0, 2 * (1 - self.stay))
@@ -349,7 +350,7 @@ class _History:
     def row_findings(
         self, expected: stats.rv_continuous, low: int, high: int
     ) -> Iterator[Finding]:
-        """Yield what is wrong with the rows, and with the patients who came or left.
+        """Yield findings about the rows, and about arrivals and departures.
 
         Parameters
         ----------
@@ -401,9 +402,9 @@ class _History:
         """Yield that far more patients left than came, before a spread is known.
 
         Where the size of a ward does not change, as many leave as come: given how many
-        did either, those who came are binomial with probability 1/2. Where few of
-        tonight's patients were there before, that is a finding only if the nights
-        before tell that patients stay.
+        did either, arrivals are binomial with probability 1/2. If few of tonight's
+        patients were there before, that is a finding only if patients usually stay, by
+        the nights before.
         """
         last = self.nights[-1]
         n_before = self.tonight.before or 0
@@ -430,7 +431,7 @@ class _History:
         yield Finding(reason, chance)
 
     def _others_came(self, n_before: int, n_still: int) -> Iterator[Finding]:
-        """Find that hardly anybody of the last night is left where patients stay."""
+        """Find that few patients of the last night are left although patients stay."""
         stay = self._stay_since_last_night()
         chance = _chance_of_few(n_still, n_before, stay)
         if self.stay < MIN_STAY or chance >= ALPHA["more_left_than_came"]:
@@ -447,7 +448,7 @@ class _History:
         return float(self.stay**n_days)
 
     def _unchanged(self, n_before: int, n_still: int, stay: float) -> Iterator[Finding]:
-        """Find that nobody came or went where some do so every day."""
+        """Find that no patient came or left although some do every day."""
         recognised = [night for night in self.nights if night.before]
         came = [night.units - (night.still or 0) for night in recognised]
         n_came = np.mean(came)
@@ -536,8 +537,8 @@ def _age(date: datetime.date, newest: str) -> int:
 def _chance_of_few(n_still: int, n_before: int, stay: float) -> float:
     """Return the chance that so few are still there, if half as many stay as usual.
 
-    A weekday or a closed bay may do that; another ward's table, of which a few patients
-    have moved, does more.
+    A weekday or a closed bay may do that. The table of another ward, from which a few
+    patients have moved, does more.
     """
     return float(stats.binom.cdf(n_still, n_before, WEEKDAY_EFFECT * stay))
 

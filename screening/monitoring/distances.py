@@ -134,7 +134,7 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
 
     A category of c rows in all lies in the night as a whole with the chance of a draw
     without replacement; such events are negatively associated, so a Chernoff bound over
-    all categories holds.
+    all categories is valid.
     """
     x = sum(map(_whole_rows, unseen))
     if not x:
@@ -163,8 +163,8 @@ def other_distribution(distance: float, rows: float, past_rows: float) -> float:
 
     The bound of Dvoretzky, Kiefer, Wolfowitz and Massart, with the constant that Wei
     and Dudley (2012) found for samples of any size. Ties, and shares that are known at
-    some places only, make the distance smaller: the chance told is then too large,
-    never too small.
+    some places only, make the distance smaller: the p-value is then too large, never
+    too small.
     """
     m = min(float(rows), MOST_UNITS)
     n = min(float(past_rows), MOST_UNITS)

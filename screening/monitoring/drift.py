@@ -4,10 +4,10 @@ Training stores a small profile; the pass over a night's table counts on its bin
 that memory does not grow with the table. Every alarm is a test against chance at the
 night's own size; all together have the chance `ALARMS` of a false one.
 
-A ward differs from the mean of the wards that a model learned from, every night, and
-nobody can act on that. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference
+A ward differs every night from the mean of the wards that a model learned from, and
+that cannot be acted on. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference
 from the ward's own nights. What is kept of a night are counts on bins of training's
-quantiles: no value, no category that training never had, nobody's id.
+quantiles: no values, no ids, and no categories that training never had.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def profile(
         Typed columns, before any normalisation within groups.
     contract : Contract
     groups : ndarray of shape (n_rows,), optional
-        Rows of a group are alike, so that the number of groups tells how certain a
+        Rows of a group are alike, so that the number of groups determines how certain a
         difference is.
     """
     n_rows = count_rows(features)
@@ -112,7 +112,7 @@ def number_profile(values: np.ndarray) -> NumberProfile:
 
 
 def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many values each right-closed bin holds, shape (n_edges + 1,)."""
+    """Count the values in each right-closed bin, shape (n_edges + 1,)."""
     # A fifth of the time of sorting the values, or of searching the edges for each.
     ends = [np.count_nonzero(values <= edge) for edge in edges]
     return np.diff(ends, prepend=0, append=len(values))
@@ -378,7 +378,7 @@ def independent(stay: float | None) -> float:
     Parameters
     ----------
     stay : float or None
-        Share that is there on the next night; None where nobody is recognised.
+        Share that is there on the next night; None if patients are not recognised.
     """
     share = STAY_UNKNOWN if stay is None else stay
     return (1 - share) / (1 + share)
@@ -555,7 +555,7 @@ class Gates(Observer):
 
         There are none on 99 of 100 nights like those of the reference. A column that
         is in other units, surely or in some rows, is an alarm whatever the nights
-        before were: the model reads wrong numbers.
+        before were: the model gets wrong numbers.
 
         Parameters
         ----------
@@ -619,7 +619,7 @@ class Gates(Observer):
 
     @cached_property
     def sentinels(self) -> dict[str, dict[float, int]]:
-        """Numbers that stand for "not known", by column, with their sampled rows.
+        """Numbers that mean "not known", by column, with their sampled rows.
 
         Training had no such number. Columns without one are left out.
         """
@@ -640,7 +640,7 @@ class Gates(Observer):
         return sentinels
 
     def _number_for_unknown(self, name: str, sentinels: Mapping[float, int]) -> Reason:
-        """Return the reason that a number of a column stands for "not known"."""
+        """Return the reason that a number of a column means "not known"."""
         sampled = self.columns[name].counted.sample.values
         share = sum(sentinels.values()) / sampled.size
         numbers = " or ".join(f"{value:g}" for value in sentinels)
@@ -734,8 +734,8 @@ class Gates(Observer):
     def _named_categories(self, name: str) -> str:
         """Return the unseen categories of a column in brackets, "" for none to name.
 
-        They are named only where the contract lists the column's categories, and where
-        they stand in so many rows that none is a patient's.
+        They are named only if the contract lists the column's categories, and if they
+        are in so many rows that none is a patient's.
         """
         if self.contract.features[name].categories is None:
             return ""

@@ -2,7 +2,7 @@
 
 A value inside the bounds is used as it is, even where no training value is so low or
 so high. If its quantity is also written in a unit in which the number would be a usual
-one, somebody should look at it. So should they at a value that is low by a digit.
+one, it should be checked. So should a value that is low by a digit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reading(NamedTuple):
     ----------
     column : str
     written : float
-        The value as it stands in the cell.
+        The value as written in the cell.
     value : float
         The value that is meant, in the unit of training.
     unit, training_unit : str
@@ -118,8 +118,8 @@ def readings_of_columns(
 ) -> dict[str, ColumnReadings]:
     """Return the other readings by column of numbers.
 
-    None for images, whose channels have no units; for scores made elsewhere; for
-    columns normalised within groups; and for few or equal training values.
+    None for images, with channels without units; for scores made elsewhere; for columns
+    normalised within groups; and for few or equal training values.
     """
     if past is None or contract.coordinates:
         return {}

@@ -1,4 +1,4 @@
-"""The pages a clinician reads: one self-contained HTML file each."""
+"""Pages for clinicians: one self-contained HTML file each."""
 
 from screening.report.page import draw_run, render_model, render_run
 

@@ -176,7 +176,7 @@ class Axes:
         return path
 
     def line(self, xs: Values, ys: Values, kind: str, label: str | None = None) -> None:
-        """Draw a line; `label` stands at its right end, in the margin."""
+        """Draw a line; `label` is at its right end, in the margin."""
         points = _finite_points(xs, ys)
         if not points:
             return
@@ -265,7 +265,7 @@ class Axes:
     ) -> None:
         """Write a label right of a point (`side` "begin") or left of it ("end").
 
-        Where there is no room to the right, it stands below the point.
+        Without room to the right, it is below the point.
         """
         point_x = self.across.at(x)
         point_y = self.up.at(y)
@@ -319,7 +319,7 @@ def _is_on_step(
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
-    """Return ticks whose labels have just enough decimals to differ."""
+    """Return ticks, with labels of just enough decimals to differ."""
     values = scale.ticks(about)
     factor = 100 if as_percent else 1
     unit = "%" if as_percent else ""

@@ -38,8 +38,8 @@ class Column:
         Return the text of a cell from its `worklist.Line`. Without it the macro called
         `name` in ``templates/line.html.j2`` draws the cell.
     narrow, print_narrow : str, optional
-        Other tracks: on a screen for lists whose rows name no place and have no
-        history, on A4 for those whose rows name no place.
+        Other tracks: on a screen for lists without place and history, on A4 for lists
+        without place.
     """
 
     name: str
@@ -165,7 +165,7 @@ def columns_of(run: RunDocument, lines: Sequence[Any]) -> list[Column]:
 
 
 def _filled(column: Column, run: RunDocument, lines: Sequence[Any]) -> Column | None:
-    """Return a column whose texts are made; TypeError if one is no text."""
+    """Return a column with its texts; TypeError if one is not a text."""
     assert column.text is not None, "only such columns are filled"
     head = column.head(run)
     note = column.note(run)

@@ -31,7 +31,7 @@ CLASS_TITLES = {
 """Figures of predicted classes, with their titles."""
 
 MAX_CURVES = 8
-"""Curves that a reader can tell apart; there are as many kinds of line."""
+"""Curves that a reader can distinguish; there are as many kinds of line."""
 # Widest half of the axis of differences where there are none.
 MIN_DIFFERENCE = 0.01
 

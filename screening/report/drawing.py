@@ -50,7 +50,7 @@ LAYOUT = re.compile(rf"({CELL})?(?:[ \t]*\n[ \t\n]*|[ \t]{{2,}})(?=({CELL})|(<))
 class Layout(Extension):
     """Write line breaks and indentation of templates as one character, or as none.
 
-    Nothing stands beside the tag of a cell, a line break between other tags, a space
+    There is nothing beside the tag of a cell, a line break between other tags, a space
     between words. The text of ``<pre>`` is left as it is.
     """
 
@@ -145,7 +145,7 @@ def _footer_of_sheets(footer: str) -> str:
 def _content_policy(style: str, script: str, pictures: bool) -> str:
     """Return the content security policy of a page.
 
-    It holds even where an escape was forgotten: nothing but these two texts may style
+    It protects even if an escape was forgotten: nothing but these two texts may style
     the page or run in it.
     """
     directives = ["default-src 'none'", f"style-src {_digest(style)}"]
@@ -176,12 +176,12 @@ def template_error(templates: Path, error: Exception) -> UsageError:
 def environment_of(templates: Path | None = None) -> Environment:
     """Return the environment that finds a site's own templates first, then the shipped.
 
-    A site's templates are read anew for each page: they may be edited between two.
+    A site's templates are read again for each page: they may be edited between two.
 
     Raises
     ------
     UsageError
-        There is no such folder.
+        The folder does not exist.
     """
     if templates is None:
         return ENVIRONMENT
@@ -230,7 +230,7 @@ def _spell_out_invisible(value: object) -> object:
 
 
 def as_json(value: object) -> Markup:
-    """Return `value` as JSON that cannot end the script element that holds it."""
+    """Return `value` as JSON that cannot end its script element."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")

@@ -26,7 +26,7 @@ NOT_KNOWN = "–"
 MAX_TEXT = 2000
 MAX_NAME = 64
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Unicode categories of characters that nobody sees.
+# Unicode categories of invisible characters.
 INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
@@ -145,7 +145,7 @@ def chance(value: object) -> str:
 
 
 def chance_ci(of: Estimate) -> str:
-    """Return the 95 % interval of a chance; empty where there is none."""
+    """Return the 95 % interval of a chance; empty without one."""
     if not finite(of.low) or not finite(of.high):
         return ""
     if of.low >= 0.001 and of.high <= 0.999:
@@ -156,7 +156,7 @@ def chance_ci(of: Estimate) -> str:
 
 
 def ci(share: Estimate) -> str:
-    """Return the 95 % interval of a share, such as `84–95%`; empty where there is none.
+    """Return the 95 % interval of a share, such as `84–95%`; empty without one.
 
     It has decimals enough for its ends to differ: `100–100%` would deny a doubt.
     """
@@ -195,7 +195,7 @@ def per_hundred(share: object) -> str:
 
 
 def area_ci(area: Estimate) -> str:
-    """Return the 95 % interval of an area or a ratio; empty where there is none."""
+    """Return the 95 % interval of an area or a ratio; empty without one."""
     if area.low is None or area.high is None:
         return ""
     return f"{area.low:.2f}–{area.high:.2f}"
@@ -247,7 +247,7 @@ def points(share: float | None) -> str:
 
 
 def value_range(bounds: object) -> str:
-    """Return a range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+    """Return a range as `0–10`, `≤ 10` or `≥ 3`; empty without one."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
     low, high = bounds
@@ -356,7 +356,7 @@ def written(value: float | Estimate | None, figure: Figure) -> str:
 
 
 def interval(of: Estimate, figure: Figure) -> str:
-    """Return the 95 % interval of a figure; empty where there is none."""
+    """Return the 95 % interval of a figure; empty without one."""
     if figure.form == "share":
         return ci(of)
     if figure.form == "benefit":

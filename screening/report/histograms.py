@@ -27,9 +27,9 @@ WIDTH = 260
 FLOOR = 66
 # Distance of the axis from the edge, so that the text of a tick fits.
 SIDE = 10
-# Share of the axis: a narrower bar is no higher than one of this width.
+# Share of the axis: a narrower bar is not higher than one of this width.
 NARROWEST = 0.01
-# Difference of missing shares from which a feature stands out.
+# Difference of missing shares from which a feature is highlighted.
 MIN_MISSING_DIFFERENCE = 0.1
 # Features with a histogram, those that differ most: a page of thousands would be slow.
 MAX_HISTOGRAMS = 100

@@ -137,7 +137,7 @@ def sentences(series: SeriesFacts) -> list[str]:
 
 
 def _plain_remarks(series: SeriesFacts) -> list[str]:
-    """Return the remarks that are no estimates from verdicts."""
+    """Return the remarks that are not estimates from verdicts."""
     remarks = []
     if series.forward:
         remarks += _words_without_cases(series, series.forward)
@@ -334,7 +334,7 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
 def _words_without_cases(series: SeriesFacts, forward: ForwardNights) -> list[str]:
     """Return what is known of a model that was trained without a case.
 
-    Verdicts and labels of its nights tell; empty for any other model.
+    From verdicts and labels of its nights; empty for any other model.
     """
     promised = forward.promised
     if promised is None or promised.sensitivity.value is not None:
@@ -357,7 +357,7 @@ def _words_without_cases(series: SeriesFacts, forward: ForwardNights) -> list[st
 
 
 def _labelled_words(labelled: LabelledNights) -> list[str]:
-    """Return what labels of nights tell of sensitivity and PPV."""
+    """Return sensitivity and PPV by the labels of nights, in words."""
     found = labelled.true_positive
     shares = []
     for name, of, noun in (

@@ -72,7 +72,7 @@ def _reasons_of_figures(model: ModelDocument) -> list[Reason]:
                     of_class=of_class,
                 )
             )
-        # Cases that are too few to be folded tell nothing about the model either way.
+        # With too few cases for folds, nothing is known about the model either way.
         if model.validation.without_cases is None:
             attention += _reasons_of_point(point, of_class)
             attention += _reasons_of_ranking(model, point.label, of_class)
@@ -150,7 +150,7 @@ def review_due(
     Returns
     -------
     date or None
-        None where nothing tells the model's age.
+        None if the model's age is unknown.
     """
     stated = parse_day(model.stated.review_by)
     if stated is not None:

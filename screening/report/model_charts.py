@@ -56,7 +56,7 @@ def froc(model: ModelDocument) -> Axes | None:
         return None
     false_positives = np.array(facts.froc.false_positives)
     sensitivity = np.array(facts.froc.sensitivity)
-    # Nobody reads far to the right of the threshold in use; the table has the rest.
+    # Values far to the right of the threshold in use are only in the table.
     in_use = facts.false_positives.value or 0.0
     highest = max(min(false_positives.max(), 4 * in_use), 1.0)
     is_drawn = false_positives <= highest

@@ -33,10 +33,10 @@ MAX_CHANCE_OF_QUIET = 0.01
 # Of a row of nights beside the series' own, since it is looked at every night.
 MAX_CHANCE_OF_QUIET_OWN = 0.001
 MAX_CHANCE_OVER_CAPACITY = 0.001
-"""Chance of so many reviews where capacity is the mean, below which it is told."""
+"""p-value of so many reviews, if capacity is the mean, below which it is reported."""
 MAX_COLUMNS_NAMED = 5
 MIN_PATIENTS_ALL_FLAGGED = 20
-"""Smallest number of patients, of whom not all are likely to have the condition."""
+"""Smallest number of patients that are unlikely to all have the condition."""
 # Two of 1,000 nights are beyond this number of standard errors.
 STANDARD_ERRORS = 3.1
 # The score of a new row is the mean of more machines than that of a held-out row, so
@@ -81,7 +81,7 @@ def attention_of_night(
     Parameters
     ----------
     run : RunDocument
-        Its `attention` holds what the gates found in the data.
+        Its `attention` has the findings of the gates in the data.
     quiet : int
         Number of nights in a row without a case, up to and including this one.
     usual : UsualFlags, optional
@@ -250,7 +250,7 @@ def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
 
 
 def _reasons_of_flags(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reason]:
-    """Yield that nobody is flagged, or fewer or more than were expected."""
+    """Yield a reason if none, or fewer or more than expected, are flagged."""
     flagged = run.counts.flagged
     expected = flags_expected(run.model, run.counts.scored)
     source = "from validation"
@@ -308,8 +308,7 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     high = math.ceil(scored * rate + margin + more_flags)
     without_cases = model.validation.without_cases
     if without_cases is not None and without_cases.state != "unknown":
-        # A night has cases, of which the rows of training had none: more may be
-        # flagged.
+        # A night has cases, and the rows of training had none: more may be flagged.
         high = scored
     return max(0, low), high
 
@@ -317,13 +316,13 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
 def _reasons_of_quiet(
     run: RunDocument, quiet: int, usual: UsualFlags | None
 ) -> Iterator[Reason]:
-    """Yield that nobody was flagged on nights in a row, where that is unlikely."""
+    """Yield a reason if none was flagged on nights in a row, and that is unlikely."""
     if quiet < MAX_QUIET_NIGHTS:
         return
     if usual is None:
         by_chance = _is_quiet_by_chance(run.model, run.counts.scored * quiet)
     else:
-        # Only those who came since the first night can be flagged again.
+        # Only patients that came since the first night can be flagged again.
         n_distinct = run.unflagged.cases * (1 + (quiet - 1) * (1 - usual.stay))
         by_chance = (1.0 - usual.rate) ** n_distinct >= MAX_CHANCE_OF_QUIET_OWN
     if not by_chance:

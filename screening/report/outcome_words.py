@@ -57,7 +57,7 @@ def hour_words(run: RunDocument) -> str:
 
 
 def zone_words(figures: OutcomeFigures) -> str:
-    """Return the time zone of the outcomes, and whether nobody stated it."""
+    """Return the time zone of the outcomes, and whether it was not stated."""
     if figures.time_zone is None:
         return "not recorded"
     if figures.is_zone_of_host:

@@ -258,7 +258,7 @@ DRIFT = frozenset(
 
 
 def drift_word(line: SeriesNight) -> str:
-    """Return whether somebody should look at what has changed; empty if unknown."""
+    """Return whether a change should be checked; empty if unknown."""
     if any(reason.code in DRIFT for reason in (*line.attention, *line.acknowledged)):
         return "look"
     return "" if line.scored is None else "ok"
@@ -281,7 +281,7 @@ def render_overview(overview: OverviewDocument) -> str:
             },
             "overview": overview,
             "drift_word": drift_word,
-            # A table that brought nothing is no line.
+            # A table without new outcomes has no line.
             "outcomes": [
                 table
                 for table in overview.outcomes
@@ -330,8 +330,8 @@ def check_templates(templates: Path | None, kind: str) -> None:
     Raises
     ------
     UsageError
-        Names the template and the line that ask for what no page has, or that are no
-        valid template.
+        Names the template and the line that ask for what no page has, or that are not
+        valid.
     """
     if templates is not None:
         draw_sample(kind, templates)

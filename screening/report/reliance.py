@@ -1,4 +1,4 @@
-"""The columns that a ranking rests on, and who says that they are known in time."""
+"""The columns that a ranking rests on, and declarations that they are known in time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from screening.report import format as fmt
 from screening.schemas.model import ColumnBlock, ModelDocument, group_with
 from screening.spelling import first_of
 
-# Numbers of blocks that are left out, as the page tells them.
-TOLD = (1, 3, 5)
+# Numbers of blocks that are left out, as shown on the page.
+SHOWN = (1, 3, 5)
 MAX_COLUMNS = 3
 
 
@@ -32,7 +32,7 @@ def reliance_words(model: ModelDocument) -> list[str]:
     if reliance is not None:
         of_class = fmt.of_class(model, reliance.label)
         parts = [f"AUROC {reliance.whole:.2f}"]
-        for n_blocks in TOLD:
+        for n_blocks in SHOWN:
             if n_blocks > len(reliance.without):
                 continue
             blocks = map(_block_words, reliance.blocks[:n_blocks])

@@ -61,9 +61,9 @@ def _patients_to_check(odd: CheckValues) -> set[str]:
 def sentences_of_night(run: RunDocument) -> list[str]:
     """Return what a reader of the list needs to know of it, a sentence each.
 
-    How many of the flagged have the condition, how many who have it are not flagged,
-    and whether the table arrived as usual. With chances the numbers are tonight's,
-    else they are shares of past patients.
+    How many of the flagged have the condition, how many patients with it are not
+    flagged, and whether the table arrived as usual. With chances the numbers are
+    tonight's, else they are shares of past patients.
     """
     model = run.model
     if run.expected is not None and not run.groups and not model.multi:
@@ -167,7 +167,7 @@ STRIP_HEIGHT = 74
 FLOOR = 70
 DOT_HEIGHT = 6
 MAX_DOTS = 10
-"""Dots in a column; on a larger night each stands for several rows."""
+"""Dots in a column; on a larger night each represents several rows."""
 
 
 def score_strip(run: RunDocument) -> dict[str, object] | None:

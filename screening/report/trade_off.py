@@ -19,7 +19,7 @@ MAX_PANELS = 6
 MAX_SLIDER_STEPS = 240
 SLIDER_RANGE = 1000
 MAX_FLAG_RATE = 0.98
-"""Share of flagged rows beyond which nobody explores a threshold."""
+"""Share of flagged rows up to which thresholds are shown."""
 
 
 class HeldOutCurve:

@@ -24,13 +24,13 @@ UNUSABLE = frozenset(
         reasons.OWN_CASES_NOT_FLAGGED,
     )
 )
-"""Codes of reasons for which nobody should act on a model."""
+"""Codes of reasons not to act on a model."""
 
 UNCERTAIN = frozenset(
     kind.code
     for kind in (reasons.NO_CASE, reasons.TOO_FEW_CASES, reasons.INTERVALS_TOO_WIDE)
 )
-"""Codes of reasons for which nobody knows whether a model is useful."""
+"""Codes of reasons for which it is unknown whether a model is useful."""
 
 QUESTION = reasons.ANSWER_FIRST.code
 ANSWER_FIRST = (
@@ -70,8 +70,8 @@ class Usefulness:
 def usefulness_of(model: ModelDocument) -> Usefulness:
     """Return the verdict on a model, from its validation and its `attention`.
 
-    "no" where nobody should act on it, or another method is shown to be better on the
-    same folds. "not shown" where a question about a column is open, figures are too
+    "no" if it must not be acted on, or another method is shown to be better on the same
+    folds. "not shown" where a question about a column is open, figures are too
     uncertain, flags are not shown to have a higher PPV than chance, or no other method
     was compared. Else "yes".
     """
@@ -227,7 +227,7 @@ def unfit_for_use(attention: Iterable[Reason]) -> list[Reason]:
 
 
 def flags_like_chance(model: ModelDocument) -> list[Reason]:
-    """Return a reason for each class whose PPV may not exceed its prevalence."""
+    """Return a reason for each class with a PPV that may not exceed its prevalence."""
     if model.validation.without_cases is not None:
         return []
     attention = []

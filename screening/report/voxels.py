@@ -9,7 +9,7 @@ from itertools import chain
 from screening.report import format as fmt
 from screening.schemas.run import Slice, VoxelCluster, Voxels
 
-# A picture is a data address of these letters only, whatever run.json holds.
+# A picture is a data address of these letters only, whatever is in run.json.
 PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
 SLICE_WIDTH = 300
 
@@ -21,7 +21,7 @@ def has_pictures(voxels: Voxels) -> bool:
 
 
 def is_pictured(piece: Slice) -> bool:
-    """Return True if a slice holds pictures, and nothing else in their place."""
+    """Return True if a slice has pictures, and nothing else in their place."""
     return bool(PICTURE.fullmatch(piece.overlay) and PICTURE.fullmatch(piece.heat))
 
 

@@ -41,8 +41,9 @@ VERDICT_BUTTONS = {
     "unsure": "Unsure",
     "known": "Known before",
 }
-"""Words of the verdict buttons, whose first word is what is printed on them."""
-# Words and sign of a score beyond all held-out ones, whose chance is the nearest one's.
+"""Words of the verdict buttons; the first word is printed on them."""
+# Words and sign of a score beyond all held-out ones, with the chance of the nearest
+# one.
 BEYOND_WORDS = {
     "above": "higher than any past patient's",
     "below": "lower than any past patient's",
@@ -151,7 +152,7 @@ class Line:
 
     @property
     def judged(self) -> bool:
-        """Return True for a case judged on an earlier night, which is no new work."""
+        """Return True for a case judged on an earlier night, which is not new work."""
         return self.case.state in ("ruled out", "known")
 
 
@@ -365,7 +366,7 @@ def brief_history(case: Listed) -> str:
     if case.state == "known":
         nights = "known"
     elif case.state == "new" and case.last_verdict:
-        # Back after a night without a flag: new, yet somebody has reviewed it before.
+        # Back after a night without a flag: new, but reviewed before.
         nights = "new again"
     elif case.nights and case.nights > 1:
         nights = f"{fmt.count(case.nights)} nights"
@@ -446,7 +447,7 @@ def _reference_ranges(model: ModelDocument) -> dict[str, object]:
 
 
 def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
-    """Return the lines of patients with several rows, the first of which are named."""
+    """Return the lines of patients with several rows; the first rows are named."""
     rows: dict[str, list[Line]] = defaultdict(list)
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < MAX_ROWS_OF_PATIENT:

@@ -186,8 +186,8 @@ class Reason:
     remedy : str, optional
         What to do, one sentence.
     since : str, optional
-        First night of the unbroken row of nights with this reason, once it stands; a
-        standing reason is shown, and no longer alerts.
+        First night of the unbroken row of nights with this reason, once it is standing.
+        A standing reason is shown, but no longer alerts.
     """
 
     code: str
@@ -200,14 +200,14 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """Return its words, with the night since when it stands."""
+        """Return its words, with its first night if it is standing."""
         if self.since is None:
             return self.words
         return f"Standing since {self.since}: {self.words}"
 
 
 def new_reasons(reasons: Iterable[Reason]) -> list[Reason]:
-    """Return the reasons that do not stand: those that somebody is to hear of."""
+    """Return the reasons that are not standing: those to report."""
     return [reason for reason in reasons if reason.since is None]
 
 
@@ -237,7 +237,7 @@ class Brief(NamedTuple):
 class InBrief:
     """Mixin that shows an object by its brief.
 
-    The object holds patients' ids and values, which belong in no log.
+    The object contains patients' ids and values, which must not be logged.
     """
 
     def brief(self) -> Brief:

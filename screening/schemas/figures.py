@@ -187,7 +187,7 @@ class Threshold(Rule):
     Raises
     ------
     ValueError
-        It is no finite number.
+        It is not a finite number.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def rule_named(name: str, **numbers: float | None) -> Rule:
     Raises
     ------
     ValueError
-        There is no such rule, it takes no such number, or it needs one.
+        The rule is unknown, does not take such a number, or needs one.
     """
     if name not in RULE_TYPES:
         raise ValueError(
@@ -265,12 +265,12 @@ def _describe_share(share: float | None) -> str:
     return f"{share}"
 
 
-# A threshold beyond this stands for none: the operating point flags every row.
+# A threshold beyond this means none: the operating point flags every row.
 BEYOND_SCORES = 1e11
 
 
 NO_CASE_SEEN = "unknown: no case has been seen"
-"""Words of documents and pages for figures that need a case, where there is none."""
+"""Words of documents and pages for figures that need a case, without cases."""
 
 
 class AtPrevalence(PopulationFigures):
@@ -283,7 +283,7 @@ class AtPrevalence(PopulationFigures):
 
 
 class OfRule(Document):
-    """Base of figures that hold for the rule and threshold of one watched class."""
+    """Base of figures for the rule and threshold of one watched class."""
 
     rule: StoredRule
     threshold: float
@@ -307,8 +307,8 @@ class OperatingPoint(JudgedPopulation):
     `sensitivity` is the one expected of new positives, 1 - (misses + 1) / (m + 1), a
     little less than the share of the m positives above the threshold; `specificity` is
     the share of negatives below it. `ppv`, `npv`, `nne` (reviews per case found) and
-    `flag_rate` hold at `prevalence`; their intervals include its uncertainty unless it
-    was stated.
+    `flag_rate` are those at `prevalence`; their intervals include its uncertainty
+    unless it was stated.
 
     Of a model trained without cases (`WithoutCases`) the promise is the specificity,
     the expected share of rows like those of training that is not flagged. Known cases

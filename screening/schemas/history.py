@@ -1,4 +1,4 @@
-"""Documents of the ledger: nights, control charts, shadows. They hold no patient."""
+"""Documents of the ledger, without patients: nights, control charts, shadows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ForwardNights(Document):
     random audit estimates among its unflagged. `promised` is None if the rows of
     validation are not the patients that the ledger counts; its figures are undefined if
     validation had no case. `below` names the figures that are significantly below it,
-    valid at every look. `labelled` sums up nights whose tables had labels.
+    valid at every look. `labelled` sums up nights with labels in their tables.
     """
 
     model: str
@@ -104,7 +104,7 @@ class ForwardNights(Document):
 class KnownNights(PopulationFigures):
     """Rows of nights whose outcome is known; intervals of figures are by patient.
 
-    A patient who lies five nights counts on each of them.
+    A patient counts on each night.
     """
 
     nights: int
@@ -175,7 +175,7 @@ class PatientsOfTable(Document):
 
     `usual_unknown` of `usual_patients` were unknown in the largest of the tables
     before, None for the first table; `grown` if it is more now than chance explains.
-    A table that somebody `accepted` is the first one again.
+    An `accepted` table is the first one again.
     """
 
     patients: int
@@ -201,8 +201,8 @@ class OutcomeFigures(KnownNights):
     the `seen_nights` nights of the model that promised. AUROC is of these nights too,
     because scores of two models have no common order. `agreement` has by verdict the
     rows that turned out as "case" and as "none", `actions` has the same by what was
-    done for them. `unread` counts nights whose run directory is gone. Of a model of
-    several classes the figures are of any event and any flag, and `by_class` of each
+    done for them. `unread` counts nights without their run directory. For a model of
+    several classes, the figures are of any event and any flag, and `by_class` of each
     class; their scores have no common order, and AUROC is by class. `table` counts the
     patients of the table that was read last.
     """
@@ -588,12 +588,12 @@ class SeriesStatus:
     fine: bool
     said: str  # One line, no patient in it.
     series: str | None = (
-        None  # As it is shown; None if the ledger cannot be read or holds none.
+        None  # As it is shown; None if the ledger cannot be read or has none.
     )
     night: str | None = None  # The last that is in force.
     came: str | None = None  # When that night was first published, ISO 8601.
     age_hours: float | None = None  # Hours since.
-    attention: Sequence[Reason] = ()  # Reasons of that night that nobody acknowledged.
+    attention: Sequence[Reason] = ()  # Reasons of that night, not acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
     expected: Mapping[str, float | None] | None = None  # By its chances.
     # Day after which its model is to be reviewed; not known of nights from before it
@@ -635,7 +635,7 @@ class SeriesNight(Document):
 
     @property
     def is_draft(self) -> bool:
-        """Return True if a model that nobody approved scored the night."""
+        """Return True if the night was scored by a model without approval."""
         return self.run_id is not None and self.approval is None
 
 

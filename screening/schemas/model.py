@@ -103,8 +103,8 @@ class TrainedOn(Document):
     rows taken, `by_outcome` have what became of the patient as their label, flagged or
     not, which `contradicted` verdicts had otherwise; `flagged_without_event` of these
     were flagged, so that a treatment may have prevented the event. `rewritten` counts
-    rows of the past cohort whose ids are judged ones but for the writing, and which
-    somebody accepted as other patients.
+    rows of the past cohort with ids that differ from judged ones only in spelling, and
+    were accepted as other patients.
     """
 
     series: str
@@ -192,7 +192,7 @@ class Leak(Document):
 
 
 class ColumnBlock(Document):
-    """Columns that tell the same; `alone` is the best AUROC of one of them.
+    """Columns with the same information; `alone` is the best AUROC of one of them.
 
     `strongest` is that one, the first of `columns`.
     """
@@ -308,8 +308,8 @@ def questions_at_approval(
     same_measurements : sequence of sequence of str
         Groups of columns, where an answer about the first counts for all.
     unknown, known : collection of str
-        Columns of which the contract says that this is not known, and those that are
-        known before the outcome.
+        Columns with an unknown answer in the contract, and those that are known before
+        the outcome.
     """
     questions: dict[str, Sequence[str]] = {}
     for block in reliance.carrying if reliance else ():
@@ -327,7 +327,7 @@ def questions_at_approval(
 
 
 class KnownBefore(Document):
-    """Columns that somebody says are known at the hour of the night."""
+    """Columns that a person has declared to be known at the hour of the night."""
 
     columns: Sequence[str]
     by: str
@@ -401,7 +401,8 @@ class Profile(Document):
 
 
 CheckDigit = Literal["luhn", "mod 11"]
-# Share of ids from which a collision is no slip: so these ids are written.
+# Share of ids from which collisions are not typing errors, but the spelling of these
+# ids.
 MAX_COLLIDING = 0.01
 
 
@@ -437,7 +438,7 @@ class IdShape(Document):
 
     @property
     def letters(self) -> int:
-        """Return the number of rows whose id has other letters or signs."""
+        """Return the number of rows with other letters or signs in the id."""
         return self.n_rows - self.digits - self.hex
 
 
@@ -569,7 +570,7 @@ class TaskFacts(Document):
 
 
 class OriginFacts(Document):
-    """The model whose ranking was brought to another place, and what was fitted there.
+    """The source model of a ranking in another place, and what was fitted there.
 
     `refitted` says what of its chances, by watched class.
     """
@@ -632,13 +633,12 @@ class NeededPlugin(Document):
 class ModelDocument(Document):
     """The document of a model directory, `model.json`.
 
-    Without an `approval` the model is a draft. `known_before` has the answers of those
-    who said that columns are known at the hour of the night. `thresholds_before` has
-    the changes of the threshold, the last one last. `contract` is the cohort's
-    contract, documented by its own type (`screening.contract.contract.Contract`). After
-    the day `retrain_by` the model scores no more: it holds rows of an erased patient.
-    `origin` is the model that was recalibrated; validation is then of the new site's
-    rows.
+    Without an `approval` the model is a draft. `known_before` has the declarations that
+    columns are known at the hour of the night. `thresholds_before` has the changes of
+    the threshold, the last one last. `contract` is the cohort's contract, documented by
+    its own type (`screening.contract.contract.Contract`). After the day `retrain_by`
+    the model no longer scores: it contains rows of an erased patient. `origin` is the
+    model that was recalibrated; validation is then of the new site's rows.
     """
 
     TITLE: ClassVar[str] = "model.json"
@@ -735,7 +735,7 @@ class ModelDocument(Document):
 
     @property
     def columns_known_before(self) -> set[str]:
-        """Return the columns that somebody declared to be known before the outcome.
+        """Return the columns that were declared to be known before the outcome.
 
         An answer about the first of several that are the same measurement counts for
         all.
@@ -756,7 +756,7 @@ class ModelDocument(Document):
 
     @property
     def open_questions(self) -> list[Leak]:
-        """Return the questions about columns that nobody has answered."""
+        """Return the unanswered questions about columns."""
         known = self.columns_known_before
         return [
             leak for leak in self.training.leaks if not known.issuperset(leak.asked)

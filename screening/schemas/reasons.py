@@ -57,9 +57,9 @@ class ReasonKind:
         Where the reason arises, for the documentation.
     stops : bool
         The night is refused (exit code 3) instead of published with this reason.
-    stands : bool
-        Given on several nights in a row it is standing, and no longer alerts. False
-        for reasons about other patients, or another table, each night.
+    becomes_standing : bool
+        On several nights in a row it becomes standing, and no longer alerts. False for
+        reasons about other patients, or another table, each night.
     settled_by_table : bool
         Another table of the night may settle it. False where only the model can, such
         as by another threshold.
@@ -80,7 +80,7 @@ class ReasonKind:
     when: str
     arises_in: str
     stops: bool = False
-    stands: bool = True
+    becomes_standing: bool = True
     grows: bool = False
     settled_by_table: bool = True
     is_acknowledged: bool = True
@@ -94,9 +94,9 @@ class ReasonKind:
 
     @property
     def can_be_acknowledged(self) -> bool:
-        """Return True for a reason about data that stands until somebody answers it."""
+        """Return True for a reason about data that lasts until a person answers it."""
         is_of_data = self._is_of_night or self.grows
-        return self.stands and self.is_acknowledged and is_of_data
+        return self.becomes_standing and self.is_acknowledged and is_of_data
 
     @property
     def _is_of_night(self) -> bool:
@@ -271,7 +271,7 @@ UNIT_CHANGED = ReasonKind(
     when="the unit of a column differs from training; if this is certain and "
     '`on_unit_change = "stop"`, the night is refused (exit code 3)',
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 NUMBER_FOR_UNKNOWN = ReasonKind(
     code="number_for_unknown",
@@ -282,7 +282,7 @@ NUMBER_FOR_UNKNOWN = ReasonKind(
     when="a number such as 999 or -9, unseen in training, is far more frequent than "
     "any other value of a column, and no change of unit explains it",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 MISSING_MORE = ReasonKind(
     code="missing_more",
@@ -328,7 +328,7 @@ TABLE_OF_ANOTHER_NIGHT = ReasonKind(
     when="the table has the same bytes as that of another night, in any series",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
-    stands=False,
+    becomes_standing=False,
 )
 PATIENTS_GONE = ReasonKind(
     code="patients_gone",
@@ -337,7 +337,7 @@ PATIENTS_GONE = ReasonKind(
     when="no patient of the last night is in the table, although patients usually stay",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
-    stands=False,
+    becomes_standing=False,
 )
 IDS_OF_ANOTHER_SHAPE = ReasonKind(
     code="ids_of_another_shape",
@@ -349,7 +349,7 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     "checked",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
-    stands=False,
+    becomes_standing=False,
 )
 IDS_REWRITTEN = ReasonKind(
     code="ids_rewritten",
@@ -359,7 +359,7 @@ IDS_REWRITTEN = ReasonKind(
     when="an id of the last 28 nights is written differently tonight",
     arises_in=NIGHT_WITH_LEDGER,
     stops=True,
-    stands=False,
+    becomes_standing=False,
 )
 IDS_COLLIDE = ReasonKind(
     code="ids_collide",
@@ -370,7 +370,7 @@ IDS_COLLIDE = ReasonKind(
     "1% of training ids do",
     arises_in=NIGHT,
     stops=True,
-    stands=False,
+    becomes_standing=False,
 )
 NOT_WHOLE = ReasonKind(
     code="not_whole",
@@ -381,7 +381,7 @@ NOT_WHOLE = ReasonKind(
     "five: far more patients have left than arrived; from the third night on: "
     "hardly any patient of the last night is present",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 LINE_END_MISSING = ReasonKind(
     code="line_end_missing",
@@ -397,7 +397,7 @@ ROWS_TOO_MANY = ReasonKind(
     remedy=CHECK_TABLE,
     when="there are more rows than usual, given the last nights",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 PATIENTS_UNCHANGED = ReasonKind(
     code="patients_unchanged",
@@ -406,7 +406,7 @@ PATIENTS_UNCHANGED = ReasonKind(
     remedy=CHECK_DATE,
     when="nobody has left, and nobody is new",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 TABLE_OF_ANOTHER_SERIES = ReasonKind(
     code="table_of_another_series",
@@ -415,7 +415,7 @@ TABLE_OF_ANOTHER_SERIES = ReasonKind(
     remedy=CHECK_TABLE,
     when="another series has the same table tonight, but had other tables before",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 ROWS_TOO_OLD = ReasonKind(
     code="rows_too_old",
@@ -424,7 +424,7 @@ ROWS_TOO_OLD = ReasonKind(
     remedy=CHECK_DATE,
     when="the newest `time` is older than usual",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 ROWS_OF_DAYS_TO_COME = ReasonKind(
     code="rows_of_days_to_come",
@@ -432,7 +432,7 @@ ROWS_OF_DAYS_TO_COME = ReasonKind(
     remedy=CHECK_DATE,
     when="a `time` is in the future",
     arises_in=NIGHT_WITH_LEDGER,
-    stands=False,
+    becomes_standing=False,
 )
 FILES_UNEXPECTED = ReasonKind(
     code="files_unexpected",
@@ -440,7 +440,7 @@ FILES_UNEXPECTED = ReasonKind(
     remedy=CHECK_TABLE,
     when="the number of files differs from `files_per_night` of the contract",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 ROWS_UNEXPECTED = ReasonKind(
     code="rows_unexpected",
@@ -448,7 +448,7 @@ ROWS_UNEXPECTED = ReasonKind(
     remedy=CHECK_TABLE,
     when="the number of rows is outside `rows_per_night` of the contract",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 
 # A night.
@@ -468,7 +468,7 @@ TRAINED_ON_THESE_ROWS = ReasonKind(
     remedy="Score other rows. The model's page has the figures to expect.",
     when="the night's table includes a file on which the model was trained",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 COUNTS_DO_NOT_ADD_UP = ReasonKind(
     code="counts_do_not_add_up",
@@ -477,7 +477,7 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     when="the rows scored and the rows refused do not add up to the rows read, or the "
     "states do not add up to the cases",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
     settled_by_table=False,
 )
 ROWS_REFUSED = ReasonKind(
@@ -486,7 +486,7 @@ ROWS_REFUSED = ReasonKind(
     remedy="Have the source correct them. The reasons are listed.",
     when="a row was refused",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 VALUES_OUT_OF_BOUNDS = ReasonKind(
     code="values_out_of_bounds",
@@ -496,7 +496,7 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
     "values listed under Check these values.",
     when="a cell is [out of bounds, or text among numbers](page.md#check-these-values)",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 SCORE_NOT_TAKEN = ReasonKind(
     code="score_not_taken",
@@ -506,7 +506,7 @@ SCORE_NOT_TAKEN = ReasonKind(
     when="one row of each unit is scored (`[score]` of the contract), and a score is "
     "outside its `plausible` range or `kind`",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 CHANNELS_UNUSABLE = ReasonKind(
     code="channels_unusable",
@@ -515,7 +515,7 @@ CHANNELS_UNUSABLE = ReasonKind(
     "patients are listed under Check these values.",
     when="all voxels of a patient in a channel are missing, out of bounds, or equal",
     arises_in=NIGHT,
-    stands=False,
+    becomes_standing=False,
 )
 OVER_CAPACITY = ReasonKind(
     code="over_capacity",
@@ -751,7 +751,7 @@ PLUGIN_LEFT_OUT = ReasonKind(
     when="a column, figure, reason or reader of a [plug-in](plugins.md) failed, or "
     "could not be loaded",
     arises_in=MODEL_AND_NIGHTS,
-    stands=False,
+    becomes_standing=False,
 )
 
 

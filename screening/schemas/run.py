@@ -25,12 +25,11 @@ STATES = get_args(State)
 """Of a flagged case; each is counted by itself, and together they are the cases of a
 night."""
 WAITING = ("new", "pending")
-"""States of a case without a verdict that holds: a night's work, of which the random
-audit draws some."""
+"""States without a valid verdict: a night's work; the random audit draws from it."""
 
 Word = Literal["confirmed", "ruled out", "unsure", "known"]
 VERDICTS = get_args(Word)
-"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that
+"""What a reviewer may say: has the condition; has not; not sure; has it, and that
 was known already."""
 HAS_IT = ("confirmed", "known")
 """Words that say the condition is there."""
@@ -70,8 +69,8 @@ class Listed(Document):
 
     `p_value` is the share of past negatives with as high a score; `display` has the
     columns that the contract displays; `drawn` is True for the random audit. `lately`
-    says for each of the last seven nights, tonight the last, if it was flagged, and
-    `p_lately` its p-value on each, None where no run directory tells.
+    states for each of the last seven nights, tonight the last, whether it was flagged,
+    and `p_lately` its p-value on each, None without a run directory.
     """
 
     p_value: Defined
@@ -172,7 +171,7 @@ ChannelFault = Literal["missing", "out of bounds", "one value"]
 
 
 class OddChannel(Document):
-    """A channel of a patient's image of which no voxel can be used."""
+    """A channel of a patient's image without usable voxels."""
 
     group: str
     column: str
@@ -538,7 +537,7 @@ class Times(Document):
     `table_written` is the day, hour and minute at which the newest file of the table
     was written, in `time_zone`. `taken_at` is the instant of the night, with its
     offset, and `taken_from` what it is known from: a stated "hour", a "column", the
-    "file", or "midnight" where nothing tells.
+    "file", or "midnight" if it is unknown.
     """
 
     started: str
@@ -559,7 +558,7 @@ class RunDocument(Document):
     `over_nights` has reasons that the series' nights show together. `drift`
     compares the scores with training. `geometries` are the grids of the scored images.
     `outputs` has the SHA-256 of the tables in the directory. `erased` counts patients
-    whom the page no longer names; the counts stay.
+    that the page no longer names; the counts stay.
     """
 
     TITLE: ClassVar[str] = "run.json"

@@ -146,7 +146,7 @@ class SubgroupFacts(OfRule):
 
 
 class CrossedSubgroups(OfRule):
-    """Figures of the cells of two columns, of which each holds enough patients."""
+    """Figures of the cells of two columns, each with enough patients."""
 
     columns: tuple[str, str]
     rows: Sequence[Subgroup]
@@ -246,7 +246,7 @@ class LaterClass(PopulationFigures, OfRule):
 
 
 class Forward(Document):
-    """A model of the earlier rows tested on the later ones, or why there is none."""
+    """A model of the earlier rows tested on the later ones, or the reason for none."""
 
     cut: str | None = None
     n_past: int | None = None

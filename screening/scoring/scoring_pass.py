@@ -118,7 +118,7 @@ class _Pass:
         """Yield the rows and totals of each piece; raise CohortError at the end."""
         for piece in self._results():
             self.reading.add(piece.counts)
-            if piece.rows is None or piece.totals is None or not self.reading.is_sound:
+            if piece.rows is None or piece.totals is None or not self.reading.is_valid:
                 continue
             self.drift_limit = min(self.drift_limit, piece.totals.drift.limit)
             yield piece.rows, piece.totals
@@ -144,7 +144,7 @@ class _Pass:
             return
         start = time.perf_counter()
         for piece in pieces:
-            is_valid = self.reading.is_sound
+            is_valid = self.reading.is_valid
             yield self.scorer.score_piece(piece, is_valid, self.drift_limit)
             seconds = time.perf_counter() - start
             if n_processes > 1 and self._seconds_left(seconds) > least:
@@ -171,7 +171,7 @@ class _Pass:
             is_shared = self.cluster is None and shares_files()
             target = Path(folder) if is_shared else None
             tasks = (
-                (packed, key, target, piece, self.reading.is_sound, self.drift_limit)
+                (packed, key, target, piece, self.reading.is_valid, self.drift_limit)
                 for piece in chain([first], pieces)
             )
             results = in_parallel(

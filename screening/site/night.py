@@ -1107,7 +1107,7 @@ def _restore_page(
         raise of_system(error, source) from error
     digest = hashlib.sha256(page).hexdigest()
     copies = []
-    for path in pages.lacking(page, night):
+    for path in pages.outdated(page, night):
         copy = Artefact(what="page", place=path.resolve(), sha256=digest, key=key)
         copies.append(copy)
     if copies:

@@ -62,7 +62,7 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
 def _refuse_large(content: bytes) -> None:
     """Raise ModelError if arrays are larger once unpacked than any model's.
 
-    A zip archive reads no more of a member than the size that it states.
+    A zip archive does not read more of a member than its stated size.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         size = sum(member.file_size for member in archive.infolist())

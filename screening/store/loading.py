@@ -53,7 +53,8 @@ def load_model(
     directory : str or Path
         Written by `save_model` or ``screen train``.
     signed_by : Ed25519PublicKey, optional
-        Key whose signature the model must have (`screening.store.signing.public_key`).
+        Public key that must have signed the model
+        (`screening.store.signing.public_key`).
 
     Returns
     -------
@@ -95,7 +96,7 @@ def restored(files: ModelFiles, folder: Path) -> Model:
             f"{folder / 'model.json'}: the model cannot be rebuilt ({error}); {RESTORE}"
         ) from error
     except _DAMAGE as error:
-        # Without the error's own message, which might hold a patient's value.
+        # Without the error's own message, which might contain a patient's value.
         raise ModelError(
             f"{folder / 'arrays.npz'} does not fit model.json "
             f"({type(error).__name__}): the model is damaged; {RESTORE}"
@@ -152,7 +153,7 @@ def _restore_ensemble(
     state: Mapping[str, np.ndarray],
     bundles: Bundles,
 ) -> FoldEnsemble | BlendedEnsemble:
-    """Return the machines whose fitted state was stored."""
+    """Return the machines with their stored state."""
     method = document["recipe"]
     task = document["task"]
     n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])

@@ -59,7 +59,7 @@ DISPLAY = "display_"
 SUBGROUP = "subgroup_"
 """Prefix of columns that the contract wants shown, which may be named as ours."""
 OUT_OF_BOUNDS = "out_of_bounds"
-"""Column with the names of a row's columns out of bounds, null where there is none."""
+"""Column with the names of a row's columns out of bounds, null without any."""
 TISSUE = "tissue"
 """Column that the pictures of a voxel run are drawn over."""
 # Rows that BLAS may sum together.
@@ -163,7 +163,7 @@ class Model(InBrief):
     def refuse_overdue(self) -> None:
         """Raise ModelError if the model should have been trained again by now.
 
-        It then holds rows of a patient who was erased.
+        It then contains rows of a patient who was erased.
         """
         due = self.facts.retrain_by
         if due is not None and datetime.date.today().isoformat() > due:
@@ -355,7 +355,7 @@ class Model(InBrief):
         return written(self.document | digests)[0]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what `arrays.npz` holds."""
+        """Return the content of `arrays.npz`."""
         selftest = self.selftest
         if selftest is None:
             shape = (_N_SELF_TEST_ROWS, len(self.encoder.names))
@@ -425,7 +425,7 @@ def save_model(
     Raises
     ------
     UsageError
-        If the directory holds something else or cannot be written.
+        If the directory contains something else or cannot be written.
     Locked
         If another process is writing there.
 

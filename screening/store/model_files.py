@@ -84,7 +84,7 @@ def read_model_files(
     ----------
     folder : Path
     signed_by : Ed25519PublicKey, optional
-        Key whose signature the model must have.
+        Public key that must have signed the model.
 
     Raises
     ------

@@ -26,12 +26,12 @@ _READ_TO_ENTER = 2
 
 @dataclass(frozen=True)
 class Readers:
-    """Mode and group of those who may read pages besides their owner.
+    """Mode and group of pages for readers other than their owner.
 
     Parameters
     ----------
     mode : int
-        Mode of the pages; whoever may read them may also enter their folders.
+        Mode of the pages; their readers may also enter their folders.
     group : int, optional
         Number of the group of the pages.
     """
@@ -105,8 +105,8 @@ class PageFolder:
                 write_whole(path, page, self.readers.mode, self.readers.group)
         return paths[0]
 
-    def lacking(self, page: bytes, night: str) -> list[Path]:
-        """Return the paths of a night's page that do not hold it."""
+    def outdated(self, page: bytes, night: str) -> list[Path]:
+        """Return the paths of a night's page without this content."""
         return [path for path in self.paths(night) if not self._has(path, page)]
 
     def paths(self, night: str) -> list[Path]:
@@ -119,7 +119,7 @@ class PageFolder:
         return [dated]
 
     def _has(self, path: Path, page: bytes) -> bool:
-        """Return True if a path holds this page with its mode; links are removed."""
+        """Return True if a path has this page with its mode; links are removed."""
         if path.is_symlink():
             path.unlink()
         if not path.is_file():
@@ -150,8 +150,8 @@ def parse_readers(mode: str | None, group: str | None) -> Readers:
     Raises
     ------
     UsageError
-        If it is no mode of a page (its owner reads and writes, others read at most), or
-        if there is no such group.
+        If it is not a mode of a page (its owner reads and writes, others read at most),
+        or if the group does not exist.
     """
     if mode is not None and not re.fullmatch(r"0?[0-7]{3}", mode):
         raise UsageError(f"mode {mode}: write it in octal, such as 0640")

@@ -1,8 +1,8 @@
 """Directories and files that appear whole or not at all, with one writer at a time.
 
 A result that is being written is called `.NAME.partial`, and beside it lies
-`.NAME.screening-lock`. The lock belongs to the process that holds it: a lock that can
-be acquired belongs to a dead process, and what lies beside it is removed.
+`.NAME.screening-lock`. A process keeps the lock while it writes. A lock that can be
+acquired is of a dead process, and its partial result is removed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from filelock import FileLock, Timeout
 from screening.errors import Locked, UsageError, of_system
 from screening.files import digest_of, exchange, refuse_other_bytes
 
-# Files of each kind of directory; the first one marks the kind. Other files belong to
-# somebody else and are never removed.
+# Files of each kind of directory; the first one marks the kind. Other files are not of
+# this program and are never removed.
 FILES = {
     "model": (
         "model.json",
@@ -42,7 +42,7 @@ FILES = {
 }
 # Ending of lock files, which no other program uses: ours can be removed safely.
 _LOCK = "screening-lock"
-# Seconds to wait for a process that only removes what others left; a writer holds its
+# Seconds to wait for a process that only removes what others left; a writer keeps its
 # lock for longer.
 _PATIENCE = 0.3
 
@@ -79,8 +79,8 @@ class _Hold:
         """Release the lock and remove everything that was not published."""
         if self.lock.is_locked:
             _clear(self.target)
-            # Removed while still held: filelock then tells a process that has opened it
-            # meanwhile that it guards nothing.
+            # Removed while still locked: a process that has opened it meanwhile then
+            # learns from filelock that it is not valid.
             with suppress(OSError):
                 _beside(self.target, _LOCK).unlink()
             self.lock.release()
@@ -113,7 +113,8 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     Raises
     ------
     UsageError
-        If the path cannot be written, or holds something that is no earlier result.
+        If the path cannot be written, or contains something that is not an earlier
+        result.
     Locked
         If another process is writing there.
     """
@@ -214,7 +215,7 @@ def _acquire(held: _Hold) -> None:
     except Timeout:
         lock_file = Path(held.lock.lock_file)
         if not lock_file.exists():
-            # Nobody holds the lock: the file could not be made, and the system says
+            # No process has the lock: the file could not be made, and the system says
             # why.
             lock_file.touch(0o600)
             lock_file.unlink()

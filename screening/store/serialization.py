@@ -73,7 +73,7 @@ def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
 
 
 def _seal(digest: object) -> bytes:
-    """Return the end of a document, whose last key is its digest."""
+    """Return the end of a document, with its digest as the last key."""
     return f',\n "sha256": "{digest}"'.encode() + _END
 
 

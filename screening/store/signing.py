@@ -1,7 +1,7 @@
 """Signatures of models.
 
-`model.sig` holds the Ed25519 signature (RFC 8032) of the digest in `model.json`, which
-covers the whole directory; `cryptography` (extra `signing`) makes and checks it.
+`model.sig` contains the Ed25519 signature (RFC 8032) of the digest in `model.json`,
+which covers the whole directory; `cryptography` (extra `signing`) makes and checks it.
 """
 
 from __future__ import annotations

@@ -294,8 +294,8 @@ def evaluate_samples(
 def gain(name: str, difference: Estimate) -> Estimate:
     """Return a difference with the sign by which above 0 is better.
 
-    Undefined for a figure of which neither direction is better. Measures that are not
-    in `FIGURES`, such as a mean recall, are better the higher they are.
+    Undefined for a figure without a better direction. Measures that are not in
+    `FIGURES`, such as a mean recall, are better the higher they are.
 
     Parameters
     ----------
