@@ -30,7 +30,7 @@ from screening.data.outcome_rules import (
     likeliest_outcome,
     ranked,
 )
-from screening.data.role_rules import RoleColumns, role_doubts
+from screening.data.role_rules import TableSummary, role_doubts
 from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 from screening.spelling import names_from
@@ -573,7 +573,7 @@ def test_role_doubts_of_label():
         "died": column("died", ["1", "1", "1", "-1"] * 10).summary,
         "relapse": column("relapse", ["yes", "no"] * 20).summary,
     }
-    table = RoleColumns(columns, {})
+    table = TableSummary(columns, {})
     guessed = Contract(label="died", positive=["1"])
 
     outcome_doubt, case_doubt = role_doubts(table, Contract(), guessed)
@@ -594,7 +594,7 @@ def test_role_doubts_hostile_values():
     columns = {"died": column("died", [*values * 9, *values[:1] * 9]).summary}
     guessed = Contract(label="died", positive=values[:1])
 
-    (doubt,) = role_doubts(RoleColumns(columns, {}), Contract(label="died"), guessed)
+    (doubt,) = role_doubts(TableSummary(columns, {}), Contract(label="died"), guessed)
 
     options = doubt.remedy.partition(": ")[2].removesuffix(".").split(" or ")
     taken = [names_from(shlex.split(option)[1]) for option in options]

@@ -41,7 +41,7 @@ from screening.data.outcome_rules import (
 )
 from screening.data.role_rules import (
     MAX_NAMES,
-    RoleColumns,
+    TableSummary,
     guessed_columns,
     infer_coordinates,
     infer_roles,
@@ -98,21 +98,6 @@ class Inference:
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
     likely: str = ""
-
-
-@dataclass(frozen=True)
-class TableSummary(RoleColumns):
-    """A table that was read once.
-
-    Parameters
-    ----------
-    columns, keys, follow_up
-        See `RoleColumns`.
-    head : sequence of (SourcePart, Block)
-        The first blocks, which show whether rows belong to the same patients.
-    """
-
-    head: Sequence[tuple[SourcePart, Block]] = ()
 
 
 def summarise(source: Source, contract: Contract) -> TableSummary:

@@ -30,6 +30,7 @@ from screening.data.outcome_rules import (
     ranked,
 )
 from screening.data.summary import ColumnSummary
+from screening.io.readers import Block, SourcePart
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of, quoted_list
@@ -42,8 +43,8 @@ STATED_ROLES = ("label", "positive", "id", "group", "fill_down", "time", "coordi
 
 
 @dataclass(frozen=True)
-class RoleColumns:
-    """Columns and counts that roles are guessed from.
+class TableSummary:
+    """What roles are guessed from: a table that was read once.
 
     Parameters
     ----------
@@ -53,14 +54,17 @@ class RoleColumns:
         Texts of the columns that are called as rows or patients are, "" where blank.
     follow_up : mapping from str to float
         Dependence of follow-up times on columns, as `follow_up_strengths` returns it.
+    head : sequence of (SourcePart, Block)
+        The first blocks, which show whether rows belong to the same patients.
     """
 
     columns: Mapping[str, ColumnSummary]
     keys: Mapping[str, pa.Array]
     follow_up: Mapping[str, float] = field(default_factory=dict)
+    head: Sequence[tuple[SourcePart, Block]] = ()
 
 
-def outcome_candidates(table: RoleColumns, contract: Contract) -> list[OutcomeColumn]:
+def outcome_candidates(table: TableSummary, contract: Contract) -> list[OutcomeColumn]:
     """Return the columns that may be the outcome, the likeliest first."""
     taken = taken_columns(contract) - {contract.label}
     free = {name: table.columns[name] for name in table.columns if name not in taken}
@@ -82,13 +86,13 @@ def outcome_candidates(table: RoleColumns, contract: Contract) -> list[OutcomeCo
 
 
 def infer_roles(
-    table: RoleColumns, draft: Draft, independent: bool, label_optional: bool
+    table: TableSummary, draft: Draft, independent: bool, label_optional: bool
 ) -> None:
     """Set the roles that a draft does not name.
 
     Parameters
     ----------
-    table : RoleColumns
+    table : TableSummary
     draft : Draft
     independent : bool
         Every row is a patient of its own, so that no column is the patient.
@@ -107,7 +111,7 @@ def infer_roles(
     draft.time = draft.time or _infer_time(table, taken_columns(draft))
 
 
-def _infer_keys(table: RoleColumns, draft: Draft, independent: bool) -> None:
+def _infer_keys(table: TableSummary, draft: Draft, independent: bool) -> None:
     """Set id and group: the first column of unique keys, the first of patients."""
     taken = taken_columns(draft)
     for name, keys in table.keys.items():
@@ -123,7 +127,7 @@ def _infer_keys(table: RoleColumns, draft: Draft, independent: bool) -> None:
         draft.id = draft.id or counters[0]
 
 
-def _row_counters(table: RoleColumns, taken: set[str | None]) -> list[str]:
+def _row_counters(table: TableSummary, taken: set[str | None]) -> list[str]:
     """Return the columns that number the rows of a larger table."""
     return [
         name
@@ -149,7 +153,7 @@ def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bo
     return is_called(name, "patient") and summary.n_texts >= min_patients
 
 
-def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
+def _infer_time(table: TableSummary, taken: set[str | None]) -> str | None:
     """Return the only column of dates that may be the row's own.
 
     Its name says so, or its numbers are instants.
@@ -177,7 +181,7 @@ def _holds_times(name: str, summary: ColumnSummary) -> bool:
     return is_dated or (is_complete and counts_time(name, summary))
 
 
-def infer_coordinates(table: RoleColumns, contract: Contract) -> list[str]:
+def infer_coordinates(table: TableSummary, contract: Contract) -> list[str]:
     """Return the columns x, y and z of voxels where they have no other role."""
     taken = taken_columns(contract) | {*contract.subgroup}
     free = {name.lower(): name for name in table.columns if name not in taken}
@@ -189,7 +193,7 @@ def infer_coordinates(table: RoleColumns, contract: Contract) -> list[str]:
     return []
 
 
-def infer_stems(table: RoleColumns, draft: Draft) -> list[str]:
+def infer_stems(table: TableSummary, draft: Draft) -> list[str]:
     """Set `group_stem` where the group names rows, not patients; return a note on it.
 
     That is so where names are stems with a running end.
@@ -218,7 +222,7 @@ def taken_columns(contract: Contract) -> set[str | None]:
 
 
 def guessed_columns(
-    table: RoleColumns, contract: Contract, guessed: Contract
+    table: TableSummary, contract: Contract, guessed: Contract
 ) -> list[str]:
     """Return a note on each role for which a column was guessed.
 
@@ -233,7 +237,7 @@ def guessed_columns(
 
 
 def role_notes(
-    table: RoleColumns, contract: Contract, guessed: Contract
+    table: TableSummary, contract: Contract, guessed: Contract
 ) -> Iterator[str]:
     """Yield what is said of the guessed roles, and what of them is to be reviewed.
 
@@ -267,7 +271,7 @@ def _label_notes(label: ColumnSummary, guessed: Contract) -> Iterator[str]:
 
 
 def _guess_note(
-    table: RoleColumns, guessed: Contract, role: str, value: str | Sequence[str]
+    table: TableSummary, guessed: Contract, role: str, value: str | Sequence[str]
 ) -> str:
     """Return the note on a role that was guessed."""
     names = value if isinstance(value, str) else ", ".join(value)
@@ -308,7 +312,7 @@ def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
 
 
 def _outcome_notes(
-    table: RoleColumns, contract: Contract, guessed: Contract
+    table: TableSummary, contract: Contract, guessed: Contract
 ) -> Iterator[str]:
     """Yield notes on other columns that may be the outcome."""
     candidates = outcome_candidates(table, guessed)
@@ -333,7 +337,7 @@ def _outcome_notes(
 
 
 def role_doubts(
-    table: RoleColumns, contract: Contract, guessed: Contract
+    table: TableSummary, contract: Contract, guessed: Contract
 ) -> Iterator[Reason]:
     """Yield the guesses of the outcome and its case that may well be wrong.
 
@@ -366,7 +370,7 @@ def role_doubts(
         )
 
 
-def _date_notes(table: RoleColumns, guessed: Contract) -> Iterator[str]:
+def _date_notes(table: TableSummary, guessed: Contract) -> Iterator[str]:
     """Yield a note on how dates are read, where that was guessed."""
     if guessed.date_numbers:
         yield (
