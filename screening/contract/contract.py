@@ -61,13 +61,13 @@ SHOWN_KEYS = {
 
 
 def _list_of_texts(value: object) -> list[object]:
-    """Return a list of texts, so that `positive = 1` is valid."""
+    """Convert to a list of texts, so that `positive = 1` is valid."""
     items = value if isinstance(value, list | tuple) else [value]
     return [str(item) if type(item) in (int, float) else item for item in items]
 
 
 def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return the bounds; raise ValueError unless they are finite and in order."""
+    """Check bounds; ValueError unless they are finite and in order."""
     lower, upper = bounds
     if not math.isfinite(lower) or not math.isfinite(upper) or lower > upper:
         raise ValueError("write two finite numbers, the lower first")
@@ -75,7 +75,7 @@ def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _check_categories(categories: list[str]) -> list[str]:
-    """Return the categories; raise ValueError if one is empty, padded or repeated."""
+    """Check categories; ValueError if one is empty, padded or repeated."""
     are_distinct = len(set(categories)) == len(categories)
     are_trimmed = all(text and text == text.strip() for text in categories)
     if not categories or not are_distinct or not are_trimmed:
@@ -204,7 +204,7 @@ class Feature(BaseModel):
         return self.missing in ("refuse", "leave_out")
 
     def format_value(self, value: float | str | None) -> str:
-        """Return a parsed value as readers write it, or "missing" for None and NaN."""
+        """Format a parsed value as readers write it; "missing" for None and NaN."""
         if value is None or value != value:
             return "missing"
         if self.type == "ordinal" and self.categories:
@@ -220,7 +220,7 @@ class Feature(BaseModel):
 
 
 def _parse_day(value: Any) -> datetime.date | None:
-    """Return a date; raise ValueError for a time of day or a number of seconds."""
+    """Parse a date; ValueError for a time of day or a number of seconds."""
     if value is None or type(value) is datetime.date:
         return value
     try:
@@ -682,7 +682,7 @@ class Contract(BaseModel):
 
     @property
     def hour_column(self) -> str | None:
-        """Return the column of the night's hour; None where an hour or none is set."""
+        """Column of the night's hour; None where an hour or none is set."""
         return None if self.hour is None or is_hour(self.hour) else self.hour
 
     def columns(self) -> list[str]:
@@ -696,7 +696,7 @@ class Contract(BaseModel):
 
 
 def _read_labels(file: Path) -> dict[str, str]:
-    """Return the meaning of each code in a CSV file of two columns."""
+    """Read the meaning of each code in a CSV file of two columns."""
     content = read_bounded(file, MAX_BYTES, UsageError)
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
     meanings = {}

@@ -127,7 +127,7 @@ def are_filled(cells: pa.Array) -> np.ndarray:
 
 
 def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
-    """Return the texts with each blank filled by the text above it.
+    """Fill each blank by the text above it.
 
     `above` is the text above the first row; cells without text stay as they are.
     """
@@ -177,7 +177,7 @@ def read_times(
     counted: DateNumbers | None,
     clock: Clock,
 ) -> TimeCells | None:
-    """Return the times of cells, NaT where blank; parameters as of `parse_times`.
+    """Read the times of cells, NaT where blank; parameters as of `parse_times`.
 
     None for cells of a type that is not read.
     """
@@ -221,7 +221,7 @@ def _with_nulls(texts: pa.Array, mask: pa.Array) -> pa.Array:
 
 
 def _parse_numbers(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
-    """Return the cells of a feature as numbers, NaN where missing or no number."""
+    """Parse the cells of a feature as numbers, NaN where missing or not a number."""
     if is_text(cells):
         column = _numbers_of_texts(cells, feature, decimal)
     elif is_numeric(cells):
@@ -289,7 +289,7 @@ def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
-    """Return yes and no as 1.0 and 0.0."""
+    """Parse yes and no as 1.0 and 0.0."""
     column = _map_numbers(texts, lambda text: TRUTHS.get(text.lower(), "not_boolean"))
     # A blank cell means "no".
     if feature.missing == "no":
@@ -298,7 +298,7 @@ def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
-    """Return the texts of a category; those that are not listed are faults."""
+    """Parse the texts of a category; those that are not listed are faults."""
     if feature.categories is not None:
         texts = _as_listed(texts, feature.categories)
     column = TypedColumn(_interned(texts))

@@ -17,7 +17,7 @@ KEYS = tuple(key for key in Contract.model_fields if key not in _TABLES)
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
-    """Return keys of `[cohort]` with values of their types.
+    """Parse keys of `[cohort]` to values of their types.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ class Violations:
 
     @property
     def stopped(self) -> bool:
-        """Return True if the faults so far stop the table.
+        """True if the faults so far stop the table.
 
         `conclude` may refuse it later.
         """

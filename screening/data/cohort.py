@@ -123,12 +123,12 @@ class Cohort:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
+        """Number of rows."""
         return len(self.id)
 
     @property
     def days(self) -> np.ndarray | None:
-        """Return the rows' days by the contract's clock, None without times."""
+        """Rows' days by the contract's clock, None without times."""
         if self.time is None:
             return None
         clock = clock_of(self.contract.time_zone)
@@ -136,21 +136,21 @@ class Cohort:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the features."""
+        """Names of the features."""
         return list(self.values)
 
     @cached_property
     def features(self) -> pd.DataFrame:
-        """Return the features as a frame of shape (n_rows, n_features)."""
+        """Features as a frame of shape (n_rows, n_features)."""
         return frame_of(self.values)
 
     @property
     def measured(self) -> Columns:
-        """Return the features before any normalisation within the group."""
+        """Features before any normalisation within the group."""
         return {**self.values, **(self.raw or {})}
 
     def take(self, indices: ArrayLike) -> Cohort:
-        """Return the rows at `indices` (positions or a boolean mask) as a cohort."""
+        """Take the rows at `indices` (positions or a boolean mask) as a cohort."""
         selected = np.asarray(indices)
         if selected.dtype == bool and selected.all():
             return self
@@ -168,7 +168,7 @@ class Cohort:
 
     @property
     def classes(self) -> list[str]:
-        """Return the sorted texts of the label; raise UsageError without a label."""
+        """Sorted texts of the label; raise UsageError without a label."""
         return sorted({text for text in labels_of(self) if text})
 
     def positives(

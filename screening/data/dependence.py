@@ -90,7 +90,7 @@ class Sign:
 
     @property
     def remedy(self) -> str:
-        """Return what to do with the table or the command."""
+        """Remedy: what to do with the table or the command."""
         if self.column is None:
             return (
                 "If patients have several rows, name the column of the patient as "
@@ -286,7 +286,7 @@ class _Table:
         self._scaled = {name: self._scale(name, rng) for name in self.unsorted}
 
     def _scale(self, name: str, rng: np.random.Generator) -> np.ndarray:
-        """Return a column, scaled, as columns of numbers with a little noise.
+        """Scale a column to columns of numbers with a little noise.
 
         Noise decides which of several equal rows is the nearest; their places in the
         file must not.

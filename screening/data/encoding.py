@@ -472,17 +472,17 @@ class Category:
 
     @property
     def _has_one_column(self) -> bool:
-        """Return True for two levels, where only the second has a column."""
+        """True for two levels, where only the second has a column."""
         n_levels = len(self.levels) + self.missing_level
         return self.width == EVERY_VALUE and n_levels == 2
 
     @property
     def _has_prefixes(self) -> bool:
-        """Return True where levels are prefixes of values."""
+        """True where levels are prefixes of values."""
         return self.width > FREQUENT_VALUES
 
     def describe(self, feature: str) -> list[EncodedColumn]:
-        """Return the encoded columns of a feature of this category."""
+        """Describe the encoded columns of a feature of this category."""
         # In alphabetical order, codes with a common prefix are adjacent.
         ordered = self.levels if self.width == EVERY_VALUE else sorted(self.levels)
         ranks = {level: rank for rank, level in enumerate(ordered, 1)}
@@ -502,7 +502,7 @@ class Category:
         return columns[1:] if self._has_one_column else columns
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Return the 0/1 columns of texts, shape (n_values, n_columns).
+        """Encode texts as 0/1 columns, shape (n_values, n_columns).
 
         Where one column distinguishes two levels, it is NaN for any other text.
         """

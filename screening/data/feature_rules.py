@@ -650,7 +650,7 @@ TYPE_RULES = (
 
 
 def infer_feature(column: Candidate) -> dict[str, Any]:
-    """Return the keys of a feature's table in the contract."""
+    """Infer the keys of a feature's table in the contract."""
     rule = next(rule for rule in TYPE_RULES if rule.applies(column))
     return rule.feature(column)
 

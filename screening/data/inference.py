@@ -395,7 +395,7 @@ class _Review:
 
     @property
     def doubt(self) -> Reason:
-        """Return the reason for attention, where the values of cells are a guess."""
+        """Reason for attention, where the values of cells are a guess."""
         guess = f"column '{self.column}': {self.remark}"
         return GUESSED(column=self.column, guess=guess, remedy=REVIEW_CONTRACT)
 

@@ -18,7 +18,7 @@ INTERVENTIONS = "interventions"
 
 
 def read_monthly_counts(source: Readable) -> pd.DataFrame:
-    """Return the months of a table in order, a line each.
+    """Read the months of a table in order, one per line.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class Moments(GroupScales):
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return centre and spread by group and column."""
+        """Centre and spread by group and column."""
         shift, count, total, squares = self._sums[:, : len(self._numbers)]
         n_values = np.maximum(count, 1.0)
         mean = shift + total / n_values
@@ -152,7 +152,7 @@ class Medians(GroupScales):
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return centre and spread by group and column."""
+        """Centre and spread by group and column."""
         if self._held:
             self._conclude_group()
         scales = np.reshape(self._concluded, (-1, len(self.columns), 2))

@@ -153,7 +153,7 @@ class ObservedIds(Observer):
 
 
 def _count_ids(reader: IdReader, block: JudgedBlock) -> IdCounts:
-    """Return what is kept of the ids of a block."""
+    """Count the ids of a block, without those of repeated rows."""
     rows = block.rows
     counts = reader.read(rows.id, rows.group, rows.rows)
     if block.is_repeated is not None:

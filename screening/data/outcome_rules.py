@@ -72,12 +72,12 @@ class OutcomeColumn:
 
     @property
     def n_values(self) -> int:
-        """Return the number of values, where a blank box is one too."""
+        """Number of values, where a blank box is one too."""
         return self.summary.n_texts + self.summary.ticked
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of rows of each value, "" for a blank box."""
+        """Number of rows of each value, "" for a blank box."""
         counts = dict(self.summary.counts)
         if self.summary.ticked:
             counts[""] = self.summary.rows - self.summary.present
@@ -85,7 +85,7 @@ class OutcomeColumn:
 
     @property
     def rare_share(self) -> float | None:
-        """Return the share of the rarest value among the rows, None for many values."""
+        """Share of the rarest value among the rows, None for many values."""
         counts = self.counts.values()
         if not 2 <= self.n_values <= MAX_CLASSES or not sum(counts):
             return None
@@ -93,7 +93,7 @@ class OutcomeColumn:
 
     @property
     def is_candidate(self) -> bool:
-        """Return True for two values, and for a name of an outcome."""
+        """True for two values, and for a name of an outcome."""
         if self.summary.unreadable or (
             self.summary.constant and not self.summary.ticked
         ):
@@ -103,18 +103,18 @@ class OutcomeColumn:
 
     @property
     def has_sure_name(self) -> bool:
-        """Return True for a name that only an outcome has."""
+        """True for a name that only an outcome has."""
         return self.name.lower() in SURE_OUTCOMES
 
     @property
     def points_of_name(self) -> int:
-        """Return the points of the first sign of its name that applies."""
+        """Points of the first sign of its name that applies."""
         points = (sign.points for sign in NAME_SIGNS if sign.applies(self))
         return next(points, 0)
 
     @property
     def points(self) -> int:
-        """Return the sum of the points of all signs; 0 for a column of many values."""
+        """Sum of the points of all signs; 0 for a column of many values."""
         if self.rare_share is None:
             return 0
         others = (sign.points for sign in OTHER_SIGNS if sign.applies(self))
@@ -276,7 +276,7 @@ def _distance(values: np.ndarray, time: np.ndarray) -> float:
 
 
 def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
-    """Return the value of an outcome that is a case, by the rows of each value.
+    """Infer the value of an outcome that is a case, by the rows of each value.
 
     None unless there are exactly two values, each in at least `MIN_ROWS_OF_LABEL` rows,
     and exactly one of them means a case.

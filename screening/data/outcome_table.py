@@ -70,7 +70,7 @@ class OutcomeColumns(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the columns that the table must have."""
+        """Columns that the table must have."""
         as_of = None if self.as_of == FILE else self.as_of
         columns = (self.unit, self.time, self.event, self.until, as_of)
         return list(dict.fromkeys(name for name in columns if name))
@@ -104,7 +104,7 @@ def read_outcomes(
     clock: Clock,
     date_order: str | None = None,
 ) -> OutcomeTable:
-    """Return the outcomes that a table states.
+    """Read a table of outcomes.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ def check_cohort(
     label: str | None = None,
     checks: RowChecks | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Return the violations of a table, and notes on what was detected in it.
+    """Check a table: return its violations, and notes on what was detected.
 
     Parameters
     ----------

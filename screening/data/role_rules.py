@@ -154,7 +154,7 @@ def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bo
 
 
 def _infer_time(table: TableSummary, taken: set[str | None]) -> str | None:
-    """Return the only column of dates that may be the row's own.
+    """Infer the time of rows: the only column of dates that may be it.
 
     Its name says so, or its numbers are instants.
     """
@@ -182,7 +182,7 @@ def _holds_times(name: str, summary: ColumnSummary) -> bool:
 
 
 def infer_coordinates(table: TableSummary, contract: Contract) -> list[str]:
-    """Return the columns x, y and z of voxels where they have no other role."""
+    """Infer the columns x, y and z of voxels, unless they have another role."""
     taken = taken_columns(contract) | {*contract.subgroup}
     free = {name.lower(): name for name in table.columns if name not in taken}
     if contract.coordinates or not {"x", "y", "z"} <= free.keys():

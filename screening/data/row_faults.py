@@ -75,7 +75,7 @@ class FaultJudge:
         unseen: Masks,
         is_taken: np.ndarray | None,
     ) -> JudgedFaults:
-        """Return the faults by what follows from them.
+        """Sort faults by their consequences.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class FaultJudge:
     def _split_needed(
         self, odd_cells: Masks, unreadable: Masks
     ) -> tuple[list[Fault], list[Fault]]:
-        """Return faults of cells that a score needs, and of those it can do without."""
+        """Split faults of cells that a score needs from those it can do without."""
         needed: list[Fault] = []
         unused: list[Fault] = []
         for masks, kind_if_needed, kind in (

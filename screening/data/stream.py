@@ -212,7 +212,7 @@ class CohortStream:
         return self._reader
 
     def _choose_rows(self) -> np.ndarray | None:
-        """Return the rows that are used, one of each unit; None for all."""
+        """Choose the rows to use, one of each unit; None for all."""
         per_unit = self.contract.per_unit
         if per_unit is None or self._score_of is None:
             return None

@@ -144,42 +144,42 @@ class ColumnSummary:
 
     @property
     def numbers(self) -> int:
-        """Return the number of cells that are numbers."""
+        """Number of cells that are numbers."""
         return self._numbers.n
 
     @property
     def whole(self) -> bool:
-        """Return True if all numbers are whole."""
+        """True if all numbers are whole."""
         return self._numbers.whole
 
     @property
     def rising(self) -> bool:
-        """Return True if every number is higher than the one of the row above."""
+        """True if every number is higher than the one of the row above."""
         return self._numbers.rising
 
     @property
     def never_falls(self) -> bool:
-        """Return True if no number is lower than the one of the row above."""
+        """True if no number is lower than the one of the row above."""
         return self._numbers.never_falls
 
     @property
     def low(self) -> float:
-        """Return the lowest number."""
+        """Lowest number."""
         return self._numbers.low
 
     @property
     def high(self) -> float:
-        """Return the highest number."""
+        """Highest number."""
         return self._numbers.high
 
     @property
     def odd(self) -> int:
-        """Return the number of cells that are neither numbers nor codes."""
+        """Number of cells that are neither numbers nor codes."""
         return self.faults["not_number"] + self.faults["infinite"]
 
     @property
     def sample(self) -> np.ndarray:
-        """Return numbers of the column, all of them where they are not too many."""
+        """Numbers of the column, all of them where they are not too many."""
         return self._numbers.sample.values
 
     def missing_share(self, coded: bool, sentinels: Sequence[float]) -> float:
@@ -201,24 +201,24 @@ class ColumnSummary:
 
     @property
     def texts(self) -> set[str]:
-        """Return the distinct texts, at most `MAX_TEXTS` + 1."""
+        """Distinct texts, at most `MAX_TEXTS` + 1."""
         return set(self._texts.to_pylist())
 
     @property
     def n_texts(self) -> int:
-        """Return the number of distinct texts, at most `MAX_TEXTS` + 1."""
+        """Number of distinct texts, at most `MAX_TEXTS` + 1."""
         return len(self._texts)
 
     @property
     def constant(self) -> bool:
-        """Return True if all cells are equal."""
+        """True if all cells are equal."""
         if self.native:
             return bool(self.low == self.high)
         return self.n_texts <= 1
 
     @property
     def ticked(self) -> bool:
-        """Return True if every cell is empty or a tick, and both occur."""
+        """True if every cell is empty or a tick, and both occur."""
         is_partly_empty = 0 < self.present < self.rows
         if not is_partly_empty or self.n_texts > 2 * len(MARKS):
             return False
@@ -240,7 +240,7 @@ class ColumnSummary:
 
     @property
     def on_grid(self) -> bool:
-        """Return True for numbers that are whole or repeated, as coordinates are."""
+        """True for numbers that are whole or repeated, as coordinates are."""
         if self.numbers != self.rows:
             return False
         values = self.sample

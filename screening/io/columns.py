@@ -28,12 +28,12 @@ def frame_of(columns: Columns) -> pd.DataFrame:
 
 
 def count_rows(columns: Columns) -> int:
-    """Return the number of rows, 0 without columns."""
+    """Count the rows, 0 without columns."""
     return next(map(len, columns.values()), 0)
 
 
 def count_values(values: np.ndarray) -> Counter[Any]:
-    """Return how often each value occurs, in order of occurrence; not missing ones."""
+    """Count how often each value occurs, in order of occurrence; not missing ones."""
     codes, distinct = pd.factorize(values)
     counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
     return Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))

@@ -41,7 +41,7 @@ DUCKDB_READING: Settings = DUCKDB_WRITING | {
 
 
 def read_url(text: str) -> sa.URL:
-    """Return the URL of a database.
+    """Read the URL of a database.
 
     Raises
     ------

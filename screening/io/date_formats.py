@@ -115,7 +115,7 @@ def are_compact_dates(texts: Iterable[str]) -> bool:
 
 
 def parse_time(text: str, order: str | None) -> datetime.datetime | None:
-    """Return the point in time that a text says, in UTC without a zone.
+    """Parse the point in time of a text, in UTC without a zone.
 
     A year or a month alone means its first day.
 
@@ -139,7 +139,7 @@ def parse_time(text: str, order: str | None) -> datetime.datetime | None:
 
 
 def read_time(text: str, order: str | None) -> datetime.datetime | datetime.date | None:
-    """Return what a text says: a time, with its zone where it has one, or a date.
+    """Parse a time, with its zone if it has one, or a date.
 
     Parameters and None are those of `parse_time`.
     """

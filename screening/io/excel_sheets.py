@@ -60,7 +60,7 @@ class SheetSize:
 
     @property
     def is_mostly_blank(self) -> bool:
-        """Return True if a table of this size would not fit memory, for few cells."""
+        """True if a table of this size would not fit memory, for few cells."""
         n_all = self.n_rows * self.n_columns
         return n_all > max(MAX_CELLS, MAX_BLANKS * self.n_cells)
 

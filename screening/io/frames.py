@@ -61,7 +61,7 @@ class TableInMemory(SourcePart):
 
 
 def open_table(frame: Table) -> Source:
-    """Return the source over a table in memory; see `to_arrow` for what it refuses."""
+    """Open a table in memory as a source; see `to_arrow` for what it refuses."""
     part = TableInMemory(to_arrow(frame))
     refuse_header(part)
     return Source([part], ["a table in memory"])

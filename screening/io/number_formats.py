@@ -85,7 +85,7 @@ UNDECIDED_MARK = ""
 
 
 def trim(cells: pa.Array) -> pa.Array:
-    """Return texts without outer spaces and Excel's apostrophe before a number."""
+    """Trim outer spaces and Excel's apostrophe before a number."""
     texts = pc.utf8_trim_whitespace(cells)
     if pc.any(pc.starts_with(texts, "'")).as_py():
         texts = pc.replace_substring_regex(texts, APOSTROPHE, r"\1")
@@ -165,7 +165,7 @@ def _decimal_mark(cells: set[str], delimiter: str) -> str | None:
 
 
 def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
-    """Return a text column's numbers, or None if a cell is not a plain finite number.
+    """Parse a text column's numbers; None if a cell is not a plain finite number.
 
     The array has shape (n_rows,), NaN for null. Where None is returned, each distinct
     text needs `parse_number`.

@@ -79,7 +79,7 @@ def source_at(place: Readable) -> Source:
 
 
 def open_database(database: Database) -> Source:
-    """Return the source of a database's table or query."""
+    """Open a database's table or query as a source."""
     # SQLAlchemy is loaded only where a database is read.
     from screening.io.database import ask_database
 

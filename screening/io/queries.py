@@ -59,7 +59,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Return the name of the table, or of the query's file."""
+        """Name of the table, or of the query's file."""
         if self.table is None:
             return Path(self.query or "").name
         return self.table.replace("{date}", self.night or "{date}")
@@ -82,7 +82,7 @@ class Database:
 
 
 def read_query(file: str | Path, name: str) -> str:
-    """Return the text of a file with a query."""
+    """Read the text of a file with a query."""
     try:
         return read_bounded(file, MAX_QUERY_BYTES, UsageError).decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -62,7 +62,7 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
+        """Number of rows."""
         return len(self.ragged)
 
     def __reduce__(self) -> tuple[Callable[..., Block], tuple[object, ...]]:
@@ -158,7 +158,7 @@ class SourcePart:
 
     @property
     def format(self) -> PartFormat:
-        """Return the facts that are needed to parse the cells of a block."""
+        """Facts that are needed to parse the cells of a block."""
         return PartFormat(self.name, self.decimal_mark, self.other_marks)
 
     def decimal(self, column: str) -> str:
@@ -518,14 +518,14 @@ class Source:
 
     @property
     def ends_in_newline(self) -> bool | None:
-        """Return False if a text file's last line has no end; None for other files."""
+        """False if a text file's last line has no end; None for other files."""
         ends = [file.ends_in_newline for file in self.files]
         texts = [end for end in ends if end is not None]
         return all(texts) if texts else None
 
     @property
     def written_at(self) -> datetime.datetime | None:
-        """Return when the newest file was written, in UTC.
+        """Time at which the newest file was written, in UTC.
 
         None without files, and for copies of remote files, which are made again.
         """

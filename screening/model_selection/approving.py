@@ -26,7 +26,7 @@ def approve(
     reason: str | None = None,
     known_before: Sequence[str] = (),
 ) -> ModelDocument:
-    """Return the document of a model with an approval.
+    """Approve a model: return its document with an approval.
 
     Another threshold or training makes it a draft again.
 

@@ -432,7 +432,7 @@ def _judge_methods(
 
 
 def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> FactorFacts:
-    """Return what a factor adds to the same machine at the same setting.
+    """Test what a factor adds to the same machine at the same setting.
 
     Parameters
     ----------
@@ -632,7 +632,7 @@ def _resampled_figures(
 
 
 def _join_draws(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return the draws of each figure, which come in parts, in one array."""
+    """Join the draws of each figure, which come in parts, in one array."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -650,7 +650,7 @@ def _mean_roc_curve(held: HeldOutScores) -> list[float]:
 
 
 def expand_all(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
-    """Return recipe names with `all` replaced by every method that fits the cohorts.
+    """Replace `all` in recipe names by every method that fits the cohorts.
 
     `auto` is not among them.
     """

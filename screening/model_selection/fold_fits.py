@@ -124,7 +124,7 @@ class EncodedRows:
         return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
     def take(self, rows: np.ndarray) -> EncodedRows:
-        """Return some of the rows, by their numbers."""
+        """Take some of the rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
         weight = None if self.weight is None else self.weight[rows]
         taken = self.of_rows(np.ascontiguousarray(self.x[rows]))

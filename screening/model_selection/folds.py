@@ -124,7 +124,7 @@ def _hash_key(seed: int) -> str:
 
 
 def hash_names(names: np.ndarray, seed: int) -> np.ndarray:
-    """Return a hash of each name, uint64 of shape (n,); each seed gives an order."""
+    """Hash each name, uint64 of shape (n,); each seed gives an order."""
     texts = np.asarray(names, object)
     return pd.util.hash_array(texts, hash_key=_hash_key(seed))
 
@@ -135,7 +135,7 @@ def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
 
 
 def _hash_rows(cohort: Cohort, seed: int) -> np.ndarray:
-    """Return a hash of each row's id, or of its values if it has no id; (n_rows,)."""
+    """Hash each row's id, or its values if it has no id; (n_rows,)."""
     if cohort.contract.id is not None:
         return hash_names(cohort.id, seed)
     table = cohort.features[sorted(cohort.features.columns)]
@@ -146,7 +146,7 @@ def _hash_rows(cohort: Cohort, seed: int) -> np.ndarray:
 
 
 def _make_distinct(hashes: np.ndarray, seed: int) -> np.ndarray:
-    """Return hashes in which copies of a row differ; the first keeps its hash.
+    """Make the hashes of copies of a row distinct; the first keeps its hash.
 
     With equal hashes copies would be dealt in turn, one per fold: a held-out row would
     meet every other copy of its label in training, but only some copies of the other
@@ -161,7 +161,7 @@ def _make_distinct(hashes: np.ndarray, seed: int) -> np.ndarray:
 def choose_groups(
     cohort: Cohort, target: np.ndarray, folds: int
 ) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
-    """Return the groups that no fold splits, the number of folds, and notes.
+    """Choose the groups that no fold splits, the number of folds, and notes.
 
     Voxels of fewer patients than folds are cut into slabs along their longest axis,
     because neighboring voxels are similar. Otherwise there are at most as many folds as
@@ -236,7 +236,7 @@ def _slabs(
 def split_folds(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
-    """Return the fold in which each row is held out, (n_rows,).
+    """Split rows into folds: the fold in which each is held out, (n_rows,).
 
     Folds are stratified and keep groups whole. Without groups, all copies of a row are
     in one fold.

@@ -142,7 +142,7 @@ class HeldOutDecisions:
 
     @cached_property
     def class_chances(self) -> list[Platt]:
-        """Return the chance of each of several classes, at its share of these rows."""
+        """Chance of each of several classes, at its share of these rows."""
         decisions = self.decisions.mean(axis=0, dtype=float)
         n_outputs = decisions.shape[1]
         if n_outputs == 1:
@@ -423,7 +423,7 @@ def _mean_seconds(fits: Sequence[FoldFit]) -> tuple[float, float]:
 
 
 def encode(study: Study, recipe: Recipe, memory: int | None = None) -> EncodedRows:
-    """Return the sample's rows as a recipe learns from them.
+    """Encode the sample's rows for a recipe.
 
     `memory` is the number of bytes for kernel matrices.
     """
@@ -432,7 +432,7 @@ def encode(study: Study, recipe: Recipe, memory: int | None = None) -> EncodedRo
 
 
 def _encode_for(study: Study, recipe: Recipe, encoded: EncodedRows) -> EncodedRows:
-    """Return the sample's rows for another recipe than they were encoded for.
+    """Encode the sample's rows for another recipe than they were encoded for.
 
     Encoding and distances are used again where they serve.
     """

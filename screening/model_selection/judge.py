@@ -534,7 +534,7 @@ def judge(
 
 
 def choose_point(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
-    """Return the operating point of a watched class, by number, that a rule chooses.
+    """Choose the operating point of a watched class, by number, by a rule.
 
     Raises
     ------

@@ -123,6 +123,6 @@ def _is_rewritten(of_past: np.ndarray, of_judged: np.ndarray) -> np.ndarray:
 
 
 def _hash_patients_and_values(cohort: Cohort) -> np.ndarray:
-    """Return a hash of each row's patient and values, (n_rows,)."""
+    """Hash each row's patient and values, (n_rows,)."""
     table = cohort.features.assign(**{"": patients_of(cohort)})
     return pd.util.hash_pandas_object(table, index=False).to_numpy()

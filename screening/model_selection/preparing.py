@@ -126,7 +126,7 @@ def read_labelled_cohort(
     *,
     label_optional: bool = False,
 ) -> Cohort:
-    """Return a labelled cohort; a table is read with the columns that recipes need."""
+    """Read a labelled cohort, with the columns that recipes need."""
     if not isinstance(cohort, Cohort) and not table.keep:
         table = replace(table, keep=columns_of_points(*recipes))
     return labelled_cohort(cohort, table, label_optional=label_optional)
@@ -214,7 +214,7 @@ def sample_rows(
     validation: Validation,
     largest: int | None = None,
 ) -> tuple[Cohort, Rule, list[str]]:
-    """Return the rows to train on, the rule and notes.
+    """Sample the rows to train on; also return the rule and notes.
 
     Parameters
     ----------

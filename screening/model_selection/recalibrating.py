@@ -43,7 +43,7 @@ def recalibrate(
     positive: str | None = None,
     prevalence: float | None = None,
 ) -> Model:
-    """Return a model for another site: same ranking, all else fitted to its rows.
+    """Recalibrate a model for another site: same ranking, all else fitted to its rows.
 
     Chances are fitted again as far as the number of cases allows
     (`metrics.calibration.refitted_curve`), the threshold is chosen by the rule on the

@@ -41,7 +41,7 @@ _MAX_NAMES = 5
 def set_threshold(
     model: Model, rule: Rule, reason: str, watched: str | None = None
 ) -> Model:
-    """Return the model with other operating points; its machines stay as they are.
+    """Set other operating points of a model; its machines do not change.
 
     Parameters
     ----------

@@ -274,7 +274,7 @@ class HeldOutScores:
         )
 
     def take(self, rows: np.ndarray) -> HeldOutScores:
-        """Return some rows, by their numbers; groups as texts, as they are stored."""
+        """Take some rows, by their numbers; groups as texts, as they are stored."""
         taken: dict[str, Any] = {}
         for name in ("groups", "predicted", "largest", "alike", "trained"):
             values = getattr(self, name)

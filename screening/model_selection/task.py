@@ -302,7 +302,7 @@ def _joined_labels(
 def drop_rare_classes(
     task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
 ) -> tuple[Task, list[str]]:
-    """Return the task without classes that are too rare to watch, and a note.
+    """Drop classes that are too rare to watch from the task; also return a note.
 
     For a class with fewer groups than folds only a threshold that flags everything
     could be promised. Classes that the caller named stay watched.

@@ -30,7 +30,7 @@ FEWEST_CASES = 5
 def split_by_time(
     cohort: Cohort, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the rows of the past, those of what came after, and the day of the cut.
+    """Split rows into the past and what came after; also return the day of the cut.
 
     The past is the first 70 % of the rows; the day is YYYY-MM-DD. Days and groups are
     kept whole: a group that reaches over the cut belongs to the past, and so does a row

@@ -205,7 +205,7 @@ def train(
 def _read_past(
     cohort: Cohort | Readable, recipes: Sequence[Recipe], table: TableOptions
 ) -> Cohort:
-    """Return the labelled cohort that a method, the first of `recipes`, learns from.
+    """Read the labelled cohort that a method, the first of `recipes`, learns from.
 
     It has the scores of recipes that are tables of points.
     """

@@ -99,7 +99,7 @@ def check_without_cases(
     validation: Validation,
     search: Search,
 ) -> WithoutCases | None:
-    """Return how a recipe is trained without cases; None if cases can be folded.
+    """Check how a recipe is trained without cases; None if cases can be folded.
 
     Parameters
     ----------

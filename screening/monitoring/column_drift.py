@@ -112,7 +112,7 @@ class Measure(NamedTuple):
 
     @property
     def is_of_site(self) -> bool:
-        """Return True if one source may serve all series that have it."""
+        """True if one source may serve all series that have it."""
         return self.kind in ("values", "missing")
 
 
@@ -263,7 +263,7 @@ class NightMeans:
 
     @cached_property
     def noise(self) -> float:
-        """Return the variance that nights have in common, beyond their patients'."""
+        """Variance that nights have in common, beyond their patients'."""
         has_night = np.isfinite(self.means)
         apart = np.diff(self.means[has_night])
         expected = self.neighbours[has_night].mean()
@@ -330,13 +330,13 @@ class Difference:
 
     @property
     def total_variance(self) -> float:
-        """Return the variance of the effect, with what nights have in common."""
+        """Variance of the effect, with what nights have in common."""
         squares = float(self.weights @ self.weights)
         return self.variance + self.nights.noise * squares
 
     @property
     def z(self) -> float:
-        """Return the effect in standard errors, as of a normal law.
+        """Effect in standard errors, as of a normal law.
 
         A rare event makes the law of the difference skew: its tail is that of the gamma
         law (Pearson type III) with the same skewness.

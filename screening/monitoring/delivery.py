@@ -101,7 +101,7 @@ class Finding:
 
     @property
     def sure(self) -> bool:
-        """Return True if the finding stops the night."""
+        """True if the finding stops the night."""
         return reasons.REASONS[self.reason.code].stops
 
 

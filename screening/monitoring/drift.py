@@ -119,7 +119,7 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def count_texts(values: np.ndarray) -> dict[str, int]:
-    """Return how often each text, or code written as text, occurs."""
+    """Count how often each text, or code written as text, occurs."""
     return {
         f"{value:g}" if isinstance(value, float) else value: n
         for value, n in count_values(values).items()
@@ -610,7 +610,7 @@ class Gates(Observer):
 
     @cached_property
     def worth(self) -> float:
-        """Return how many independent rows a row of tonight is worth."""
+        """Number of independent rows that a row of tonight is worth."""
         if not self.groups:
             return 1.0
         groups = pa.concat_tables(self.groups).group_by("group")
@@ -650,7 +650,7 @@ class Gates(Observer):
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
-        """Return conversions of units, by column, that explain the values best.
+        """Conversions of units, by column, that explain the values best.
 
         Columns of numbers without one are left out.
         """

@@ -39,7 +39,7 @@ MIN_DIFFERENCE = 0.01
 def render_comparison(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of a parsed ``comparison.json``; `templates` as above."""
+    """Render a parsed ``comparison.json`` as a page; `templates` as above."""
     comparison = ComparisonDocument.from_dict(document)
     titles = titles_of(comparison)
     cohorts = [

@@ -89,7 +89,7 @@ def draw(
     rules: str = "",
     pictures: bool = False,
 ) -> str:
-    """Return a page that needs nothing outside itself.
+    """Draw a page that needs nothing outside itself.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ def render_features(
     undated: Sequence[str],
     coverage: Coverage,
 ) -> str:
-    """Return the HTML page of a table of features.
+    """Render the HTML page of a table of features.
 
     Parameters
     ----------

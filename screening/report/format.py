@@ -103,7 +103,7 @@ def number(value: object) -> str:
 
 
 def count(value: object) -> str:
-    """Return a whole number with thousands separated."""
+    """Format a whole number with thousands separated."""
     return minus(f"{round(value):,}") if finite(value) else NOT_KNOWN
 
 

@@ -64,7 +64,7 @@ class Figure(NamedTuple):
 def render_histories(
     document: Mapping[str, object], folder: str, templates: Path | None = None
 ) -> tuple[str, dict[str, str]]:
-    """Return an overview of all series, and a page for each.
+    """Render an overview of all series, and a page for each.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def render_histories(
 def render_history(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of what `screening.ledger.history` returns.
+    """Render the result of `screening.ledger.history` as a page.
 
     `templates` as for `render_model`.
     """
@@ -107,7 +107,7 @@ def _render(
     templates: Path | None,
     links: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page; with `links` to the pages of series, an overview."""
+    """Render the page; with `links` to the pages of series, an overview."""
     trail = history.audit
     series_blocks = [
         _series_block(series, history.runs, number, links)

@@ -168,7 +168,7 @@ def day_of_last_row(model: ModelDocument) -> datetime.date | None:
 
 
 def parse_day(value: str | None) -> datetime.date | None:
-    """Return the date that an ISO text writes; None for None and other texts."""
+    """Parse an ISO date; None for None and other texts."""
     try:
         return datetime.date.fromisoformat(value or "")
     except ValueError:

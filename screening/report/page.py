@@ -41,7 +41,7 @@ NIGHT_SCRIPTS = ("report.js", "list.js", "review.js")
 
 
 def render_model(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the HTML page of a trained model.
+    """Render the HTML page of a trained model.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
 
 
 def render_head(document: Mapping[str, object]) -> str:
-    """Return the head of a model's page: the verdict and the operating points."""
+    """Render the head of a model's page: the verdict and the operating points."""
     model = ModelDocument.from_dict(document)
     return draw(
         "head.html.j2",
@@ -85,7 +85,7 @@ def render_head(document: Mapping[str, object]) -> str:
 
 
 def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of one night.
+    """Render the page of one night.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
-    """Return the page of a run; `templates` as for `render_model`."""
+    """Draw the page of a run; `templates` as for `render_model`."""
     pictures = bool(run.voxels and has_pictures(run.voxels))
     listed = worklist.worklist(run, worklist.score_places(run.model, run))
     # Columns that failed only now, such as on the page of an old run.
@@ -194,7 +194,7 @@ def title_of(model: ModelDocument) -> str:
 def render_case(
     run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of one row of a run.
+    """Render the page of one row of a run.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ BASIS = "patients of this cohort, scored by a model that was not trained on them
 def render_validation(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of a parsed ``validation.json``; `templates` as above."""
+    """Render a parsed ``validation.json`` as a page; `templates` as above."""
     validation = ExternalValidation.from_dict(document)
     blocks = figures_of(validation.here) | {"external": validation, "basis": BASIS}
     blocks["banner"] |= {"kind": "External validation"}
@@ -265,7 +265,7 @@ def drift_word(line: SeriesNight) -> str:
 
 
 def render_overview(overview: OverviewDocument) -> str:
-    """Return the page of all series of a site on one night."""
+    """Render the page of all series of a site on one night."""
     tables = (
         ("Tonight", overview.series),
         ("Missed nights", overview.caught_up),
@@ -338,7 +338,7 @@ def check_templates(templates: Path | None, kind: str) -> None:
 
 
 def draw_sample(kind: str, templates: Path | None = None) -> str:
-    """Return a page of `kind` ("run", "model", ...) on which every block is drawn."""
+    """Draw a page of `kind` ("run", "model", ...) with every block."""
     document, render = PAGES[kind]
     return render(sample_of(document, count(1)), templates)
 

@@ -22,7 +22,7 @@ def is_alarming(counts: ScoreCounts) -> bool:
 
 
 def describe_drift(counts: ScoreCounts | None, own_nights: int = 0) -> str:
-    """Return a sentence on how a night's scores compare with others.
+    """Describe in a sentence how a night's scores compare with others.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ def populations_of_series(series: SeriesFacts) -> Iterator[ComparedPopulation]:
 def render_side_by_side(
     populations: Iterable[ComparedPopulation], templates: Path | None = None
 ) -> str:
-    """Return one page with a row for each population.
+    """Render one page with a row for each population.
 
     Parameters
     ----------

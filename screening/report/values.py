@@ -68,12 +68,12 @@ class Value:
 
     @property
     def is_reference(self) -> bool:
-        """Return True if the range is the one that the contract states."""
+        """True if the range is the one that the contract states."""
         return self.range_is == REFERENCE
 
     @property
     def is_abnormal(self) -> bool:
-        """Return True outside a reference range, which alone makes a value red."""
+        """True outside a reference range, which alone makes a value red."""
         return self.outside in ABNORMAL
 
 

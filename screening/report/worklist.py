@@ -105,14 +105,14 @@ class Line:
 
     @property
     def why(self) -> Sequence[Value]:
-        """Return the recorded values that raise the score most, of the highest row."""
+        """Recorded values that raise the score most, of the highest row."""
         values = self.rows[0].values if self.rows else self.values
         raising = [value for value in values if value.raises and not value.is_missing]
         return raising[:MAX_REASONS]
 
     @property
     def absent_reasons(self) -> Sequence[Value]:
-        """Return values that raise the score by not being recorded.
+        """Values that raise the score by not being recorded.
 
         Only as many as `why` leaves room for.
         """
@@ -126,7 +126,7 @@ class Line:
 
     @property
     def lately(self) -> dict[str, object] | None:
-        """Return the last nights as bars, in words and as an SVG path.
+        """Last nights as bars, in words and as an SVG path.
 
         A wide bar is a night on which the case was flagged, a thin one another; the
         rarer the score, the higher. A night whose score is not known has a short bar,
@@ -152,7 +152,7 @@ class Line:
 
     @property
     def judged(self) -> bool:
-        """Return True for a case judged on an earlier night, which is not new work."""
+        """True for a case judged on an earlier night, which is not new work."""
         return self.case.state in ("ruled out", "known")
 
 

@@ -80,7 +80,7 @@ class Document(BaseModel):
         return self.model_dump(mode="json")
 
     def replace(self, **changes: object) -> Self:
-        """Return the document with some fields changed, validated again."""
+        """Copy the document with some fields changed, and validate it again."""
         return type(self)(
             **{name: getattr(self, name) for name in type(self).model_fields} | changes
         )
@@ -117,7 +117,7 @@ class Estimate:
 
     @property
     def value_and_interval(self) -> tuple[Any, Any, Any]:
-        """Return the figure and the lower and upper limit of its interval."""
+        """Figure and the lower and upper limit of its interval."""
         return self.value, self.low, self.high
 
     def is_above(self, bound: float) -> bool:
@@ -130,7 +130,7 @@ class Estimate:
 
     @property
     def in_percent(self) -> str:
-        """Return a share in per cent with one decimal; a dash if it is undefined."""
+        """A share in per cent with one decimal; a dash if it is undefined."""
         return "-" if self.value is None else f"{100 * self.value:.1f} %"
 
 
@@ -200,7 +200,7 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """Return its words, with its first night if it is standing."""
+        """Its words, with its first night if it is standing."""
         if self.since is None:
             return self.words
         return f"Standing since {self.since}: {self.words}"

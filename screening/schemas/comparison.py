@@ -75,7 +75,7 @@ class MethodFacts(Document):
 
     @property
     def declined_words(self) -> str:
-        """Return the entry in a table of a declined factor; empty for a fitted one."""
+        """Table entry of a declined factor; empty for a fitted one."""
         if not self.factor_declined:
             return ""
         names = [name for name in MACHINE_PARAMETERS if name in self.chosen]
@@ -224,7 +224,7 @@ class ExternalValidation(Document):
 
     @cached_property
     def here(self) -> ModelDocument:
-        """Return the model with the figures of this cohort in place of its own."""
+        """The model with the figures of this cohort in place of its own."""
         figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
         own = self.model.validation.replace(
             forward=None, comparison=None, without_cases=None, **figures

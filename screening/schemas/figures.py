@@ -323,7 +323,7 @@ class OperatingPoint(JudgedPopulation):
 
     @property
     def flags_everything(self) -> bool:
-        """Return True if the threshold flags every row."""
+        """True if the threshold flags every row."""
         return self.threshold <= -BEYOND_SCORES
 
 

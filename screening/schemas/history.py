@@ -37,7 +37,7 @@ class ControlPoint(Document):
 
     @property
     def outside(self) -> bool:
-        """Return True if the point is beyond a limit."""
+        """True if the point is beyond a limit."""
         if self.share is None or self.low is None or self.high is None:
             return False
         return not self.low - 1e-12 <= self.share <= self.high + 1e-12
@@ -149,7 +149,7 @@ class LeadTime(Document):
 
     @property
     def not_flagged(self) -> int:
-        """Return the number of events without a flag in their window."""
+        """Number of events without a flag in their window."""
         return self.events - self.detected - self.flagged_earlier
 
 
@@ -304,7 +304,7 @@ class Question(Document):
 
     @property
     def recognisable(self) -> bool:
-        """Return True if an id identifies the same patient on another night."""
+        """True if an id identifies the same patient on another night."""
         return bool(self.id or self.group)
 
 
@@ -319,12 +319,12 @@ class Words(Document):
 
     @property
     def found(self) -> int:
-        """Return the number with the condition, new or known before."""
+        """Number with the condition, new or known before."""
         return self.confirmed + self.known
 
     @property
     def judged(self) -> int:
-        """Return the number judged, without those unsure or disputed."""
+        """Number judged, without those unsure or disputed."""
         return self.found + self.ruled_out
 
 
@@ -412,12 +412,12 @@ class NightFigures(Document):
 
     @property
     def waiting(self) -> int:
-        """Return the number of cases without a valid verdict."""
+        """Number of cases without a valid verdict."""
         return self.new + self.pending
 
     @property
     def review_minutes(self) -> float | None:
-        """Return the minutes that reviewing the waiting cases takes."""
+        """Minutes that reviewing the waiting cases takes."""
         return (
             None
             if self.minutes_per_review is None
@@ -635,7 +635,7 @@ class SeriesNight(Document):
 
     @property
     def is_draft(self) -> bool:
-        """Return True if the night was scored by a model without approval."""
+        """True if the night was scored by a model without approval."""
         return self.run_id is not None and self.approval is None
 
 
@@ -713,7 +713,7 @@ class OverviewDocument(Document):
 
     @property
     def nights(self) -> list[SeriesNight]:
-        """Return the nights of all series, those caught up and in shadow last."""
+        """Nights of all series, those caught up and in shadow last."""
         return [*self.series, *self.caught_up, *self.shadows]
 
 

@@ -91,7 +91,7 @@ class FeatureDeclaration(InContract):
 
     @property
     def on_other_scale(self) -> bool:
-        """Return True if training's range is of values normalised within groups."""
+        """True if training's range is of values normalised within groups."""
         return bool(self.normalise) and not (self.reference or self.seen)
 
 
@@ -124,7 +124,7 @@ class TrainedOn(Document):
 
     @property
     def taken(self) -> int:
-        """Return the number of rows that the past cohort did not have."""
+        """Number of rows that the past cohort did not have."""
         return self.confirmed + self.ruled_out
 
 
@@ -187,7 +187,7 @@ class Leak(Document):
 
     @property
     def asked(self) -> Sequence[str]:
-        """Return the columns that the question is about."""
+        """Columns that the question is about."""
         return self.columns or [self.column]
 
 
@@ -276,7 +276,7 @@ class Reliance(Document):
 
     @property
     def carrying(self) -> Sequence[ColumnBlock]:
-        """Return the blocks that carry half of what lies above .5, or else all."""
+        """Blocks that carry half of what lies above .5, or else all."""
         half = 0.5 + (self.whole - 0.5) / 2
         for number, area in enumerate(self.without, 1):
             if area <= half:
@@ -433,12 +433,12 @@ class IdShape(Document):
 
     @property
     def compared_whole(self) -> bool:
-        """Return True if reduced forms say nothing of such ids: too many collide."""
+        """True if reduced forms say nothing of such ids: too many collide."""
         return self.colliding > MAX_COLLIDING * self.n_rows
 
     @property
     def letters(self) -> int:
-        """Return the number of rows with other letters or signs in the id."""
+        """Number of rows with other letters or signs in the id."""
         return self.n_rows - self.digits - self.hex
 
 
@@ -473,7 +473,7 @@ class TrainingFacts(Document):
 
     @property
     def alone(self) -> dict[str, float]:
-        """Return the AUROC alone of the columns that approval may ask about."""
+        """AUROC of each single column that approval may ask about."""
         alone = {
             leak.column: leak.figure for leak in self.leaks if leak.figure is not None
         }
@@ -724,7 +724,7 @@ class ModelDocument(Document):
 
     @cached_property
     def stated(self) -> CohortDeclaration:
-        """Return the contract's statements about the whole cohort."""
+        """Statements of the contract about the whole cohort."""
         return CohortDeclaration.from_dict(self.contract.get("cohort", {}))
 
     def declared(self, feature: str) -> FeatureDeclaration:
@@ -735,7 +735,7 @@ class ModelDocument(Document):
 
     @property
     def columns_known_before(self) -> set[str]:
-        """Return the columns that were declared to be known before the outcome.
+        """Columns that were declared to be known before the outcome.
 
         An answer about the first of several that are the same measurement counts for
         all.
@@ -756,7 +756,7 @@ class ModelDocument(Document):
 
     @property
     def open_questions(self) -> list[Leak]:
-        """Return the unanswered questions about columns."""
+        """Unanswered questions about columns."""
         known = self.columns_known_before
         return [
             leak for leak in self.training.leaks if not known.issuperset(leak.asked)
@@ -764,7 +764,7 @@ class ModelDocument(Document):
 
     @property
     def unanswered(self) -> list[Sequence[str]]:
-        """Return the columns that approval asks about, by question without an answer.
+        """Columns that approval asks about, by question without an answer.
 
         The first column of each is to be answered.
         """
@@ -784,7 +784,7 @@ class ModelDocument(Document):
 
     @property
     def columns_of_ranking(self) -> list[str]:
-        """Return the columns that carry the ranking, the most important ones first."""
+        """Columns that carry the ranking, the most important ones first."""
         reliance = self.training.reliance
         if reliance:
             return [name for block in reliance.carrying for name in block.columns]
@@ -797,22 +797,22 @@ class ModelDocument(Document):
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:
-        """Return the operating points in use, the rarest class first."""
+        """Operating points in use, the rarest class first."""
         return sorted(self.operating_points, key=lambda point: point.n_positive)
 
     @property
     def multi(self) -> bool:
-        """Return True if the model distinguishes several classes."""
+        """True if the model distinguishes several classes."""
         return self.task.kind == "multi"
 
     @property
     def by_excess(self) -> bool:
-        """Return True if rows are ranked by the distance to their class's threshold."""
+        """True if rows are ranked by the distance to their class's threshold."""
         return len(self.operating_points) > 1
 
     @property
     def unit_of_review(self) -> str:
-        """Return what the page calls a row."""
+        """Name of a row on the page."""
         return "voxel" if self.stated.coordinates else "row"
 
 

@@ -89,12 +89,12 @@ class ReasonKind:
 
     @property
     def is_of_table(self) -> bool:
-        """Return True if another table of the night may end it."""
+        """True if another table of the night may end it."""
         return self.settled_by_table and self._is_of_night
 
     @property
     def can_be_acknowledged(self) -> bool:
-        """Return True for a reason about data that lasts until a person answers it."""
+        """True for a reason about data that lasts until a person answers it."""
         is_of_data = self._is_of_night or self.grows
         return self.becomes_standing and self.is_acknowledged and is_of_data
 

@@ -85,7 +85,7 @@ class Listed(Document):
 
     @property
     def risen(self) -> bool | None:
-        """Return True if a score so high is half as common as the last night's was.
+        """True if a score so high is half as common as the last night's was.
 
         For a case that was flagged on the last night too; None where it is not known.
         """
@@ -479,7 +479,7 @@ class Delivery(Document):
 
     @property
     def measure(self) -> bool:
-        """Return True if later nights are compared with this one."""
+        """True if later nights are compared with this one."""
         return not self.doubtful or self.accepted is not None
 
 
@@ -619,18 +619,18 @@ class RunDocument(Document):
 
     @property
     def reasons(self) -> list[Reason]:
-        """Return the reasons of the night and of its series, new ones first."""
+        """Reasons of the night and of its series, new ones first."""
         reasons = [*self.attention, *self.over_nights]
         return sorted(reasons, key=lambda reason: reason.since is not None)
 
     @property
     def unit(self) -> str:
-        """Return the unit of review: patients if rows are grouped."""
+        """Unit of review: patients if rows are grouped."""
         return "row" if self.groups is None else "patient"
 
     @property
     def risen(self) -> int | None:
-        """Return the number of cases that have risen since the last night.
+        """Number of cases that have risen since the last night.
 
         None where it is known of none, or not all cases are listed.
         """
@@ -642,7 +642,7 @@ class RunDocument(Document):
 
     @property
     def to_review(self) -> int:
-        """Return the number to review."""
+        """Number to review."""
         if self.groups_flagged is not None:
             return self.groups_flagged
         return (
@@ -653,7 +653,7 @@ class RunDocument(Document):
 
     @property
     def awaited(self) -> int:
-        """Return the number waiting for review: flagged and without a verdict."""
+        """Number waiting for review: flagged and without a verdict."""
         n_settled = (self.counts.ruled_out or 0) + (self.counts.known or 0)
         return max(self.to_review - n_settled, 0)
 

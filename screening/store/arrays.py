@@ -15,7 +15,7 @@ MAX_UNPACKED_BYTES = 1 << 30
 
 
 def pack(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
-    """Return arrays as an npz; the same arrays give the same bytes.
+    """Pack arrays as an npz; the same arrays give the same bytes.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def pack(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
 
 
 def unpack(content: bytes) -> dict[str, np.ndarray]:
-    """Return the arrays that `pack` wrote; ModelError for anything else."""
+    """Unpack the arrays that `pack` wrote; ModelError for anything else."""
     try:
         _refuse_large(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:

@@ -88,7 +88,7 @@ def keep_piece(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_piece(path: Path) -> dict[str, np.ndarray] | None:
-    """Return the arrays of a piece, None if it is missing or cannot be read."""
+    """Read the arrays of a piece; None if it is missing or cannot be read."""
     try:
         return unpack(path.read_bytes())
     except (FileNotFoundError, ModelError):

@@ -115,7 +115,7 @@ def restored(files: ModelFiles, folder: Path) -> Model:
 def _build_model(
     folder: Path, files: ModelFiles, arrays: Mapping[str, np.ndarray]
 ) -> Model:
-    """Return the model that files and arrays describe."""
+    """Build the model that files and arrays describe."""
     document = files.document
     recipe = read_recipe(document["recipe"]["text"])
     contract = Contract.from_dict(document["contract"])
@@ -153,7 +153,7 @@ def _restore_ensemble(
     state: Mapping[str, np.ndarray],
     bundles: Bundles,
 ) -> FoldEnsemble | BlendedEnsemble:
-    """Return the machines with their stored state."""
+    """Restore the machines with their stored state."""
     method = document["recipe"]
     task = document["task"]
     n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])

@@ -95,21 +95,21 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
 
 
 def read_run(directory: str | Path) -> RunDocument:
-    """Return the document of a run directory; errors as for ``read_document``."""
+    """Read the document of a run directory; errors as for ``read_document``."""
     document = _read(directory, "run")[1]
     assert isinstance(document, RunDocument), "its kind is a run"
     return document
 
 
 def read_model(directory: str | Path) -> ModelDocument:
-    """Return the document of a model directory; errors as for ``read_document``."""
+    """Read the document of a model directory; errors as for ``read_document``."""
     document = _read(directory, "model")[1]
     assert isinstance(document, ModelDocument), "its kind is a model"
     return document
 
 
 def _read(directory: str | Path, kind: str) -> tuple[dict[str, Any], Document]:
-    """Return a document as it is stored, and as it is typed."""
+    """Read a document: as stored, and as its type."""
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, _MAX_DOCUMENT_BYTES, ModelError)
     try:

@@ -234,7 +234,7 @@ def figures_in(table: Table) -> list[Figure]:
 
 
 def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
-    """Return figures of a population of rows by name, each with its 95 % interval.
+    """Evaluate figures of a population of rows: by name, each with its 95 % interval.
 
     A figure is undefined where the population has too little of what it needs.
     """
@@ -246,7 +246,7 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
 
 
 def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
-    """Return the figures that need only the rates at an operating point, by name."""
+    """Evaluate the figures that need only the rates at an operating point, by name."""
     found = {}
     for figure in figures:
         if figure.of_rates is not None:
@@ -259,7 +259,7 @@ def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimat
 def evaluate_differences(
     first: JudgedRows, second: JudgedRows, figures: Iterable[Figure]
 ) -> dict[str, Estimate]:
-    """Return figures of a first method minus those of a second, on the same rows.
+    """Evaluate figures of a first method minus those of a second, on the same rows.
 
     A figure without a formula for it is left out.
     """
@@ -276,7 +276,7 @@ def evaluate_differences(
 def evaluate_samples(
     rows: ResampledRows, figures: Iterable[Figure]
 ) -> dict[str, np.ndarray]:
-    """Return figures of bootstrap samples by name, (n_draws,) each.
+    """Evaluate figures of bootstrap samples, by name, (n_draws,) each.
 
     A figure that is not computed of samples is left out.
     """
