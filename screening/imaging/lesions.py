@@ -32,11 +32,9 @@ from screening.metrics.intervals import (
 from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
-from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.train import ScoredStudy
+from screening.model_selection.scores import HeldOutScores, ScoredMethod
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity, Rule, Threshold
-from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Froc, LesionFacts
 from screening.store.model import Model
 
@@ -319,7 +317,7 @@ class ByLesion:
         """Require no number of positive rows: lesions are counted instead."""
         return study.rule
 
-    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredMethod:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.
 
         Every voxel of a patient is scored by the machine of the fold in which the
@@ -366,12 +364,8 @@ class ByLesion:
         rule = Threshold(threshold, prevalence=study.rule.prevalence)
         maps = replace(method, decisions=scores[position][None, :, None])
         held = HeldOutScores.of(maps, study)
-        return ScoredStudy(study, replace(held, trained=held.scores), rule, facts)
-
-    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
-        """Return the model card with how lesions are found."""
-        (point,) = card.operating_points
-        return card.replace(operating_points=[point.replace(lesions=scored.lesions)])
+        held = replace(held, trained=held.scores)
+        return ScoredMethod(held, rule, lesions=facts)
 
 
 def choose_by_lesions(

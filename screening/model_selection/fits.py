@@ -32,7 +32,7 @@ MAX_ROWS_FOR_KERNEL_BASELINE = 5_000
 
 
 def recipes_to_compare(method: Recipe, study: Study) -> list[Recipe]:
-    """Return the recipes that a method is compared with, each once.
+    """Return the recipes that a method is compared with, each once, without itself.
 
     Those that the caller named, or the usual ones.
 
@@ -65,6 +65,7 @@ def recipes_to_compare(method: Recipe, study: Study) -> list[Recipe]:
             "with `beside`, or none",
             parameters=["beside"],
         )
+    recipes.pop(method.name, None)
     if method.machine != "given":
         return [*recipes.values()]
     # A table of scores often has no column that another method could learn from.
@@ -120,8 +121,7 @@ def plan_training(
         The sample, encoded for the recipe.
     others : sequence of Recipe
     """
-    names = (recipe.name, *recipe.members)
-    separate = [other for other in others if other.name not in names]
+    separate = [other for other in others if other.name not in recipe.members]
     plans: list[Plan[Any]] = [plan_method(study, recipe, encoded)]
     plans += [_plan_baseline(study, other, encoded) for other in separate]
     plans.append(validate_later(study, recipe, encoded.distances.memory))
@@ -134,12 +134,11 @@ def plan_training(
     for member in (*method.members, *method.dropped):
         fitted[member.recipe.name] = member
     # Members that were left out may do with other parameters.
-    compared = [other for other in others if other.name != recipe.name]
-    for other in compared:
+    for other in others:
         if other.name not in fitted:
             plan = _plan_baseline(study, other, encoded)
             (fitted[other.name],) = yield from side_by_side([plan])
-    baselines = [(other, fitted[other.name]) for other in compared]
+    baselines = [(other, fitted[other.name]) for other in others]
     return Fits(method, baselines, temporal_validation)
 
 

@@ -23,7 +23,7 @@ from screening.metrics.intervals import codes_of
 from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, drop_rare_classes
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
-from screening.schemas.model import Importance, Leak, Reliance
+from screening.schemas.model import Leak
 from screening.schemas.validation import WithoutCases
 from screening.settings import Validation
 
@@ -67,10 +67,6 @@ class Study:
     leaks : sequence of Leak
     same_measurements : sequence of sequence of str
         Columns that may be known only after the outcome.
-    reliance : Reliance, optional
-        What the ranking rests on, once it was held out.
-    importance : sequence of Importance
-        What the ranking uses, once it was held out.
     signs : sequence of Sign
         Signs that several rows are of one patient.
     notes : sequence of str
@@ -91,8 +87,6 @@ class Study:
     grid: GridName = "recipe"
     leaks: Sequence[Leak] = ()
     same_measurements: Sequence[Sequence[str]] = ()
-    reliance: Reliance | None = None
-    importance: Sequence[Importance] = ()
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
     without_cases: WithoutCases | None = None

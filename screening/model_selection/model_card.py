@@ -18,6 +18,7 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import Judgement
 from screening.model_selection.preparing import by_landmarks, cost_of_landmarks
+from screening.model_selection.scores import ScoredMethod
 from screening.monitoring.drift import profile
 from screening.recipes.encoders import RowEncoder
 from screening.recipes.plugins import plugins_needed
@@ -55,8 +56,9 @@ def describe_table(study: Study) -> dict[str, Any]:
 def model_document(
     study: Study,
     held_out: HeldOutDecisions,
+    scored: ScoredMethod,
     judgement: Judgement,
-    table: Mapping[str, Any],
+    table: dict[str, Any],
     command: str | None,
 ) -> ModelDocument:
     """Return the document of a model after its rows were held out and judged.
@@ -67,8 +69,9 @@ def model_document(
     ----------
     study : Study
     held_out : HeldOutDecisions
+    scored : ScoredMethod
     judgement : Judgement
-    table : mapping
+    table : dict
         As ``describe_table`` returns it.
     command : str, optional
         The command line.
@@ -87,11 +90,14 @@ def model_document(
         for member in held_out.members
     ]
     points = [
-        OperatingPointFacts(label=name, chosen_by="training", **vars(point))
+        OperatingPointFacts(
+            label=name, chosen_by="training", lesions=scored.lesions, **vars(point)
+        )
         for name, point in zip(task.watched, judgement.operating_points, strict=True)
     ]
     class_chances = dict(zip(task.classes, held_out.class_chances, strict=False))
     encoded_by = "negatives" if held_out.one_class else "all rows"
+    others = table | {"reliance": scored.reliance, "importance": scored.importance}
     return ModelDocument(
         recipe=RecipeFacts(
             paper=held_out.recipe.paper,
@@ -111,7 +117,7 @@ def model_document(
             without_cases=study.without_cases,
             **judgement.facts,
         ),
-        training=_training_facts(study, held_out, table, approximation, command),
+        training=_training_facts(study, held_out, approximation, command, others),
         machine=_machine_facts(held_out).replace(
             factor_map=factor_map(study, held_out)
         ),
@@ -141,11 +147,11 @@ def _method_facts(held_out: HeldOutDecisions) -> dict[str, Any]:
 def _training_facts(
     study: Study,
     held_out: HeldOutDecisions,
-    table: Mapping[str, Any],
     approximation: Approximation | None,
     command: str | None,
+    others: Mapping[str, Any],
 ) -> TrainingFacts:
-    """Return what the card states about the training."""
+    """Return what the card states about the training; `others` are further fields."""
     cohort = study.cohort
     sample = study.sample
     notes = [*study.notes, *held_out.notes]
@@ -169,10 +175,8 @@ def _training_facts(
         features=_feature_facts(sample, held_out.encoder),
         leaks=study.leaks,
         same_measurements=study.same_measurements,
-        reliance=study.reliance,
-        importance=study.importance,
         approximation=approximation,
-        **table,
+        **others,
     )
 
 

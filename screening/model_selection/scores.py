@@ -27,7 +27,14 @@ from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.figures import OperatingPoint, Rule
-from screening.schemas.validation import Beside, Calibration, Forward, Platt
+from screening.schemas.model import Importance, Reliance
+from screening.schemas.validation import (
+    Beside,
+    Calibration,
+    Forward,
+    LesionFacts,
+    Platt,
+)
 from screening.store.model import Model
 
 # The fold of rows that no machine of the past was trained on.
@@ -364,6 +371,31 @@ class HeldOutScores:
             f"{prefix}{name}{suffix}": np.ascontiguousarray(column)
             for name, column in zip(self.task.score_columns, scores.T, strict=True)
         }
+
+
+@dataclass(frozen=True)
+class ScoredMethod:
+    """Held-out scores of a method, before it is compared and judged.
+
+    Parameters
+    ----------
+    scores : HeldOutScores
+        With those of the stored machines.
+    rule : Rule
+        Of the threshold.
+    reliance : Reliance, optional
+        What the ranking rests on.
+    importance : sequence of Importance
+        What the ranking uses.
+    lesions : LesionFacts, optional
+        How maps of scores are made, if lesions are counted.
+    """
+
+    scores: HeldOutScores
+    rule: Rule
+    reliance: Reliance | None = None
+    importance: Sequence[Importance] = ()
+    lesions: LesionFacts | None = None
 
 
 def held_out_scores(model: Model) -> HeldOutScores:

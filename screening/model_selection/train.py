@@ -1,7 +1,7 @@
 """Train a model from a labelled cohort, in stages with a type between each.
 
 A study is planned (`Study`), all folds are fitted (`Fits`), the method's held-out
-scores (`ScoredStudy`) get the facts they are judged by, they are judged (`Judgement`),
+scores (`ScoredMethod`) get the facts they are judged by, they are judged (`Judgement`),
 and card and machines become a model.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +50,7 @@ from screening.model_selection.scores import (
     HeldOutScores,
     OtherMethods,
     Population,
+    ScoredMethod,
     shares_of,
 )
 from screening.option_groups import groups_from
@@ -67,7 +68,6 @@ from screening.report.model_attention import attention_of_model
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import reasons_of_left_out
-from screening.schemas.validation import LesionFacts
 from screening.settings import Resources, Search, TableOptions, Validation, as_search
 from screening.store.model import Model
 from screening.threads import limit_threads
@@ -190,16 +190,16 @@ def train(
             fits = run_plan(plan, replace(resources, progress=fitting, cluster=workers))
     scored = unit.scored(as_read, fits.method, resources.jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
-    scores = scores_to_judge(scored, fits, prevalence)
+    scores = scores_to_judge(as_read, scored.scores, fits, prevalence)
     judging(1, 2)
     rules = [scored.rule] * len(study.task.watched)
     judgement = judge(scores, rules, validation.seed, refuse=validation.refuse)
     judgement.compute(resources.jobs)
     judging(1, 1)
     card = model_document(
-        scored.study, fits.method, judgement, described.result(), command
+        as_read, fits.method, scored, judgement, described.result(), command
     )
-    return _model(scored.study, fits.method, judgement, unit.card(card, scored))
+    return _model(as_read, fits.method, judgement, card)
 
 
 def _read_past(
@@ -262,28 +262,6 @@ def _noted_as_independent(cohort: Cohort) -> Cohort:
     return replace(cohort, notes=[*cohort.notes, note])
 
 
-@dataclass(frozen=True)
-class ScoredStudy:
-    """Held-out scores of a method, before it is compared and judged.
-
-    Parameters
-    ----------
-    study : Study
-        With what the ranking rests on.
-    scores : HeldOutScores
-        With those of the stored machines.
-    rule : Rule
-        Of the threshold.
-    lesions : LesionFacts, optional
-        How maps of scores are made, if lesions are counted.
-    """
-
-    study: Study
-    scores: HeldOutScores
-    rule: Rule
-    lesions: LesionFacts | None = None
-
-
 class CountedUnit(Protocol):
     """Unit that a threshold flags and the rule counts."""
 
@@ -301,11 +279,8 @@ class CountedUnit(Protocol):
         If the study refuses nothing, it is the rule that so few cases allow.
         """
 
-    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredMethod:
         """Return the scores that the threshold is chosen on."""
-
-    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
-        """Return the model card with what only this unit knows."""
 
 
 class ByRow:
@@ -329,37 +304,35 @@ class ByRow:
             refuse_too_few(name, int(n_of_class), study.rule, guess=guess)
         return study.rule
 
-    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
+    def scored(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredMethod:
         """Return held-out scores, and what their ranking rests on."""
-        scores = HeldOutScores.of(method, study)
+        reliance = None
         if not is_summed(method.recipe):
-            study = replace(study, reliance=reliance_of(study, jobs))
-        study = replace(study, importance=importance_of(study, method))
+            reliance = reliance_of(study, jobs)
+        importance = importance_of(study, method)
         decisions = []
         x = method.encoded.x
         for start in range(0, len(x), AT_ONCE):
             decisions.append(method.model.decisions(x[start : start + AT_ONCE]))
         trained = np.concatenate(decisions)[:, study.task.watched_columns]
-        return ScoredStudy(study, replace(scores, trained=trained), study.rule)
-
-    def card(self, card: ModelDocument, scored: ScoredStudy) -> ModelDocument:
-        """Return the model card as it is."""
-        return card
+        scores = replace(HeldOutScores.of(method, study), trained=trained)
+        return ScoredMethod(scores, study.rule, reliance, importance)
 
 
 def scores_to_judge(
-    scored: ScoredStudy, fits: Fits, prevalence: float | None
+    study: Study, scores: HeldOutScores, fits: Fits, prevalence: float | None
 ) -> HeldOutScores:
     """Return everything that a model is judged by.
 
     Parameters
     ----------
-    scored : ScoredStudy
+    study : Study
+    scores : HeldOutScores
+        Of the method.
     fits : Fits
     prevalence : float, optional
         As the caller or the contract states it.
     """
-    study = scored.study
     method = fits.method
     members = {
         member.recipe.name: HeldOutScores.of(member, study) for member in method.members
@@ -368,7 +341,7 @@ def scores_to_judge(
     compared, baseline_scores = scores_of_baselines(study, fits.baselines)
     target = study.task.target(labels_of(study.cohort))
     return replace(
-        scored.scores,
+        scores,
         population=Population(
             shares_of(study.task, target, study.cohort.group),
             prevalence,
