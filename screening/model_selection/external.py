@@ -340,10 +340,9 @@ def _true_classes(
         remedy = "correct them, or name the cases with `positive`"
         target = task.target(known_labels(model.facts, model.contract, rows, remedy))
     elif task.kind == "binary":
-        labelled = replace(rows, contract=rows.contract.with_roles(label=column))
         refuse_no_outcome(model.facts, model.contract, rows)
-        cases = list(labelled.positives(positive))
-        target = labelled.y(positive)
+        cases = list(rows.positives(positive))
+        target = rows.y(positive)
     else:
         raise UsageError(
             "leave out `positive`: the model separates several classes; label the rows "
