@@ -59,7 +59,7 @@ from screening.model_selection.preparing import sample_rows
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
-from screening.recipes.recipe import tells_apart
+from screening.recipes.recipe import separates_classes
 from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
 from screening.settings import Resources, Validation
 
@@ -238,7 +238,7 @@ def trained(
     its order.
     """
     recipe = load_recipe(name)
-    task, _ = infer_task(past, tells_apart(recipe, past))
+    task, _ = infer_task(past, separates_classes(recipe, past))
     validation = Validation(repeats=repeats, seed=seed)
     sample, _, _ = sample_rows(past, task, RULE, validation)
     study = replace(split_study(sample, task, validation), n_settings=search)

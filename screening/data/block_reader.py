@@ -181,8 +181,8 @@ class BlockReader:
             return TypedBlock(counts)
         if self.typer.to_score:
             rows = _without_cells(rows, judged.unused)
-        sound_rows = self._normalised(rows.take(is_valid))
-        return TypedBlock(counts, sound_rows, valid_hashes)
+        valid_rows = self._normalised(rows.take(is_valid))
+        return TypedBlock(counts, valid_rows, valid_hashes)
 
     def _violations(
         self,

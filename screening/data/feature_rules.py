@@ -109,7 +109,7 @@ class Candidate:
         summary = self.summary
         if summary.unreadable or summary.dates or summary.faults["censored"]:
             return False
-        if self.holds_two_codes or self.holds_numbered_answers:
+        if self.has_two_codes or self.has_numbered_answers:
             return True
         if is_called(self.name, "patient") and not self._has_few_texts:
             return False
@@ -119,10 +119,10 @@ class Candidate:
             return may_repeat and self._repeats_codes
         if summary.whole and (has_few or self._numbers_places):
             return names_codes(self.name)
-        return self._holds_diagnoses
+        return self._has_diagnoses
 
     @cached_property
-    def holds_two_codes(self) -> bool:
+    def has_two_codes(self) -> bool:
         """True for two small numbers that are not 0 and 1, each in many rows."""
         summary = self.summary
         are_numbers = summary.whole and summary.numbers == summary.present
@@ -132,7 +132,7 @@ class Candidate:
         return is_small and summary.present >= 2 * MIN_ROWS_A_CODE
 
     @cached_property
-    def holds_numbered_answers(self) -> bool:
+    def has_numbered_answers(self) -> bool:
         """True for 1, 2, 3 and so on without a gap, or -1, 0 and 1, in many rows.
 
         Code books number answers so, in an order or without one. Counts begin at 0.
@@ -154,7 +154,7 @@ class Candidate:
         return 2 < self.summary.n_texts <= most
 
     @property
-    def holds_numbered_codes(self) -> bool:
+    def has_numbered_codes(self) -> bool:
         """True for codes that are all numbers."""
         return self.has_codes and self.summary.numbers == self.summary.present
 
@@ -248,7 +248,7 @@ class Candidate:
         return repeats and not are_measured(summary.odd_texts)
 
     @property
-    def _holds_diagnoses(self) -> bool:
+    def _has_diagnoses(self) -> bool:
         """True for numbers such as 401.9 in a column of diagnoses."""
         summary = self.summary
         repeats = 2 < summary.n_texts <= min(summary.present / 2, MAX_TEXTS)
@@ -258,7 +258,7 @@ class Candidate:
         return repeats and is_in_range and is_number and is_named
 
     @cached_property
-    def holds_numbers(self) -> bool:
+    def has_numbers(self) -> bool:
         """True for quantities, but for missing codes and a few odd texts."""
         summary = self.summary
         if self.has_codes or self._is_one_number_or_missing:
@@ -295,7 +295,7 @@ class Candidate:
     @property
     def often_missing(self) -> bool:
         """True if a value is missing in over `INDICATOR_SHARE` of the rows."""
-        share = self.summary.missing_share(self.holds_numbers, [*self.sentinels])
+        share = self.summary.missing_share(self.has_numbers, [*self.sentinels])
         return share > INDICATOR_SHARE
 
 
@@ -442,7 +442,7 @@ def _is_person(column: Candidate) -> bool:
     return is_called(column.name, "person")
 
 
-def _holds_names(column: Candidate) -> bool:
+def _has_names(column: Candidate) -> bool:
     """Return True for many words that mostly differ, as names of people do."""
     summary = column.summary
     if summary.n_texts < MIN_TEXTS_OF_FREE_TEXT:
@@ -533,9 +533,7 @@ DROP_TEXTS = (
         "per number, such as bp_systolic and bp_diastolic)",
         _is_two_numbers,
     ),
-    DropRule(
-        "names", "texts that hardly repeat, such as names of people", _holds_names
-    ),
+    DropRule("names", "texts that hardly repeat, such as names of people", _has_names),
     DropRule("free_text", "id or free text (nearly every row differs)", _is_free_text),
 )
 
@@ -543,7 +541,7 @@ DROP_TEXTS = (
 def drop_rule(column: Candidate) -> DropRule | None:
     """Return the rule that drops a column, None for a feature."""
     rules = list(DROP_ANY)
-    if column.holds_numbers:
+    if column.has_numbers:
         rules += DROP_NUMBERS
     elif not column.has_codes:
         rules += DROP_TEXTS
@@ -565,7 +563,7 @@ def _is_yes_no(column: Candidate) -> bool:
     says_so = summary.native_boolean or is_yes_no(map(str.lower, summary.texts))
     # Of numbers only 0 and 1 say yes and no.
     has_two = summary.n_texts <= 2 and summary.texts <= ZERO_AND_ONE
-    return says_so and not summary.constant and (has_two or not column.holds_numbers)
+    return says_so and not summary.constant and (has_two or not column.has_numbers)
 
 
 def _is_yes_no_or_unanswered(column: Candidate) -> bool:
@@ -644,7 +642,7 @@ TYPE_RULES = (
     ),
     TypeRule("yes_no", _is_yes_no, _boolean),
     TypeRule("yes_no_unanswered", _is_yes_no_or_unanswered, _boolean_or_unanswered),
-    TypeRule("number", lambda column: column.holds_numbers, number_feature),
+    TypeRule("number", lambda column: column.has_numbers, number_feature),
     TypeRule("category", lambda column: True, _category),
 )
 
@@ -716,8 +714,8 @@ REVIEW_RULES = (
             'its name suggests a code; if it is a quantity, write type = "number"'
         ),
         lambda column, feature: (
-            column.holds_numbered_codes
-            and not column.holds_two_codes
+            column.has_numbered_codes
+            and not column.has_two_codes
             and names_codes(column.name)
         ),
     ),
@@ -728,7 +726,7 @@ REVIEW_RULES = (
             'write type = "number"'
         ),
         lambda column, feature: (
-            column.holds_numbered_answers and not names_codes(column.name)
+            column.has_numbered_answers and not names_codes(column.name)
         ),
     ),
     ReviewRule(
@@ -736,7 +734,7 @@ REVIEW_RULES = (
         lambda column: (
             'two numbers, read as codes; if they are a quantity, write type = "number"'
         ),
-        lambda column, feature: column.holds_two_codes,
+        lambda column, feature: column.has_two_codes,
     ),
     ReviewRule(
         "codes_as_numbers",

@@ -161,7 +161,7 @@ def _infer_time(table: TableSummary, taken: set[str | None]) -> str | None:
     dated = []
     unnamed = []
     for name, summary in table.columns.items():
-        if name in taken or not _holds_times(name, summary):
+        if name in taken or not _has_times(name, summary):
             continue
         if is_called(name, "other time"):
             continue
@@ -174,7 +174,7 @@ def _infer_time(table: TableSummary, taken: set[str | None]) -> str | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _holds_times(name: str, summary: ColumnSummary) -> bool:
+def _has_times(name: str, summary: ColumnSummary) -> bool:
     """Return True for a column in which every row has a date, or a count of time."""
     is_complete = 0 < summary.rows == summary.present
     is_dated = bool(summary.date_orders) and summary.dates == summary.rows

@@ -72,7 +72,7 @@ def source_at(place: Readable) -> Source:
     place = _local_place(place)
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
-    if _holds_images(place):
+    if _has_images(place):
         return cast(Source, optional("images").open_images(Path(place)))
     files, notes = local_files(place)
     return source_over(files, notes)
@@ -108,7 +108,7 @@ def digests(source: str | Database) -> list[str]:
         if isinstance(source, Database):
             return [part.sha256 for part in open_database(source).files]
         source = str(_local_place(source))
-        if _holds_images(source):
+        if _has_images(source):
             images = optional("images").open_images(Path(source))
             return [part.sha256 for part in images.files]
         files, _ = local_files(source)
@@ -148,7 +148,7 @@ def _is_glob(url: str) -> bool:
     return any(mark in url for mark in marks)
 
 
-def _holds_images(place: str | Path) -> bool:
+def _has_images(place: str | Path) -> bool:
     """Return True for a folder of images, if the room for images is there."""
     if "images" not in OPTIONAL:
         return False

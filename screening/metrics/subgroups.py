@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
-from screening.metrics.figures import Figure, evaluate, figures_in, lacking
+from screening.metrics.figures import Figure, evaluate, figures_in, unmet_needs
 from screening.metrics.intervals import independent_difference, independent_ratio
 from screening.metrics.judged_rows import JudgedRows
 from screening.schemas.figures import Rule, Threshold
@@ -141,7 +141,7 @@ def _figures_of_level(
     level: JudgedRows, name: str | None, figures: Sequence[Figure]
 ) -> Subgroup:
     """Return the figures of the rows of one level, and the names of those withheld."""
-    few = [figure.name for figure in figures if lacking(level, figure) & _COUNTED]
+    few = [figure.name for figure in figures if unmet_needs(level, figure) & _COUNTED]
     n = len(level.scores)
     events = int(level.positive.sum())
     has_rows = level.units["rows"] >= level.min_units
@@ -159,7 +159,7 @@ def _figures_of_level(
     )
 
 
-def _holds_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
+def _has_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
     """Return True if enough cases and enough others are among some rows."""
     units = rows.take(is_cell).units
     return min(units["cases"], units["others"]) >= rows.min_units
@@ -238,8 +238,8 @@ def performance_in_cells(
     columns = {name: _LevelsOfColumn.of(values) for name, values in subgroups.items()}
     for first, second in combinations(columns, 2):
         masks = _masks_of_cells(columns[first], columns[second])
-        holds_enough = [_holds_enough(rows, is_cell) for is_cell in masks.values()]
-        if len(masks) > MAX_CELLS or not all(holds_enough):
+        has_enough = [_has_enough(rows, is_cell) for is_cell in masks.values()]
+        if len(masks) > MAX_CELLS or not all(has_enough):
             continue
         beside_rest = len(masks) * len(rows.scores) <= MAX_ROWS_BESIDE
         cells = [

@@ -63,7 +63,7 @@ from screening.model_selection.task import Task, drop_rare_classes, infer_task
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import with_scores
-from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
+from screening.recipes.recipe import FITS, Recipe, separates_classes, several_asked
 from screening.report.comparison import render_comparison, titles_of
 from screening.schemas.base import FORMAT_VERSION, Brief, InBrief
 from screening.schemas.comparison import (
@@ -341,7 +341,7 @@ def _prepare_studies(
         )
     studies = []
     for recipe in recipes:
-        task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
+        task, _ = infer_task(study.sample, separates_classes(recipe, study.sample))
         target = task.target(labels_of(study.sample))
         task, _ = drop_rare_classes(task, target, study.groups, study.folds)
         studies.append(replace(study, task=task))

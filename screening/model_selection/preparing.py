@@ -38,7 +38,7 @@ from screening.model_selection.without_cases import (
 )
 from screening.recipes.building import build, may_span
 from screening.recipes.encoders import columns_of_points, model_contract
-from screening.recipes.recipe import Recipe, members_for, tells_apart
+from screening.recipes.recipe import Recipe, members_for, separates_classes
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
 from screening.settings import Search, TableOptions, Validation
@@ -153,7 +153,7 @@ def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
     CohortError, UsageError
         If labels look like typing errors, or do not fit the recipe.
     """
-    several = tells_apart(recipe, cohort)
+    several = separates_classes(recipe, cohort)
     notes = []
     # Without a label column every row has the label of an unknown state.
     if cohort.contract.label is not None:

@@ -532,7 +532,7 @@ def several_asked(cohort: Cohort) -> bool:
     return not cohort.contract.positive or len(cohort.positives()) > 1
 
 
-def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
+def separates_classes(recipe: Recipe, cohort: Cohort) -> bool:
     """Return True if a recipe separates all classes of a cohort, not one from the rest.
 
     A multi-class machine always does; a machine that can do either does if several

@@ -14,7 +14,7 @@ from screening.metrics.figures.base import (
     figure_of_rates,
     figures_in,
     gain,
-    lacking,
+    unmet_needs,
 )
 
 __all__ = [
@@ -31,5 +31,5 @@ __all__ = [
     "figure_of_rates",
     "figures_in",
     "gain",
-    "lacking",
+    "unmet_needs",
 ]

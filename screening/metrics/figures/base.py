@@ -240,7 +240,7 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
     """
     found = {}
     for figure in figures:
-        enough = not lacking(rows, figure)
+        enough = not unmet_needs(rows, figure)
         found[figure.name] = figure.compute(rows) if enough else UNDEFINED
     return found
 
@@ -314,7 +314,7 @@ def gain(name: str, difference: Estimate) -> Estimate:
     return Estimate(*turned)
 
 
-def lacking(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
+def unmet_needs(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
     """Return what a figure needs and a population has too little of."""
     missing: set[Need] = set()
     for need in figure.needs:
