@@ -1,4 +1,4 @@
-"""The words that the keys of a contract choose between."""
+"""Words that keys of a contract choose between; options share them, without NumPy."""
 
 from __future__ import annotations
 
