@@ -141,14 +141,18 @@ def _figures_of_point(
 ) -> dict[str, str]:
     """Return the figures of an operating point, each with its interval."""
     from screening.metrics.figures import figures_in
-    from screening.report.format import ci, in_sentence, percent, with_interval
+    from screening.report.format import (
+        in_sentence,
+        percent,
+        share_words,
+        with_interval,
+    )
     from screening.schemas.base import UNDEFINED
 
     figures = {"threshold": f"{point.threshold:.4g}"}
     if model.validation.without_cases is not None:
-        rate = point["flag_rate"]
-        interval = _in_brackets(ci(rate))
-        figures["flagged"] = f"{percent(rate)}{interval} of rows like those of training"
+        rate = share_words(point["flag_rate"])
+        figures["flagged"] = f"{rate} of rows like those of training"
     known = {**model.validation.summary[point.label].figures, **point.figures}
     for figure in figures_in("promise"):
         title = in_sentence(figure)
@@ -158,11 +162,6 @@ def _figures_of_point(
         elif figure.name == "ppv":
             figures[title] += f" at {percent(point.prevalence)} prevalence"
     return figures
-
-
-def _in_brackets(interval: str) -> str:
-    """Return an interval behind a figure; empty without one."""
-    return f" (95% CI {interval})" if interval else ""
 
 
 def join_reasons(reasons: Iterable[Reason]) -> str:

@@ -338,7 +338,6 @@ def _write_lines(ledger: Ledger, series: str, path: Path, lines: pd.DataFrame) -
 
 def _in_words(entered: Entered) -> dict[str, object]:
     from screening.report import format as fmt
-    from screening.report.history import share_words
     from screening.report.outcome_words import (
         complete_words,
         hours_words,
@@ -384,8 +383,8 @@ def _in_words(entered: Entered) -> dict[str, object]:
     for of_class in figures.by_class:
         in_words[of_class.label] = (
             f"{fmt.plural(of_class.cases, 'case')}, sensitivity "
-            f"{share_words(of_class['sensitivity'])}, PPV "
-            f"{share_words(of_class['ppv'])}"
+            f"{fmt.share_words(of_class['sensitivity'])}, PPV "
+            f"{fmt.share_words(of_class['ppv'])}"
         )
     return in_words
 

@@ -364,10 +364,19 @@ def interval(of: Estimate, figure: Figure) -> str:
     return area_ci(of)
 
 
+def with_ends(value: str, ends: str) -> str:
+    """Return a value with its 95 % interval in brackets, if there is one."""
+    return f"{value} (95% CI {ends})" if ends else value
+
+
 def with_interval(of: Estimate, figure: Figure) -> str:
     """Return a figure with its interval in brackets, if there is one."""
-    ends = interval(of, figure)
-    return f"{written(of, figure)} (95% CI {ends})" if ends else written(of, figure)
+    return with_ends(written(of, figure), interval(of, figure))
+
+
+def share_words(share: Estimate) -> str:
+    """Return a share in per cent with its interval in brackets, if there is one."""
+    return with_ends(percent(share), ci(share))
 
 
 def gap(value: float | None, figure: Figure, places: int = 2) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise, repeat
 from pathlib import Path
@@ -131,7 +132,7 @@ def sentences(series: SeriesFacts) -> list[str]:
     """Return the figures and remarks of a series as sentences."""
     lines = []
     for figure in _figures(series):
-        value = _with_interval(figure.value, figure.interval)
+        value = fmt.with_ends(figure.value, figure.interval)
         lines.append(f"{figure.name} {value}: {figure.basis}")
     return lines + _live_performance_words(series.forward) + _plain_remarks(series)
 
@@ -261,16 +262,6 @@ def _found_of_judged(share: JudgedShare | Misses) -> str:
     return f"{fmt.count(share.found)} of {fmt.count(share.judged)}"
 
 
-def _with_interval(value: str, interval: str) -> str:
-    """Return a value with its interval in brackets, if there is one."""
-    return f"{value} (95% CI {interval})" if interval else value
-
-
-def share_words(share: Estimate) -> str:
-    """Return a share in per cent with its interval."""
-    return _with_interval(fmt.percent(share), fmt.ci(share))
-
-
 def _live_performance_words(forward: ForwardNights | None) -> list[str]:
     """Return figures of the champion's nights, next to its validation estimate.
 
@@ -284,10 +275,10 @@ def _live_performance_words(forward: ForwardNights | None) -> list[str]:
         if observed.value is None:
             continue
         since = f"since {forward.first} with model {forward.model}"
-        line = f"{words} {since} {share_words(observed)}"
+        line = f"{words} {since} {fmt.share_words(observed)}"
         promised = getattr(forward.promised, name) if forward.promised else UNDEFINED
         if promised.value is not None:
-            line += f", validation estimate {share_words(promised)}"
+            line += f", validation estimate {fmt.share_words(promised)}"
             if name in forward.below:
                 line += ": below it by more than chance"
         lines.append(line)
@@ -315,7 +306,7 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
         if seen.value is None:
             continue
         until = f"by outcomes known up to {outcomes.as_of[:10]}"
-        line = f"{words} {until} {share_words(seen)}"
+        line = f"{words} {until} {fmt.share_words(seen)}"
         if name in outcomes.below:
             line += ": below the validation estimate by more than chance"
         lines.append(line)
@@ -576,11 +567,13 @@ def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
         margins=(14, 110, 46, 56),
         as_percent=(False, False),
     )
-    stride = max(1, -(-(last + 1 - first) // MAX_DATES))
-    axes.x_ticks = [
-        Tick(axes.across.at(middle + 0.5), f"{middle // 12}-{middle % 12 + 1:02d}")
-        for middle in range(first, last + 1, stride)
-    ]
+    _write_dates(
+        axes,
+        [
+            (number + 0.5, f"{number // 12}-{number % 12 + 1:02d}")
+            for number in range(first, last + 1)
+        ],
+    )
     middles = [_month_number(month.month) + 0.5 for month in months]
     axes.estimates(middles, outcomes, "first", "outcomes")
     axes.estimates(middles, interventions, "second", "interventions")
@@ -702,13 +695,15 @@ def _axes(
         margins=(14, 82, 46, 56),
         as_percent=(False, as_percent),
     )
-    step = (axes.right - axes.left) / max(len(runs) - 1, 1)
-    stride = max(1, -(-len(runs) // MAX_DATES))
-    axes.x_ticks = [
-        Tick(round(axes.left + step * place, 1), fmt.name(runs[place].night)[5:])
-        for place in range(0, len(runs), stride)
-    ]
+    dates = [fmt.name(run.night)[5:] for run in runs]
+    _write_dates(axes, list(enumerate(dates, start=1)))
     return axes
+
+
+def _write_dates(axes: Axes, dates: Sequence[tuple[float, str]]) -> None:
+    """Write dates on the axis of x, each at its value; only some of many."""
+    stride = math.ceil(len(dates) / MAX_DATES)
+    axes.x_ticks = [Tick(axes.across.at(x), text) for x, text in dates[::stride]]
 
 
 def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:
