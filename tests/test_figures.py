@@ -413,3 +413,15 @@ def test_a_figure_that_methods_are_compared_by_has_a_formula(table):
 
     with pytest.raises(ValueError, match=rf"`{table}`.* needs a .*formula"):
         entry(lambda rows: UNDEFINED)
+
+
+def test_templates_ask_for_tables_that_have_figures():
+    """A table of another name would be empty, without a word."""
+    asked = set()
+    templates = Path(screening.__file__).parents[1] / "templates"
+    for path in templates.glob("*.j2"):
+        for words in re.findall(r"figures_in\(([^()]*)\)", path.read_text("utf-8")):
+            asked.update(re.findall(r'"(\w+)"', words))
+
+    assert {"night", "subgroups", "point"} <= asked
+    assert [table for table in asked if not figures_in(table)] == []

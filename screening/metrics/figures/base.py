@@ -20,6 +20,7 @@ Need = Literal["rows", "cases", "others", "chance", "chance_at_threshold"]
 Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
     "subgroups",  # each level of a subgroup (`metrics/subgroups.py`)
+    "night",  # those of a level of a subgroup that the page of a night shows
     "outcomes",  # nights of a month with known outcomes (`metrics/outcomes.py`)
     "nights",  # all those nights together
     "observed",  # labelled rows of a night or of another place (`performance`)

@@ -13,6 +13,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 
 _OF_BOTH_RATES: tuple[Table, ...] = (
     "subgroups",
+    "night",
     "outcomes",
     "observed",
     "own_boundary",
@@ -107,7 +108,7 @@ def npv(rows: JudgedRows) -> Estimate:
     form="share",
     better=None,
     needs=("rows",),
-    tables=("subgroups", "observed", "point", "side_by_side"),
+    tables=("subgroups", "night", "observed", "point", "side_by_side"),
     order=90,
 )
 def flag_rate(rows: JudgedRows) -> Estimate:
