@@ -38,7 +38,7 @@ from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.register import directories_with, hand_out
-from screening.ledger.verdicts import Verdict, _faults_of_times, _Page
+from screening.ledger.verdicts import Verdict, _faults_of_times
 from screening.ledger.verifying import refuse_new
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
@@ -740,9 +740,8 @@ def test_night_of_a_verdict_begins_by_its_own_clock(monkeypatch):
     given = ("2026-02-28T22:59:00+00:00", "2026-02-28T23:01:00+00:00")
     words = [Verdict("P1", "unsure", given=time) for time in given]
     made = "2026-03-01T05:00:00+00:00"
-    page = _Page("r", "2026-03-01", made, (), (), False, Clock("Europe/Berlin"))
 
-    faults = list(_faults_of_times(words, page))
+    faults = list(_faults_of_times(words, "2026-03-01", made, Clock("Europe/Berlin")))
 
     assert len(faults) == 1
     assert faults[0].startswith("verdict 1: it was given before its night")

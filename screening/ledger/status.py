@@ -6,6 +6,7 @@ import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -106,16 +107,24 @@ class Suppressions:
     given_up: dict[str, str]
     silenced: dict[tuple[str, str | None], tuple[str, float | None]]
 
-    def acknowledged(self, reason: Reason, night: str) -> str | None:
-        """Return the day until which a night's reason is silenced, or None.
+    def split(
+        self, reasons: Iterable[Reason], night: str
+    ) -> tuple[list[Reason], list[tuple[Reason, str]]]:
+        """Split a night's reasons into those to report and those that are silenced.
 
-        A change that has grown by half since is not silenced.
+        Each of the latter comes with the last day on which it is. A change that has
+        grown by half since is reported.
         """
-        cause = (reason.code, reason.column)
-        until, figure = self.silenced.get(cause, ("", None))
-        if night > until or has_grown(reason, figure):
-            return None
-        return until
+        reported = []
+        acknowledged = []
+        for reason in reasons:
+            cause = (reason.code, reason.column)
+            until, figure = self.silenced.get(cause, ("", None))
+            if night > until or has_grown(reason, figure):
+                reported.append(reason)
+            else:
+                acknowledged.append((reason, until))
+        return reported, acknowledged
 
 
 def suppressions_of(connection: sa.Connection) -> Mapping[str, Suppressions]:
@@ -231,11 +240,13 @@ def series_statuses(
         for name in names:
             series = keys.get(name, name)
             entry = closed.get(series)
-            if entry is None:
-                status = _Series(name, nights[series], suppressions[series], due)
-                statuses.append(status.read(connection, of_site))
+            if entry is not None:
+                status = _retired_status(name, entry)
             else:
-                statuses.append(_retired_status(name, entry))
+                status = _series_status(
+                    connection, name, nights[series], suppressions[series], due, of_site
+                )
+            statuses.append(status)
     if statuses:
         return [*statuses, *_status_of_site(of_site, suppressions[ALL_SERIES], due)]
     sentence = "every series is retired" if keys else NO_RUN
@@ -257,142 +268,125 @@ def _status_of_site(
     """Return a line for what all series show together, if there is anything."""
     if of_site is None or not of_site.attention or of_site.night < due.earliest:
         return []
-    unsilenced, acknowledgements = _split_reasons(
-        of_site.attention, suppressions, of_site.night
-    )
-    sentence = "; ".join([f"night {of_site.night}", *acknowledgements])
+    reported, acknowledged = suppressions.split(of_site.attention, of_site.night)
+    sentences = [f"night {of_site.night}", *map(_acknowledgement, acknowledged)]
     return [
         SeriesStatus(
             fine=True,
-            said=sentence,
+            said="; ".join(sentences),
             series=SITE_LINE,
             night=of_site.night,
-            attention=tuple(unsilenced),
+            attention=tuple(reported),
         )
     ]
 
 
-def _split_reasons(
-    reasons: Sequence[Reason], suppressions: Suppressions, night: str
-) -> tuple[list[Reason], list[str]]:
-    """Split reasons into those not silenced, and a sentence for each other one."""
-    unsilenced = []
-    sentences = []
-    for reason in reasons:
-        until = suppressions.acknowledged(reason, night)
-        if until is None:
-            unsilenced.append(reason)
-        else:
-            sentence = reason.words.removesuffix(".")
-            sentences.append(f"acknowledged until {until}: {sentence}")
-    return unsilenced, sentences
+def _acknowledgement(acknowledged: tuple[Reason, str]) -> str:
+    """Return a sentence for a reason that is silenced until a day."""
+    reason, until = acknowledged
+    return f"acknowledged until {until}: {reason.words.removesuffix('.')}"
 
 
-@dataclass(frozen=True)
-class _Published:
-    """A published night: its first entry, and the one in force."""
+def _nights_by_series(connection: sa.Connection) -> dict[str, list[sa.Row[Any]]]:
+    """Return the published nights of each series, in no order.
 
-    night: str
-    first: int
-    last: int
-
-
-def _nights_by_series(connection: sa.Connection) -> dict[str, list[_Published]]:
-    """Return the published nights of each series, in no order."""
-    first = sa.func.min(RUNS.c.entry)
-    last = sa.func.max(RUNS.c.entry)
+    Each has its `night`, and the `first` and the `last` entry of a run of it.
+    """
+    first = sa.func.min(RUNS.c.entry).label("first")
+    last = sa.func.max(RUNS.c.entry).label("last")
     columns = (RUNS.c.series, RUNS.c.night)
     chosen = sa.select(*columns, first, last).where(~RUNS.c.shadow).group_by(*columns)
-    nights = defaultdict[str, list[_Published]](list)
-    for series, *published in connection.execute(chosen):
-        nights[series].append(_Published(*published))
+    nights = defaultdict[str, list[sa.Row[Any]]](list)
+    for row in connection.execute(chosen):
+        nights[row.series].append(row)
     return nights
 
 
-@dataclass(frozen=True)
-class _Series:
-    """A series with its published nights, and the night that is due."""
+def _series_status(
+    connection: sa.Connection,
+    name: str,
+    nights: Sequence[sa.Row[Any]],
+    suppressions: Suppressions,
+    due: Due,
+    of_site: SiteNight | None,
+) -> SeriesStatus:
+    """Return the status of a series that is not retired.
 
-    name: str
-    nights: Sequence[_Published]
-    suppressions: Suppressions
-    due: Due
+    Parameters
+    ----------
+    connection : Connection
+    name : str
+    nights : sequence of rows
+        As `_nights_by_series` returns them.
+    suppressions : Suppressions
+    due : Due
+    of_site : SiteNight, optional
+        The site's last night, with what nights show together.
+    """
+    published = _due_night(nights, due)
+    if published is None:
+        given_up = _given_up(suppressions, due, "")
+        return SeriesStatus(bool(given_up), given_up or NO_RUN, name)
+    given_up = _given_up(suppressions, due, published.night)
+    # Another revision of a night does not make it younger.
+    recorded = sa.select(TRAIL.c.recorded).where(TRAIL.c.number == published.first)
+    came = str(connection.scalar(recorded))
+    age = due.now - _read_time(came).astimezone()
+    hours = age.total_seconds() / 3600
+    night = nights_at(connection, [published.last])[published.last]
+    is_fine, sentence = _judge_age(published.night, hours, due)
+    over_nights = _reasons_of_nights(of_site, name, published.night)
+    by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))
+    reported, acknowledged = suppressions.split(
+        [*night.attention, *over_nights, *by_outcomes], published.night
+    )
+    sentences = [
+        (
+            f"night {published.night}, published {hours:.1f} h ago: "
+            f"{night.flagged} of {night.scored} flagged"
+        ),
+        given_up or sentence,
+        *map(_acknowledgement, acknowledged),
+    ]
+    soon = str((due.now + REVIEW_NOTICE).date())
+    if night.review_by is not None and night.review_by <= soon:
+        sentences.append(f"its model is to be reviewed by {night.review_by}")
+    return SeriesStatus(
+        fine=bool(given_up) or is_fine,
+        said="; ".join(filter(None, sentences)),
+        series=name,
+        night=published.night,
+        came=came,
+        age_hours=hours,
+        attention=tuple(reported),
+        counts={count: getattr(night, count) for count in COUNTS},
+        expected=_expected_of(night),
+        review_by=night.review_by,
+    )
 
-    def read(
-        self, connection: sa.Connection, of_site: SiteNight | None
-    ) -> SeriesStatus:
-        """Read the status of the series.
 
-        `of_site`: the site's last night, with what nights show together.
-        """
-        published = self._due_night()
-        if published is None:
-            given_up = self._given_up("")
-            return SeriesStatus(bool(given_up), given_up or NO_RUN, self.name)
-        given_up = self._given_up(published.night)
-        # Another revision of a night does not make it younger.
-        recorded = sa.select(TRAIL.c.recorded).where(TRAIL.c.number == published.first)
-        came = str(connection.scalar(recorded))
-        age = self.due.now - _read_time(came).astimezone()
-        hours = age.total_seconds() / 3600
-        night = nights_at(connection, [published.last])[published.last]
-        is_fine, sentence = _judge_age(published.night, hours, self.due)
-        over_nights = _reasons_of_nights(of_site, self.name, published.night)
-        by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))
-        reasons, acknowledgements = _split_reasons(
-            [*night.attention, *over_nights, *by_outcomes],
-            self.suppressions,
-            published.night,
-        )
-        sentences = [
-            (
-                f"night {published.night}, published {hours:.1f} h ago: "
-                f"{night.flagged} of {night.scored} flagged"
-            ),
-            given_up or sentence,
-            *acknowledgements,
-        ]
-        if self._is_review_near(night):
-            sentences.append(f"its model is to be reviewed by {night.review_by}")
-        return SeriesStatus(
-            fine=bool(given_up) or is_fine,
-            said="; ".join(filter(None, sentences)),
-            series=self.name,
-            night=published.night,
-            came=came,
-            age_hours=hours,
-            attention=tuple(reasons),
-            counts={name: getattr(night, name) for name in COUNTS},
-            expected=_expected_of(night),
-            review_by=night.review_by,
-        )
+def _due_night(nights: Sequence[sa.Row[Any]], due: Due) -> sa.Row[Any] | None:
+    """Return the night that is due if it was published, or else the last one."""
+    possible = [row for row in nights if row.night <= due.latest]
+    asked_for = [row for row in possible if row.night == str(due.night)]
+    return max(asked_for or possible, key=lambda row: row.night, default=None)
 
-    def _due_night(self) -> _Published | None:
-        """Return the night that is due if it was published, or else the last one."""
-        possible = [night for night in self.nights if night.night <= self.due.latest]
-        due = [night for night in possible if night.night == str(self.due.night)]
-        return max(due or possible, key=lambda night: night.night, default=None)
 
-    def _given_up(self, last: str) -> str:
-        """Return why the night that is missing was given up, in words, or ''.
+def _given_up(suppressions: Suppressions, due: Due, last: str) -> str:
+    """Return why the night that is missing was given up, in words, or ''.
 
-        `last`: the published night that counts. If no night is required, the latest
-        given-up night counts that is after `last` and not too old.
-        """
-        sentence = ""
-        for day, reason in sorted(self.suppressions.given_up.items()):
-            if self.due.night is None:
-                is_meant = self.due.earliest <= day <= self.due.latest and day > last
-            else:
-                is_meant = day == str(self.due.night) != last
-            if is_meant:
-                sentence = f"the night of {day} was given up: {reason}"
-        return sentence
-
-    def _is_review_near(self, night: Night) -> bool:
-        """Return True if the model's review is due soon but not overdue."""
-        soon = (self.due.now + REVIEW_NOTICE).date().isoformat()
-        return night.review_by is not None and night.review_by <= soon
+    `last`: the published night that counts. If no night is required, the latest
+    given-up night counts that is after `last` and not too old.
+    """
+    sentence = ""
+    for day, reason in sorted(suppressions.given_up.items()):
+        if due.night is None:
+            is_meant = due.earliest <= day <= due.latest and day > last
+        else:
+            is_meant = day == str(due.night) != last
+        if is_meant:
+            sentence = f"the night of {day} was given up: {reason}"
+    return sentence
 
 
 def _expected_of(night: Night) -> dict[str, float | None] | None:

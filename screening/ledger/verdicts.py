@@ -34,7 +34,7 @@ from screening.ledger.verdict_file import (
     as_compared,
     read_verdict_file,
 )
-from screening.schemas.run import LedgerFacts
+from screening.schemas.run import RunDocument
 from screening.store.serialization import read_run
 
 MAX_TOKEN_BYTES = 4096
@@ -241,23 +241,15 @@ def review(
     if series is not None and entered.series != series:
         raise UsageError(f"{run} belongs to series {entered.series}, not to {series}")
     content = read_verdict_file(Path(verdicts))
-    page = _Page(
-        document.run_id,
-        document.date,
-        document.times.started,
-        document.model.stated.verdicts_need,
-        document.model.stated.actions,
-        bool(digest),
-        clock_of(document.times.time_zone),
-    )
+    run_id = document.run_id
     with ledger.reading() as connection:
-        _, cases = reviewable(connection, entered.key)
+        recorded, cases = reviewable(connection, entered.key)
         listed = cases
-        earlier = _replaced_run(connection, entered, content.get("run_id"))
+        earlier = _replaced_run(connection, recorded, content.get("run_id"))
         if earlier is not None:
             _, listed = reviewable(connection, earlier)
-            page = page._replace(run_id=run_id_of(earlier))
-    verdicts_read = _checked(content, page, listed)
+            run_id = run_id_of(earlier)
+    verdicts_read = _checked(content, document, run_id, listed, bool(digest))
     of_run = [verdict for verdict in verdicts_read if verdict.case_id in cases]
     outcomes = record_verdicts(ledger, entered.key, of_run, _user(), digest)
     if earlier is not None:
@@ -280,14 +272,12 @@ def _digest_of_token(token: Path | None) -> str:
 
 
 def _replaced_run(
-    connection: sa.Connection, run: LedgerFacts, run_id: object
+    connection: sa.Connection, run: sa.Row[Any], run_id: object
 ) -> str | None:
     """Return the key of an earlier run of the same night by its id, else None."""
-    of_night = sa.select(RUNS.c.series, RUNS.c.night).where(RUNS.c.key == run.key)
-    series, night = connection.execute(of_night.limit(1)).one()
     keys = sa.select(RUNS.c.key).where(
-        RUNS.c.series == series,
-        RUNS.c.night == night,
+        RUNS.c.series == run.series,
+        RUNS.c.night == run.night,
         ~RUNS.c.shadow,
         RUNS.c.key != run.key,
     )
@@ -295,33 +285,6 @@ def _replaced_run(
         run_id_of(key): key for key in connection.scalars(keys.distinct())
     }
     return key_of.get(run_id)
-
-
-class _Page(NamedTuple):
-    """The page whose verdicts are read.
-
-    Parameters
-    ----------
-    run_id : str
-    night, started : str
-        Its date, and when its page was made.
-    needed : sequence of str
-        Fields that the contract asks reviewers for.
-    actions : sequence of str
-        What the contract lets reviewers say that was done.
-    has_token : bool
-        The reviewer is known by a token.
-    clock : Clock
-        Of times without a zone.
-    """
-
-    run_id: str
-    night: str
-    started: str
-    needed: Sequence[str]
-    actions: Sequence[str]
-    has_token: bool
-    clock: Clock
 
 
 def _user() -> str:
@@ -334,12 +297,28 @@ def _user() -> str:
 
 
 def _checked(
-    content: dict[str, Any], page: _Page, reviewable: Collection[str]
+    content: dict[str, Any],
+    run: RunDocument,
+    run_id: str,
+    reviewable: Collection[str],
+    has_token: bool,
 ) -> Sequence[Verdict]:
     """Return the verdicts of a file that a page saved; VerdictError with all faults.
 
-    `reviewable`: the ids on which a verdict may be given.
+    Parameters
+    ----------
+    content : dict
+    run : RunDocument
+        Run of the night that is in force.
+    run_id : str
+        Id of the run of the same night whose page saved the file.
+    reviewable : collection of str
+        Ids on which a verdict may be given.
+    has_token : bool
+        The reviewer is known by a token.
     """
+    clock = clock_of(run.times.time_zone)
+    stated = run.model.stated
     shared = {
         name: content[name]
         for name in ("site", "initials")
@@ -351,41 +330,42 @@ def _checked(
             line = shared | line
         lines.append(line)
     faults = []
-    if content.get("run_id") != page.run_id:
-        faults.append(f"it belongs to another run: its run_id is not {page.run_id}")
+    if content.get("run_id") != run_id:
+        faults.append(f"it belongs to another run: its run_id is not {run_id}")
     verdicts: Sequence[Verdict] = []
     try:
         read = READER.validate_python(
-            content | {"verdicts": lines}, context={"clock": page.clock}
+            content | {"verdicts": lines}, context={"clock": clock}
         )
         verdicts = read.verdicts
     except ValidationError as error:
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))
-    faults += _faults_of_times(verdicts, page)
-    faults += _faults_of_actions(verdicts, page.actions)
+    faults += _faults_of_times(verdicts, run.date, run.times.started, clock)
+    faults += _faults_of_actions(verdicts, stated.actions)
     faults += _faults_of_ids(lines, reviewable)
-    faults += _faults_of_reviewers(lines, page.needed, page.has_token)
+    faults += _faults_of_reviewers(lines, stated.verdicts_need, has_token)
     if faults:
         raise VerdictError(faults, parameters=["token"])
     return verdicts
 
 
-def _faults_of_times(verdicts: Sequence[Verdict], page: _Page) -> Iterator[str]:
+def _faults_of_times(
+    verdicts: Sequence[Verdict], night: str, started: str, clock: Clock
+) -> Iterator[str]:
     """Yield which verdicts were given before their night.
 
-    A night's page may be made on the evening before, so a verdict may be given then.
+    A night's page may be made, at `started`, on the evening before, so a verdict may be
+    given then.
     """
-    midnight = datetime.datetime.fromisoformat(page.night)
-    begins = midnight.replace(tzinfo=page.clock.zone)
-    made = datetime.datetime.fromisoformat(page.started)
-    first = (
-        min(begins, made).astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-    )
+    midnight = datetime.datetime.fromisoformat(night).replace(tzinfo=clock.zone)
+    made = datetime.datetime.fromisoformat(started)
+    begins = min(midnight, made).astimezone(datetime.UTC)
+    first = begins.isoformat(timespec="milliseconds")
     for number, verdict in enumerate(verdicts, start=1):
         if verdict.given is not None and verdict.given < first:
             yield (
-                f"verdict {number}: it was given before its night, {page.night}; "
+                f"verdict {number}: it was given before its night, {night}; "
                 "check the clock, and save the verdicts again"
             )
 

@@ -52,7 +52,7 @@ from screening.ledger.erasing import (
 from screening.ledger.location import ledger_word
 from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, HASHED, IDS, Entry, Head, Part, reason_of
-from screening.schemas.run import LedgerFacts, RunDocument
+from screening.schemas.run import LedgerFacts
 from screening.spelling import SERVER_LEDGER, command_line, shown_series
 from screening.store.serialization import read_run
 
@@ -494,14 +494,11 @@ def refuse_new(place: str, runs: Path) -> None:
         state = "is empty"
         with suppress(NoLedger), open_ledger(place, read_only=True):
             return
-    for folder in _run_directories(runs, "**"):
-        try:
-            run = read_run(folder)
-        except (ModelError, UsageError):
-            continue
-        if run.ledger is not None:
-            shown = SERVER_LEDGER if file is None else str(file)
-            raise _entered_elsewhere(shown, folder, state)
+    newest = next(_recorded_runs(runs), None)
+    if newest is not None:
+        folder, _, _ = newest
+        shown = SERVER_LEDGER if file is None else str(file)
+        raise _entered_elsewhere(shown, folder, state)
 
 
 def _entered_elsewhere(place: str, folder: Path, state: str) -> ModelError:
@@ -544,38 +541,35 @@ def _not_in_trail(
     for entry in stated(connection, Accepted):
         accepted |= {tuple(head) for head in entry.facts.heads}
     first = trail.head(connection, 1).digest
-    for folder in _run_directories(runs, where)[:n_newest]:
+    for folder, night, facts in _recorded_runs(runs, where, n_newest):
+        head = (facts.entry, facts.head)
+        if head in accepted or head == trail.head(connection, facts.entry):
+            continue
+        # A killed command may have left the run; its night is scored again.
+        in_progress = map(shown_series, reserved(connection, night))
+        if facts.chain != first or facts.series not in in_progress:
+            yield folder, facts
+
+
+def _recorded_runs(
+    runs: Path, where: str = "**", n_newest: int | None = None
+) -> Iterator[tuple[Path, str, LedgerFacts]]:
+    """Yield the run directories that were entered in a ledger, with their nights.
+
+    Those written last come first; `n_newest`: only so many are read.
+    """
+    written = {
+        path.parent: path.stat().st_mtime_ns
+        for path in runs.glob(f"{where}/run.json")
+        if not is_hidden(path, runs)
+    }
+    newest_first = sorted(written, key=written.__getitem__, reverse=True)
+    for folder in newest_first[:n_newest]:
         try:
             run = read_run(folder)
         except (ModelError, UsageError):
             # What is damaged or cannot be read is reported where it is read for its own
             # sake.
             continue
-        facts = run.ledger
-        if facts is None or (facts.entry, facts.head) in accepted:
-            continue
-        head = trail.head(connection, facts.entry)
-        is_known = head == (facts.entry, facts.head)
-        if not is_known and not _is_reserved(connection, run, first):
-            yield folder, facts
-
-
-def _is_reserved(connection: sa.Connection, run: RunDocument, first: str) -> bool:
-    """Return True if a killed command left a run, which is scored again.
-
-    `first`: digest of the first entry of the trail.
-    """
-    facts = run.ledger
-    if facts is None or facts.chain != first:
-        return False
-    return facts.series in map(shown_series, reserved(connection, run.date))
-
-
-def _run_directories(runs: Path, where: str) -> list[Path]:
-    """Find the run directories that match a pattern, those written last first."""
-    written = {
-        path.parent: path.stat().st_mtime_ns
-        for path in runs.glob(f"{where}/run.json")
-        if not is_hidden(path, runs)
-    }
-    return sorted(written, key=written.__getitem__, reverse=True)
+        if run.ledger is not None:
+            yield folder, run.date, run.ledger

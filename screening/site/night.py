@@ -249,7 +249,7 @@ class SeriesTask:
         self, run: RunDocument, status: Status, peak_mb: int | None = None
     ) -> SeriesNight:
         """Return the line of the overview of a run that took `peak_mb` MiB."""
-        reasons, acknowledged = _split(run.attention, self.suppressions, self.night)
+        reasons, acknowledged = self.suppressions.split(run.attention, self.night)
         claim = self.network.series[self.series].memory_mb
         if peak_mb is not None and peak_mb > claim:
             over_memory = OVER_MEMORY(
@@ -275,7 +275,7 @@ class SeriesTask:
             capacity=run.model.stated.capacity,
             drift_p=drift_p,
             attention=reasons,
-            acknowledged=acknowledged,
+            acknowledged=[reason for reason, _ in acknowledged],
             page=link,
             peak_mb=peak_mb,
         )
@@ -572,19 +572,20 @@ def _with_findings(
     """Return the overview with what the nights up to this one show together."""
     with ledger.reading() as connection:
         suppressions = suppressions_of(connection)
-    of_site, acknowledged = _split(
-        findings.of_site, suppressions[ALL_SERIES], document.night
+    of_site, acknowledged = suppressions[ALL_SERIES].split(
+        findings.of_site, document.night
     )
     lines = []
     for line in document.series:
-        reasons, silenced = _split(
-            findings.of(line.series), suppressions[line.series], line.night
+        reasons, silenced = suppressions[line.series].split(
+            findings.of(line.series), line.night
         )
         attention = [*line.attention, *reasons]
+        silenced_reasons = [reason for reason, _ in silenced]
         lines.append(
             line.replace(
                 attention=attention,
-                acknowledged=[*line.acknowledged, *silenced],
+                acknowledged=[*line.acknowledged, *silenced_reasons],
                 remedies=[*line.remedies, *_remedies(network, line, attention)],
             )
         )
@@ -597,7 +598,7 @@ def _with_findings(
         exit_code=exit_code,
         series=lines,
         attention=of_site,
-        acknowledged=acknowledged,
+        acknowledged=[reason for reason, _ in acknowledged],
     )
 
 
@@ -635,20 +636,6 @@ def _show_on_page(
     if pages is not None and run.ledger is not None:
         page = out / "report.html"
         _restore_page(ledger, pages, page, line.night, run.ledger.key)
-
-
-def _split(
-    reasons: Iterable[Reason], suppressions: Suppressions, night: str
-) -> tuple[list[Reason], list[Reason]]:
-    """Split reasons into those to report and those acknowledged."""
-    reported = []
-    acknowledged = []
-    for reason in reasons:
-        if suppressions.acknowledged(reason, night) is None:
-            reported.append(reason)
-        else:
-            acknowledged.append(reason)
-    return reported, acknowledged
 
 
 def _site_night(
