@@ -8,12 +8,12 @@ import pytest
 from faults.amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_nights import QUESTION, enter, night, states, verdicts_of
+from ledger_nights import QUESTION, enter, night, of_ward, states, verdicts_of
 
 from screening.errors import UsageError
 from screening.ledger.database import CHAMPIONS, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import audit_sample, open_night
+from screening.ledger.nights import audit_sample, open_night, past_nights
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS
 from screening.schemas.run import STATES, VERDICTS
@@ -323,3 +323,15 @@ def test_ledger_read_only(tmp_path):
 
     assert str(refused.value).startswith(f"the ledger at {place} cannot be used: ")
     assert "let this user write the file and its folder" in str(refused.value)
+
+
+def test_night_entered_late_is_compared_in_its_place(ledger):
+    """The last night before tonight is the latest one, not the one entered last."""
+    delivery = {"rows": 10, "units": 10}
+    for day in (3, 1, 2):
+        enter(ledger, of_ward("w", day, "a", delivery=delivery))
+
+    past = past_nights(ledger, "w", "2026-01-05", "m" * 64, "table")
+
+    assert list(past.deliveries) == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert list(past.flags) == ["2026-01-01", "2026-01-02", "2026-01-03"]

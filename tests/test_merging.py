@@ -15,9 +15,9 @@ from screening.errors import CohortError
 from screening.ledger.database import CASES
 from screening.ledger.entries import STAND_IN
 from screening.ledger.history import _SeriesNights, compare_nights, history
+from screening.ledger.labels import judged
 from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.merging import merges_of, numbers_to_erase
-from screening.ledger.model_registry import judged
 from screening.ledger.outcome_facts import recorded_outcomes
 from screening.ledger.outcomes import enter_outcomes
 from screening.ledger.verdicts import Verdict, record_verdicts

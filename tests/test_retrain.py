@@ -23,14 +23,9 @@ from screening.errors import CohortError, UsageError
 from screening.io.opening import digests
 from screening.ledger.entries import Retrained, stated
 from screening.ledger.history import compare_nights
+from screening.ledger.labels import Judged, LastWord, judged
 from screening.ledger.merging import NO_MERGES, Merge, Merges
-from screening.ledger.model_registry import (
-    Judged,
-    LastWord,
-    judged,
-    promote,
-    record_retraining,
-)
+from screening.ledger.model_registry import promote, record_retraining
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.model_selection import retraining
 from screening.report import render_model

@@ -530,8 +530,8 @@ def retrain_command(
 
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
+    from screening.ledger.labels import judged_by_outcomes
     from screening.ledger.model_registry import find_retraining, record_retraining
-    from screening.ledger.outcome_labels import judged_by_outcomes
     from screening.model_selection import retraining
     from screening.report.page import check_templates
     from screening.store.loading import load_model

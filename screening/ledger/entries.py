@@ -592,13 +592,14 @@ def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
     return champions
 
 
-def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:
-    """Return nights by their entries, without the hashes of their patients."""
-    nights = {}
+def facts_at(
+    connection: sa.Connection, kind: type[Kind], entries: Sequence[int]
+) -> dict[int, Kind]:
+    """Return the facts of entries of a kind, by their numbers and in order."""
+    facts = {}
     for entry, part in trail.parts_of(connection, entries, "facts").items():
-        title = f"entry {entry} of the audit trail"
-        nights[entry] = Night.from_dict(part.facts, title)
-    return nights
+        facts[entry] = kind.from_dict(part.facts, f"entry {entry} of the audit trail")
+    return facts
 
 
 def scores_at(
@@ -619,8 +620,3 @@ def scores_at(
                 cells.append(cell)
         scores[entry] = night.drift.replace(who=hashes, cell=cells)
     return scores
-
-
-def patient_name(reduced: int, whole: int) -> str:
-    """Make the name of a patient in a part `patients` from two hashes."""
-    return f"{reduced:016x}{whole:016x}"

@@ -21,12 +21,11 @@ from functools import cache, cached_property
 from itertools import accumulate, groupby
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.identity.hashes import keyed_hashes, series_key, short_hash
-from screening.identity.writing import reduced_form, word_pattern
+from screening.identity.hashes import short_hash
+from screening.identity.writing import word_pattern
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
 from screening.ledger.entries import (
@@ -35,10 +34,10 @@ from screening.ledger.entries import (
     Forgotten,
     Purged,
     append,
-    patient_name,
     project,
     stated,
 )
+from screening.ledger.patients import names_by_hashes
 from screening.ledger.trail import IDS, SALT, Part
 
 # Replaces the patient's id in texts about others.
@@ -104,9 +103,8 @@ _hash = cache(short_hash)
 @cache
 def _name_by_hashes(patient: str, series: str) -> str:
     """Return the name of a patient in the part `patients` of a series' nights."""
-    names = np.array([patient, reduced_form(patient)], dtype=object)
-    whole, reduced = keyed_hashes(names, series_key(series))
-    return patient_name(int(reduced), int(whole))
+    (name,) = names_by_hashes([patient], series)
+    return name
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,7 @@ class _SeriesNights:
             .order_by(RUNS.c.night, RUNS.c.entry)
         )
         rows = connection.execute(chosen).all()
-        nights = entries.nights_at(connection, [row.entry for row in rows])
+        nights = entries.facts_at(connection, Night, [row.entry for row in rows])
         merges = merges_of(connection)
         verdicts = [
             _CurrentVerdict.of(row, merges)
@@ -496,7 +496,7 @@ def _add_nights(
     )
     pairs = connection.execute(common).all()
     both = chain.from_iterable(pairs)
-    nights = entries.nights_at(connection, list(both))
+    nights = entries.facts_at(connection, Night, list(both))
     n_both = []
     for entry, other_entry in pairs:
         cases = _flagged_cases(connection, entry, merges)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail
-from screening.ledger.current_verdicts import last_verdicts
-from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
+from screening.ledger.database import CHAMPIONS, RUNS, Ledger, Unchained
 from screening.ledger.entries import (
     Approved,
     Retired,
@@ -24,7 +23,6 @@ from screening.ledger.entries import (
     stated,
 )
 from screening.ledger.location import ledger_word
-from screening.ledger.merging import NO_MERGES, Merges, merges_of
 from screening.ledger.trail import Head, text_part
 from screening.schemas.history import NightsBeside
 from screening.schemas.model import ModelDocument, TrainedOn
@@ -389,77 +387,6 @@ def _last_nights(connection: sa.Connection) -> dict[str, str]:
         .group_by(runs.series)
     )
     return dict(connection.execute(nights).all())
-
-
-class LastWord(NamedTuple):
-    """The last verdict or outcome of a case, and its table.
-
-    Parameters
-    ----------
-    case_id : str
-        Id of the row, or of the group if rows come in groups.
-    night : str
-    verdict : str
-        "confirmed", "ruled out", "unsure", "known" or "disputed".
-    table : str
-        Digests of that night's files; empty for nights from before these were kept.
-    by_outcome : bool
-        "confirmed" is an event within the window of that night, and "ruled out" none.
-    was_flagged : bool
-        On that night; stated of outcomes alone.
-    is_contradicted : bool
-        The last verdict on the case says otherwise than the outcome.
-    """
-
-    case_id: str
-    night: str
-    verdict: str
-    table: str
-    by_outcome: bool = False
-    was_flagged: bool = False
-    is_contradicted: bool = False
-
-
-class Judged(NamedTuple):
-    """The judged cases of a series, to train a model on.
-
-    Parameters
-    ----------
-    series : str
-        Its key in the ledger.
-    words : tuple of LastWord
-        One per case, in order of nights.
-    merges : Merges
-        In force now.
-    """
-
-    series: str
-    words: tuple[LastWord, ...]
-    merges: Merges = NO_MERGES
-
-
-def judged(ledger: Ledger, series: str, model: str) -> Judged:
-    """Return the last verdict on every case of a series, flagged or drawn.
-
-    UsageError unless `model` is the digest of its champion.
-    """
-    with ledger.reading() as connection:
-        key = find_series(connection, series)
-        refuse_other(connection, key, model, GIVE_CHAMPION)
-        last = last_verdicts(REVIEWS.c.series == key)
-        in_order = sa.select(last).order_by(last.c.night, last.c.case_id)
-        rows = connection.execute(in_order).all()
-        nights = entries.nights_at(connection, sorted({row.run for row in rows}))
-        merges = merges_of(connection)
-    # If a patient's numbers were merged, the last verdict counts. Its case has the
-    # number that is in that night's table.
-    words: dict[str, LastWord] = {}
-    for row in rows:
-        table = nights[row.run].table or ""
-        patient = merges.patient(row.case_id)
-        words.pop(patient, None)
-        words[patient] = LastWord(row.case_id, row.night, row.verdict, table)
-    return Judged(key, tuple(words.values()), merges)
 
 
 def record_retraining(

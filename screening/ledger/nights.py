@@ -40,7 +40,7 @@ from screening.ledger.entries import (
     Night,
     Reserved,
     append,
-    nights_at,
+    facts_at,
     run_id_of,
     scores_at,
     source_digest,
@@ -399,7 +399,7 @@ class Tonight:
     def recent_reasons(self) -> list[GivenReasons]:
         """Return the reasons for attention of the last nights in force, in order."""
         entries = [run.entry for run in self._earlier[-NIGHTS_UNTIL_STANDING:]]
-        nights = nights_at(self._connection, entries)
+        nights = facts_at(self._connection, Night, entries)
         return [
             GivenReasons(nights[entry].night, nights[entry].attention)
             for entry in entries
@@ -408,7 +408,7 @@ class Tonight:
     def load(self, entry: int) -> None:
         """Read the night as it was entered."""
         self.head = trail.head(self._connection, entry)
-        self.night = nights_at(self._connection, [entry])[entry]
+        self.night = facts_at(self._connection, Night, [entry])[entry]
         is_drawn = (CASES.c.entry == entry) & CASES.c.drawn
         drawn = self._connection.scalars(sa.select(CASES.c.case_id).where(is_drawn))
         self.drawn = sorted(drawn)
@@ -689,7 +689,7 @@ def past_nights(
     with ledger.reading() as connection:
         earlier = _entries(connection, series, role, RUNS.c.night < night)
         tonight = _entries(connection, series, role, RUNS.c.night == night)
-        nights = nights_at(connection, earlier[-MAX_NIGHTS:])
+        nights = facts_at(connection, Night, earlier[-MAX_NIGHTS:])
         measures = _measures(nights)
         of_model = [night for night in measures.values() if night.model == model]
         return PastNights(
@@ -702,7 +702,7 @@ def past_nights(
             columns=_counted_columns(connection, measures),
             patients=_last_patients(connection, measures, model),
             same_table=_same_table(connection, series, night, model, table),
-            accepted=_accepted(nights_at(connection, tonight), table),
+            accepted=_accepted(facts_at(connection, Night, tonight), table),
             flags={night.night: (night.cases, night.units) for night in of_model},
             merged=merges_of(connection).on(night).hashes(model),
         )
@@ -720,7 +720,7 @@ def known_patients(
     """
     with ledger.reading() as connection:
         earlier = _entries(connection, series, shadow_model, RUNS.c.night < night)
-        nights = nights_at(connection, earlier[-REFERENCE_NIGHTS:])
+        nights = facts_at(connection, Night, earlier[-REFERENCE_NIGHTS:])
         since: list[int] = []
         for entry, of_entry in nights.items():
             delivery = of_entry.delivery

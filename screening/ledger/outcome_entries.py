@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import sqlalchemy as sa
 
 from screening.ledger import trail
 from screening.ledger.database import PARTS, TRAIL
-from screening.ledger.entries import Outcomes, facts_in
+from screening.ledger.entries import Outcomes, facts_at, facts_in
 from screening.ledger.trail import Part
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.history import OutcomeFigures, PatientsOfTable
@@ -19,12 +20,11 @@ MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
 
 def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
     """Return the figures of the last entry of outcomes of a series; None without."""
-    numbers = outcome_numbers(series)
-    newest = connection.scalar(sa.select(sa.func.max(numbers.c.number)))
+    newest_first = _numbers_of(series).order_by(TRAIL.c.number.desc())
+    newest = connection.scalar(newest_first.limit(1))
     if newest is None:
         return None
-    ((_, facts, _),) = outcome_entries(connection, TRAIL.c.number == newest)
-    return facts.figures
+    return facts_at(connection, Outcomes, [newest])[newest].figures
 
 
 def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
@@ -65,8 +65,18 @@ def reasons_of_patients(table: PatientsOfTable | None) -> list[Reason]:
     return [reason]
 
 
-def outcome_numbers(series: str) -> sa.Subquery:
-    """Select the `number` of each entry of outcomes of a series."""
+def outcome_entries(
+    connection: sa.Connection, series: str
+) -> Iterator[tuple[int, Outcomes, Iterator[Part]]]:
+    """Yield number, facts and parts of each entry of a series' outcomes, in order."""
+    for entry in trail.entries(connection, TRAIL.c.number.in_(_numbers_of(series))):
+        facts, parts = facts_in(entry)
+        assert isinstance(facts, Outcomes), "they were chosen by their kind"
+        yield entry.number, facts, parts
+
+
+def _numbers_of(series: str) -> sa.Select[Any]:
+    """Select the numbers of the entries of a series' outcomes."""
     names_series = f'"series":{trail.plain(series)}'
     parts = PARTS.c
     return (
@@ -75,16 +85,4 @@ def outcome_numbers(series: str) -> sa.Subquery:
         .where(TRAIL.c.kind == Outcomes.KIND)
         .where(parts.part == 0)
         .where(parts.facts.contains(names_series, autoescape=True))
-        .subquery()
     )
-
-
-def outcome_entries(
-    connection: sa.Connection, chosen: sa.ColumnElement[bool]
-) -> Iterator[tuple[int, Outcomes, list[Part]]]:
-    """Yield the numbers of chosen entries of outcomes, with their parts, in order."""
-    for entry in trail.entries(connection, chosen):
-        facts, parts = facts_in(entry)
-        assert isinstance(facts, Outcomes), "they were chosen by their kind"
-        of_entry = [part for part in parts if part.what == "outcomes"]
-        yield entry.number, facts, of_entry

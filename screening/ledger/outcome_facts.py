@@ -17,9 +17,8 @@ from screening.clock.conversion import text_of
 from screening.clock.instants import times_of_texts
 from screening.clock.windows import Known
 from screening.clock.zone import Clock
-from screening.ledger.database import TRAIL
 from screening.ledger.merging import Merges
-from screening.ledger.outcome_entries import outcome_entries, outcome_numbers
+from screening.ledger.outcome_entries import outcome_entries
 from screening.ledger.trail import Part
 
 # What the trail states for a case without a time, and before the end of a stay.
@@ -117,9 +116,10 @@ def recorded_outcomes(
     """
     before: dict[str, tuple[str, ...]] = {}
     since: dict[str, tuple[str, ...]] = {}
-    numbers = sa.select(outcome_numbers(series).c.number)
-    for number, _, parts in outcome_entries(connection, TRAIL.c.number.in_(numbers)):
+    for number, _, parts in outcome_entries(connection, series):
         for part in parts:
+            if part.what != "outcomes":
+                continue
             for name, times in zip(part.names, part.facts, strict=True):
                 if number > merges.entry(name):
                     since[merges.patient(name)] = tuple(times)

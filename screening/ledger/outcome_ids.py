@@ -7,7 +7,7 @@ The number of its patients that were never scored is compared with earlier table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,14 +16,10 @@ import sqlalchemy as sa
 from scipy.stats import hypergeom
 
 from screening.errors import CohortError
-from screening.identity.hashes import keyed_hashes, series_key
-from screening.identity.reduced import find_exponents, reduced_forms
+from screening.identity.reduced import find_exponents
 from screening.identity.writing import BUT_FOR, colliding
-from screening.ledger import trail
-from screening.ledger.database import TRAIL
-from screening.ledger.entries import Outcomes, facts_in, patient_name
-from screening.ledger.outcome_entries import outcome_numbers
-from screening.ledger.trail import Part
+from screening.ledger.outcome_entries import outcome_entries
+from screening.ledger.patients import names_by_hashes
 from screening.schemas.history import PatientsOfTable
 from screening.schemas.reasons import ACCEPT_OUTCOMES
 from screening.spelling import first_of
@@ -115,15 +111,6 @@ class TableIds:
         return f"column '{self.column}', {noun} {first_of(rows, ROWS_SHOWN, len(rows))}"
 
 
-def names_by_hashes(names: Sequence[str], series: str) -> list[str]:
-    """Return the names by which the ledger knows patients without their ids."""
-    ids = np.array(names, dtype=object)
-    key = series_key(series)
-    reduced = keyed_hashes(reduced_forms(ids), key).tolist()
-    whole = keyed_hashes(ids, key).tolist()
-    return [patient_name(*pair) for pair in zip(reduced, whole, strict=True)]
-
-
 def compared_with_earlier(
     patients: int, unknown: int, earlier: Sequence[PatientsOfTable]
 ) -> PatientsOfTable:
@@ -197,19 +184,10 @@ def earlier_tables(connection: sa.Connection, series: str) -> EarlierTables:
     """Return facts of earlier tables of outcomes, to check the next one."""
     accepted: set[str] = set()
     counted = []
-    numbers = sa.select(outcome_numbers(series).c.number)
-    for entry in trail.entries(connection, TRAIL.c.number.in_(numbers)):
-        facts, parts = facts_in(entry)
-        assert isinstance(facts, Outcomes), "they were chosen by their kind"
+    for _, facts, parts in outcome_entries(connection, series):
         if facts.figures.table is not None:
             counted.append(facts.figures.table)
         for part in parts:
             if part.what == "patients":
                 accepted.update(part.names)
     return EarlierTables(accepted, counted)
-
-
-def accepted_parts(names: Iterable[str], reason: str | None) -> Iterator[Part]:
-    """Yield the ids of a table that were accepted, as hashes."""
-    if reason is not None:
-        yield Part("patients", names=[*names])

@@ -20,24 +20,15 @@ from screening.clock.instants import ONE_DAY, read_moment, times_of_texts
 from screening.clock.reach import Reach, reach_of_events, reach_of_table
 from screening.clock.windows import HOUR, Known, with_truth
 from screening.clock.zone import Clock
-from screening.data.outcome_table import (
-    OutcomeTable,
-    fault_of_rows,
-    read_outcomes,
-)
+from screening.data.outcome_table import OutcomeTable, fault_of_rows, read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.ledger.current_verdicts import ordered_verdicts
 from screening.ledger.database import REVIEWS, Ledger
-from screening.ledger.entries import (
-    Outcomes,
-    append,
-)
+from screening.ledger.entries import Outcomes, append
 from screening.ledger.merging import Merges, merges_of
 from screening.ledger.model_registry import find_series
-from screening.ledger.outcome_entries import (
-    last_figures,
-)
+from screening.ledger.outcome_entries import last_figures
 from screening.ledger.outcome_facts import (
     facts_of_units,
     known_by_facts,
@@ -45,17 +36,14 @@ from screening.ledger.outcome_facts import (
     recorded_outcomes,
     states_event,
 )
-from screening.ledger.outcome_ids import (
-    TableIds,
-    accepted_parts,
-    earlier_tables,
-)
+from screening.ledger.outcome_ids import TableIds, earlier_tables
 from screening.ledger.scored_nights import (
     GivenOutcome,
     OutcomesAsked,
     ScoredNights,
     read_scored_nights,
 )
+from screening.ledger.trail import Part
 from screening.metrics.outcomes import (
     figures_of_class,
     missed_cases,
@@ -63,9 +51,7 @@ from screening.metrics.outcomes import (
     texts_of_class,
     undefined_areas,
 )
-from screening.schemas.history import (
-    OutcomeFigures,
-)
+from screening.schemas.history import OutcomeFigures
 
 # A table may take so many cases away, however few there are.
 FEWEST_WITHDRAWN = 2
@@ -158,7 +144,7 @@ def enter_outcomes(
     with ledger.reading() as connection:
         key = find_series(connection, series)
         merges = merges_of(connection)
-        nights = read_scored_nights(connection, key).merged(merges)
+        nights = read_scored_nights(connection, key, merges)
         recorded = recorded_outcomes(connection, key, merges)
         verdicts, actions = _words_of_reviewers(connection, key, merges)
         last = last_figures(connection, key)
@@ -225,13 +211,16 @@ def enter_outcomes(
         figures=figures,
         accepted=accept_delivery,
     )
+    accepted_ids = []
+    if accept_delivery is not None:
+        accepted_ids.append(Part("patients", names=rewritten))
     with ledger.writing() as connection:
         append(
             connection,
             ledger.clock(),
             facts,
             outcome_parts(changed),
-            accepted_parts(rewritten, accept_delivery),
+            accepted_ids,
         )
     n_new = sum(name not in recorded for name in changed)
     return Entered(

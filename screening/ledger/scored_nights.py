@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -22,7 +22,7 @@ from screening.io.arrow_files import parquet_file
 from screening.ledger import register
 from screening.ledger.current_runs import current_runs
 from screening.ledger.database import ARTEFACTS
-from screening.ledger.entries import nights_at
+from screening.ledger.entries import Night, facts_at
 from screening.ledger.merging import Merges
 from screening.metrics.chances import chance_at_threshold
 from screening.schemas.history import SensitivityAndPpv
@@ -82,9 +82,9 @@ class ScoredNights:
     ----------
     rows : DataFrame
         `night`, `taken_at` (text or None), `id`, `patient`, `score`, `flagged`,
-        `chance`, `chance_at_threshold` (NaN without one), `model`, the columns of
-        subgroups and, of several classes, `score_`, `flagged_` and
-        `chance_at_threshold_` of each.
+        `chance`, `chance_at_threshold` (NaN without one), `model`, `table` (digests of
+        the night's files), the columns of subgroups and, of several classes, `score_`,
+        `flagged_` and `chance_at_threshold_` of each.
     stated : CohortDeclaration
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
@@ -108,13 +108,6 @@ class ScoredNights:
     compared_whole: dict[str, bool] = field(
         default_factory=lambda: {"patient": False, "stay": False}
     )
-
-    def merged(self, merges: Merges) -> ScoredNights:
-        """Return them with patients by the numbers by which they are known now."""
-        if not merges:
-            return self
-        patient = self.rows["patient"].map(merges.patient)
-        return replace(self, rows=self.rows.assign(patient=patient))
 
     def rows_by(self, by: str, clock: Clock) -> pd.DataFrame:
         """Return the rows with the instant `at` of their night, and their `unit`.
@@ -195,15 +188,18 @@ class ScoredNights:
         return OutcomeColumns(id, time, event, chosen.get("until"), chosen.get("as_of"))
 
 
-def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
+def read_scored_nights(
+    connection: sa.Connection, series: str, merges: Merges
+) -> ScoredNights:
     """Read the scored rows of a series' nights in force.
 
-    UsageError if no run directory is left.
+    Patients have the numbers by which they are known now. UsageError if no run
+    directory is left.
     """
     runs = connection.execute(current_runs(series)).all()
     artefacts = register.current_artefacts(connection, ARTEFACTS.c.what == "run")
     place_of = {artefact.key: artefact.place for artefact in artefacts}
-    stated_at = nights_at(connection, [run.entry for run in runs])
+    stated_at = facts_at(connection, Night, [run.entry for run in runs])
     tables = []
     chance_of_model: dict[str, float] = {}
     hours: Counter[str] = Counter()
@@ -226,6 +222,7 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
             night=pd.Timestamp(run.night),
             taken_at=night.taken_at if is_known else None,
             model=run.model,
+            table=night.table or "",
             chance_at_threshold=chance_of_model[run.model],
         )
         tables.append(table)
@@ -235,11 +232,14 @@ def read_scored_nights(connection: sa.Connection, series: str) -> ScoredNights:
         raise UsageError(
             "no night of this series can be read: its run directories do not exist"
         )
+    rows = pd.concat(tables, ignore_index=True)
+    if merges:
+        rows["patient"] = rows["patient"].map(merges.patient)
     run_document = read_run(directory)
     training = run_document.model.training
     shapes = {"patient": training.group_ids or training.ids, "stay": training.ids}
     return ScoredNights(
-        rows=pd.concat(tables, ignore_index=True),
+        rows=rows,
         stated=run_document.model.stated,
         promised=stated_at[last_read].promised,
         n_unread=len(runs) - len(tables),

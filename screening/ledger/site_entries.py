@@ -6,9 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.ledger import trail
 from screening.ledger.database import TRAIL, Ledger
-from screening.ledger.entries import SiteNight, append
+from screening.ledger.entries import SiteNight, append, facts_at
 
 # Last entries of a site's nights that are read: some nights are run more than once.
 MAX_ENTRIES = 40
@@ -48,7 +47,6 @@ def _last_entries(connection: sa.Connection) -> dict[str, SiteNight]:
     is_night = TRAIL.c.kind == SiteNight.KIND
     number = TRAIL.c.number
     newest = sa.select(number).where(is_night).order_by(number.desc())
-    numbers = list(connection.scalars(newest.limit(MAX_ENTRIES)))
-    parts = trail.parts_of(connection, sorted(numbers), "facts")
-    entries = [SiteNight.from_dict(parts[number].facts) for number in sorted(numbers)]
-    return {entry.night: entry for entry in entries}
+    numbers = sorted(connection.scalars(newest.limit(MAX_ENTRIES)))
+    entries = facts_at(connection, SiteNight, numbers)
+    return {facts.night: facts for facts in entries.values()}

@@ -23,7 +23,7 @@ from screening.ledger.entries import (
     SiteNight,
     Stated,
     append,
-    nights_at,
+    facts_at,
     stated,
 )
 from screening.ledger.model_registry import every_series, find_series, retired
@@ -208,7 +208,7 @@ def _last_attention(connection: sa.Connection, series: str) -> Sequence[Reason]:
     if not runs:
         return ()
     entry = runs[-1].entry
-    night = nights_at(connection, [entry])[entry]
+    night = facts_at(connection, Night, [entry])[entry]
     return [*night.attention, *_reasons_of_nights(of_site, series, night.night)]
 
 
@@ -295,9 +295,10 @@ def _nights_by_series(connection: sa.Connection) -> dict[str, list[sa.Row[Any]]]
     first = sa.func.min(RUNS.c.entry).label("first")
     last = sa.func.max(RUNS.c.entry).label("last")
     columns = (RUNS.c.series, RUNS.c.night)
-    chosen = sa.select(*columns, first, last).where(~RUNS.c.shadow).group_by(*columns)
+    chosen: sa.Select[Any] = sa.select(*columns, first, last)
+    of_nights = chosen.where(~RUNS.c.shadow).group_by(*columns)
     nights = defaultdict[str, list[sa.Row[Any]]](list)
-    for row in connection.execute(chosen):
+    for row in connection.execute(of_nights):
         nights[row.series].append(row)
     return nights
 
@@ -333,7 +334,7 @@ def _series_status(
     came = str(connection.scalar(recorded))
     age = due.now - _read_time(came).astimezone()
     hours = age.total_seconds() / 3600
-    night = nights_at(connection, [published.last])[published.last]
+    night = facts_at(connection, Night, [published.last])[published.last]
     is_fine, sentence = _judge_age(published.night, hours, due)
     over_nights = _reasons_of_nights(of_site, name, published.night)
     by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))

@@ -244,7 +244,7 @@ def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[
 def parts_of(
     connection: sa.Connection, numbers: Sequence[int], what: str
 ) -> dict[int, Part]:
-    """Return the part of this name of each of these entries, by number.
+    """Return the part of this name of each of these entries, by number and in order.
 
     Unchained if an entry, which a table names, has none.
     """
@@ -260,7 +260,7 @@ def parts_of(
             "names",
             repair="verify",
         )
-    return parts
+    return {number: parts[number] for number in numbers}
 
 
 def rows_in(

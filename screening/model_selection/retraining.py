@@ -15,7 +15,7 @@ from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.stream import RowChecks, open_cohort
 from screening.errors import CohortError, UsageError
-from screening.ledger.model_registry import Judged, LastWord
+from screening.ledger.labels import Judged, LastWord
 from screening.model_selection.judged_patients import (
     count_rewritten,
     patients_of,
