@@ -204,7 +204,7 @@ class BlockReader:
         return violations, is_valid
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
-        """Add the rows of a piece to the candidates, of which one per unit is taken.
+        """Add the rows of a piece to the candidates; one per unit is taken.
 
         A value out of bounds is not a score, and a row that breaks the contract is not
         taken.

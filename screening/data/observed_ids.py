@@ -33,7 +33,7 @@ READ_ROWS = 1 << 17
 class DuplicateIds:
     """Finds repeated ids of a table of any length, in bounded memory.
 
-    Holds 64 bits of each, of many rows in a file without a name.
+    Keeps 64 bits of each; for many rows in a file without a name.
     """
 
     def __init__(self) -> None:

@@ -39,8 +39,8 @@ class JudgedRows:
     fold : ndarray of shape (n_rows,), optional
         Fold in which a row was held out.
     n_settings : int, optional
-        Settings that were tried on these held-out rows, of which the best was chosen;
-        None if no setting was chosen by them.
+        Settings that were tried on these held-out rows; the best was chosen; None if no
+        setting was chosen by them.
     seed : int
         Of the bootstrap.
     chance_at_threshold : float, optional

@@ -176,7 +176,7 @@ def _first_texts(counts: Counter[str]) -> Counter[str]:
 
 
 class ColumnGate:
-    """Holds what training knew of a feature, and what the night has of it so far.
+    """A feature's distribution in training, and that of the night so far.
 
     Attributes
     ----------

@@ -62,8 +62,8 @@ class Line:
     place : sequence of str
         Columns that the contract displays, such as ward and bed.
     id : str
-    as_it_is : Markup
-        The id with every character kept, where `id` shows it otherwise.
+    raw_id : Markup
+        The id with every character, if `id` shows it differently; else empty.
     score : float
     probability : mapping of str to str
         Chance or rarity, in words and drawn.
@@ -90,7 +90,7 @@ class Line:
     case: Listed
     place: Sequence[str]
     id: str
-    as_it_is: Markup
+    raw_id: Markup
     score: float
     probability: Mapping[str, str]
     rank: int | None = None
@@ -125,7 +125,7 @@ class Line:
         return raising[: MAX_REASONS - len(self.why)]
 
     @property
-    def lately(self) -> dict[str, object] | None:
+    def recent_nights(self) -> dict[str, object] | None:
         """Last nights as bars, in words and as an SVG path.
 
         A wide bar is a night on which the case was flagged, a thin one another; the
@@ -207,7 +207,7 @@ def line_of_case(
         case=case,
         place=_place(case),
         id=fmt.name(case.id),
-        as_it_is=as_it_is(case.id),
+        raw_id=raw_id(case.id),
         score=case.score,
         probability=_probability(run, case),
         rank=rank,
@@ -338,7 +338,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "file": _verdict_file(run),
         "words": [(word, VERDICT_BUTTONS[word]) for word in VERDICTS],
         "sampled": [
-            (_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample
+            (_place(row), fmt.name(row.id), raw_id(row.id)) for row in run.sample
         ],
     }
 
@@ -383,8 +383,8 @@ def _verdict_words(case: Listed) -> str:
     return f"{verdict} on {fmt.name(last.night)}"
 
 
-def as_it_is(name: str) -> Markup:
-    """Return an id with every character; empty where `fmt.name` shows it so."""
+def raw_id(name: str) -> Markup:
+    """Return an id with every character; empty if `fmt.name` shows the same."""
     if fmt.name(name) == name:
         return Markup("")
     escaped = str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;")
@@ -463,7 +463,7 @@ def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
             case=group,
             place=_place(group),
             id=fmt.name(group.group),
-            as_it_is=as_it_is(group.group),
+            raw_id=raw_id(group.group),
             score=group.top_score,
             probability=_probability(run, group),
             rank=number if group.flagged else None,
