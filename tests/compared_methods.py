@@ -37,7 +37,7 @@ def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgemen
     )
     rule = rule or Threshold(threshold)
     point = choose(scores[:, 0], positive, rule)
-    return Judgement(held, [rule], [point], seed=0)
+    return Judgement(held, [point], seed=0)
 
 
 QUICK = {

@@ -84,7 +84,7 @@ def _strongest_columns(study: Study) -> list[str]:
     Fewer if fewer vary, or if a class has no rows.
     """
     sample = study.sample
-    positive = study.target == study.task.watched_codes[0]
+    positive = study.watched[:, 0]
     areas = {}
     features = sample.contract.features
     for name in sample.names:

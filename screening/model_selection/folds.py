@@ -112,6 +112,11 @@ class Study:
         """Class code of each row of the sample, (n_rows,)."""
         return self.task.target(labels_of(self.sample))
 
+    @property
+    def watched(self) -> np.ndarray:
+        """True classes of the rows of the sample, bool of (n_rows, n_watched)."""
+        return self.target[:, None] == np.asarray(self.task.watched_codes)
+
 
 def _hash_key(seed: int) -> str:
     return f"{seed:016d}"[-16:]

@@ -55,9 +55,8 @@ def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     blocks = correlated_blocks(study.sample, study.same_measurements)
     if len(blocks) < 2:
         return []
-    watched = study.task.watched_codes
-    is_case = study.target[:, None] == np.asarray(watched)
-    rows = _chosen_rows(is_case.any(axis=1), study.validation.seed)
+    is_case = study.watched
+    rows = _chosen_rows(np.any(is_case, axis=1), study.validation.seed)
     x = method.encoded.x[rows]
     fold = method.fold[0][rows]
     groups = None if study.groups is None else study.groups[rows]

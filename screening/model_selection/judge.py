@@ -95,15 +95,12 @@ class Judgement:
     Parameters
     ----------
     held : HeldOutScores
-    rules : sequence of Rule
-        One per watched class.
     points : list of OperatingPoint
         One per watched class.
     seed : int
     """
 
     held: HeldOutScores
-    rules: Sequence[Rule]
     points: list[OperatingPoint]
     seed: int
 
@@ -230,7 +227,7 @@ class Judgement:
         comparison = None
         if self.held.others.baselines is not None:
             comparison = BesideFacts(
-                rules=list(self.rules),
+                rules=[point.rule for point in self.points],
                 rule=self.shared_rules[0],
                 n_watched=len(self.points),
                 figures=_method_figures(self),
@@ -245,7 +242,7 @@ class Judgement:
     @property
     def shared_rules(self) -> list[Rule]:
         """Rules that choose the thresholds of other methods, one per watched class."""
-        return list(map(_shared_rule, self.rules, self.points))
+        return list(map(_shared_rule, self.points))
 
     @cached_property
     def temporal_validation(self) -> Forward | None:
@@ -255,8 +252,8 @@ class Judgement:
         facts = held.temporal_validation.facts
         if later is None or facts is None:
             return facts
-        rule_of_class = dict(zip(held.task.watched, self.rules, strict=True))
-        rules = [rule_of_class[name] for name in later.task.watched]
+        point_of_class = dict(zip(held.task.watched, self.points, strict=True))
+        rules = [point_of_class[name].rule for name in later.task.watched]
         later = replace(
             later,
             recipe=held.recipe,
@@ -485,9 +482,8 @@ def _member_alone(judgement: Judgement, j: int) -> BlendMember:
     without = np.delete(parts, j, axis=1).sum(axis=1)
     alone = methods[j]
     classes = {}
-    for m, (name, rule) in enumerate(
-        zip(held.task.watched, judgement.rules, strict=True)
-    ):
+    for m, name in enumerate(held.task.watched):
+        rule = judgement.points[m].rule
         threshold = alone.operating_point(m, rule, judgement.seed).threshold
         rows = judgement.rows(m)
         own_rows = replace(rows, scores=alone.scores[:, m], threshold=threshold)
@@ -530,7 +526,7 @@ def judge(
         points = [choose_point(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
         points = [held.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
-    return Judgement(held, rules, points, seed)
+    return Judgement(held, points, seed)
 
 
 def choose_point(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
@@ -620,11 +616,12 @@ def _judged_baseline(judgement: Judgement, k: int) -> Beside:
     )
 
 
-def _shared_rule(rule: Rule, point: OperatingPoint) -> Rule:
+def _shared_rule(point: OperatingPoint) -> Rule:
     """Return the rule that chooses the thresholds of other methods.
 
     A threshold means nothing on another method's scale: its sensitivity is used.
     """
+    rule = point.rule
     if not isinstance(rule, Threshold):
         return rule
     sensitivity = point["sensitivity"].value
@@ -715,7 +712,7 @@ def refuse_too_few(
 
     `name` is that of the class. `guess`: the watched classes if they were not named.
     """
-    if not isinstance(rule, MinSensitivity) or n_cases >= _n_cases_needed(rule):
+    if not isinstance(rule, MinSensitivity) or n_cases >= _fewest_cases(rule):
         return
     error = _too_few(name, n_cases, rule)
     if not guess:
@@ -733,7 +730,7 @@ def _too_few(name: str, m: int, rule: MinSensitivity) -> PromiseError:
     confidence = ""
     if rule.confidence is not None:
         confidence = f" with confidence {rule.confidence:g}"
-    needed = _n_cases_needed(rule)
+    needed = _fewest_cases(rule)
     more = "More" if np.isinf(needed) else f"At least {needed:.0f}"
     return PromiseError(
         f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}"
@@ -757,12 +754,12 @@ def _most_sensitivity(m: int, rule: MinSensitivity) -> float:
 
 def attainable(n_cases: int, rule: Rule) -> Rule:
     """Return a rule, with the largest sensitivity that so few cases can promise."""
-    if isinstance(rule, MinSensitivity) and n_cases < _n_cases_needed(rule):
+    if isinstance(rule, MinSensitivity) and n_cases < _fewest_cases(rule):
         return replace(rule, value=_most_sensitivity(n_cases, rule))
     return rule
 
 
-def _n_cases_needed(rule: MinSensitivity) -> float:
+def _fewest_cases(rule: MinSensitivity) -> float:
     """Return how many cases the rule needs, with a threshold at the lowest."""
     sensitivity = rule.value
     if sensitivity >= 1:

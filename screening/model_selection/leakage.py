@@ -313,7 +313,7 @@ def reliance_of(study: Study, jobs: int = 1) -> Reliance | None:
 def _plan_reliance(study: Study) -> Plan[Reliance | None]:
     """Plan the fits of the quick member side by side."""
     label = study.task.watched[0]
-    positive = study.task.is_watched(labels_of(study.sample))[:, 0]
+    positive = study.watched[:, 0]
     quick = _quick_study(study, positive)
     if quick is None:
         return None

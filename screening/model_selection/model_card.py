@@ -183,7 +183,7 @@ def _training_facts(
 def _table_one(study: Study) -> list[ColumnByOutcome]:
     """Return the columns by outcome; empty where no case has been seen."""
     sample = study.sample
-    is_case = np.any(study.task.is_watched(labels_of(sample)), axis=1)
+    is_case = np.any(study.watched, axis=1)
     if not is_case.any() or is_case.all():
         return []
     contract = sample.contract

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.metrics.ties import number_ties
 from screening.model_selection.folds import Study, split_study
@@ -87,8 +87,7 @@ def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | N
 
     UsageError if a class is missing in the past.
     """
-    cases = study.task.is_watched(labels_of(study.sample))
-    n_cases = [cases[rows].sum(axis=0) for rows in (past, later)]
+    n_cases = [study.watched[rows].sum(axis=0) for rows in (past, later)]
     fewest = int(np.min(n_cases))
     if fewest < FEWEST_CASES:
         return f"one side of the cut has {fewest} cases, but {FEWEST_CASES} are needed"

@@ -294,7 +294,7 @@ class ByRow:
 
     def rule(self, study: Study) -> Rule:
         """Return a study's rule; raise PromiseError if its cases are too few for it."""
-        n_cases = study.task.is_watched(labels_of(study.sample)).sum(axis=0)
+        n_cases = study.watched.sum(axis=0)
         if not study.validation.refuse:
             return attainable(int(n_cases.min()), study.rule)
         watched = study.task.watched
