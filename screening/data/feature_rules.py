@@ -165,7 +165,7 @@ class Candidate:
         return is_thing and self._has_few_texts and self.summary.whole
 
     @property
-    def may_hold_grades(self) -> bool:
+    def may_be_grades(self) -> bool:
         """True for two numbers or few small whole ones, by the name no quantity."""
         summary = self.summary
         highest = max(abs(summary.low), abs(summary.high))
@@ -749,7 +749,7 @@ REVIEW_RULES = (
             "few numbers, read as grades; if they are codes without an order, "
             'write type = "category"'
         ),
-        lambda column, feature: feature["type"] == "number" and column.may_hold_grades,
+        lambda column, feature: feature["type"] == "number" and column.may_be_grades,
     ),
     ReviewRule(
         "numbers_of_patients",
