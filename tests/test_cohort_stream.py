@@ -20,7 +20,7 @@ from screening.contract.contract import Contract
 from screening.data.cohort import concatenate
 from screening.data.observers import Observer
 from screening.data.reading import read_cohort
-from screening.data.stream import RowChecks, open_cohort
+from screening.data.stream import ReadOptions, open_cohort
 from screening.errors import CohortError
 
 FEATURES = {
@@ -112,8 +112,8 @@ def test_observer(tmp_path):
     """It counts every row once, also those left out, and says what it found."""
     table(101).to_csv(tmp_path / "a.csv", index=False)
     every_row = EveryRow()
-    checks = RowChecks(observers=[every_row])
-    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10, checks=checks)
+    reading = ReadOptions(observers=[every_row])
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10, options=reading)
 
     n_valid = sum(batch.n_rows for batch in stream)
     stream.check()
@@ -125,10 +125,10 @@ def test_observer(tmp_path):
 def test_observer_refuses_a_table(tmp_path):
     """What it finds wrong with the whole table stops the run."""
     table(30).to_csv(tmp_path / "a.csv", index=False)
-    checks = RowChecks(observers=[EveryRow("of another ward")])
+    reading = ReadOptions(observers=[EveryRow("of another ward")])
 
     with pytest.raises(CohortError, match="of another ward"):
-        open_cohort(tmp_path / "a.csv", CONTRACT, checks=checks).check()
+        open_cohort(tmp_path / "a.csv", CONTRACT, options=reading).check()
 
 
 def test_stream_violations_at_end(tmp_path):

@@ -22,7 +22,7 @@ from written_files import page_in
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
-from screening.data.stream import RowChecks
+from screening.data.stream import ReadOptions
 from screening.io.columns import SampledValues
 from screening.monitoring import distances as chance
 from screening.monitoring.distances import ks, psi, total_variation
@@ -425,7 +425,9 @@ def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
     warm = in_fahrenheit(patients(40, seed=5), slice(5, None))
     night = written(warm, tmp_path / "night.csv")
     gates = Gates(stored(patients(600)), lenient)
-    violations, *_ = check_cohort(night, lenient, checks=RowChecks(observers=[gates]))
+    violations, *_ = check_cohort(
+        night, lenient, options=ReadOptions(observers=[gates])
+    )
     assert "column fever: the values appear to be in degrees F" in violations[0]
 
 
@@ -449,7 +451,9 @@ def test_drift_normalised_values(tmp_path):
     other_unit = table.assign(t2=table["t2"] * 1000)
     night = written(other_unit, tmp_path / "night.csv")
     raw = profile({**past.values, **past.raw}, contract, past.group)
-    violations, *_ = check_cohort(night, contract, checks=RowChecks(observers=[gates]))
+    violations, *_ = check_cohort(
+        night, contract, options=ReadOptions(observers=[gates])
+    )
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"].ks > 0.9

@@ -166,7 +166,7 @@ def outcome(model, table, folder, cuts, seed=0):
     gates = model.gates()
     unused = UnusedRows()
     stream = model.opened(table, label="ill", gates=gates, observers=[unused])
-    scorer = BlockScorer(model, "2026-01-31", stream.reader())
+    scorer = BlockScorer(model, "2026-01-31", stream.prepared_reader())
     results = scored_in(scorer, stream, cuts, rng)
     reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")

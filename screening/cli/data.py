@@ -30,7 +30,7 @@ from screening.spelling import command_line, did_you_mean
 
 if TYPE_CHECKING:
     from screening.contract.contract import Contract
-    from screening.data.stream import RowChecks
+    from screening.data.stream import ReadOptions
     from screening.monitoring.drift import Gates
 
 DROPPED = "dropped, "
@@ -222,11 +222,11 @@ def check_command(
     if (model is None) == (contract is None):
         raise UsageError("give either --contract FILE or --model DIR")
     expected = contract
-    gates = checks = None
+    gates = reading = None
     if model is not None:
-        expected, gates, checks = _training_of(model)
+        expected, gates, reading = _training_of(model)
     violations, notes = check_cohort(
-        options.source_of(cohort, database), expected, checks=checks
+        options.source_of(cohort, database), expected, options=reading
     )
     attention = gates.attention() if gates and not violations else []
     notes += map(str, plugin_faults())
@@ -260,11 +260,11 @@ def _check_as_of(file: Path, night: str, series: str | None, as_json: bool) -> N
         raise typer.Exit(ATTENTION)
 
 
-def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
-    """Return a model's contract, its gates, and checks by its training."""
+def _training_of(model: Path) -> tuple[Contract, Gates | None, ReadOptions]:
+    """Return a model's contract, its gates, and how it reads a table."""
     from screening.contract.contract import Contract
     from screening.data.out_of_bounds import bounds_of_columns
-    from screening.data.stream import RowChecks
+    from screening.data.stream import ReadOptions
     from screening.monitoring.drift import Gates
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
@@ -274,10 +274,10 @@ def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
     facts = ModelDocument.from_dict(document)
     past = facts.training.profile
     gates = None
-    checks = RowChecks(bounds=bounds_of_columns(contract, past), to_score=True)
+    reading = ReadOptions(bounds=bounds_of_columns(contract, past), to_score=True)
     if past is not None:
         gates = Gates(past, contract)
-        checks = replace(checks, observers=[gates])
+        reading = replace(reading, observers=[gates])
     # Without them, no estimator is imported: that takes longer than the check.
     if facts.plugins:
         from screening.recipes.plugins import refuse_missing_plugins
@@ -289,8 +289,8 @@ def _training_of(model: Path) -> tuple[Contract, Gates | None, RowChecks]:
 
         recipe = read_recipe(document["recipe"]["text"])
         score_of = score_of_rows(recipe, contract)
-        checks = replace(checks, score_of=score_of)
-    return contract, gates, checks
+        reading = replace(reading, score_of=score_of)
+    return contract, gates, reading
 
 
 def schema_command(

@@ -95,11 +95,11 @@ class TypedBlock:
 class BlockReader:
     """Types the rows of blocks by a contract, and counts what is wrong with them.
 
-    It keeps nothing of the table, and may read its blocks in any order and place.
+    Blocks may be read in any order and by any process.
 
     Parameters
     ----------
-    typer : RowTyper
+    row_typer : RowTyper
     hash_key : str
         Key of the hashes of ids.
     bounds : mapping of str to Bounds
@@ -117,7 +117,7 @@ class BlockReader:
         each unit.
     """
 
-    typer: RowTyper
+    row_typer: RowTyper
     hash_key: str
     bounds: Mapping[str, Bounds]
     categories: Mapping[str, Set[str | None]]
@@ -128,7 +128,7 @@ class BlockReader:
 
     def no_counts(self) -> ReadCounts:
         """Return the counts of no rows."""
-        return ReadCounts(Violations(self.typer.contract))
+        return ReadCounts(Violations(self.row_typer.contract))
 
     def read(self, piece: Piece) -> Iterator[TypedBlock]:
         """Yield the typed blocks of a piece; one without rows where it is damaged."""
@@ -139,19 +139,24 @@ class BlockReader:
         except CohortError as error:
             unreadable += error.violations
         if unreadable:
-            violations = Violations(self.typer.contract, table_faults=unreadable)
+            violations = Violations(self.row_typer.contract, table_faults=unreadable)
             yield TypedBlock(ReadCounts(violations))
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
-        """Type the rows of a block, and count what is wrong with them."""
-        contract = self.typer.contract
-        rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
+        """Type the rows of a block, and count what is wrong with them.
+
+        A row with a fault is left out, and with `on_violation = "stop"` the table is
+        refused at the end. Where rows are scored a cell that is not a number is
+        missing instead, as `FaultJudge` decides.
+        """
+        contract = self.row_typer.contract
+        rows, found = self.row_typer.type_rows(piece.part, block, piece.n_above)
         is_taken = None
         if self.taken_rows is not None:
             is_taken = np.isin(rows.rows, self.taken_rows)
         odd_cells = beyond_bounds(rows.values, self.bounds)
         unseen = _unseen_categories(rows, self.categories)
-        judge = FaultJudge(contract, self.typer.to_score)
+        judge = FaultJudge(contract, self.row_typer.to_score)
         judged = judge.judge(found, odd_cells, unseen, is_taken)
         id_hashes = None
         is_repeated = None
@@ -179,7 +184,7 @@ class BlockReader:
             valid_hashes = id_hashes[is_valid]
         if not is_valid.any():
             return TypedBlock(counts)
-        if self.typer.to_score:
+        if self.row_typer.to_score:
             rows = _without_cells(rows, judged.unused)
         valid_rows = self._normalised(rows.take(is_valid))
         return TypedBlock(counts, valid_rows, valid_hashes)
@@ -193,7 +198,7 @@ class BlockReader:
     ) -> tuple[Violations, np.ndarray]:
         """Return the violations of a block, and the mask of the rows that are used."""
         file = piece.part.name
-        violations = Violations(self.typer.contract)
+        violations = Violations(self.row_typer.contract)
         is_valid = violations.add_block(file, block, judged.left_out, is_taken)
         noted = [
             (column, kind, mask & is_valid)
@@ -210,9 +215,9 @@ class BlockReader:
         taken.
         """
         for block in piece.blocks:
-            rows, found = self.typer.type_rows(piece.part, block, piece.n_above)
+            rows, found = self.row_typer.type_rows(piece.part, block, piece.n_above)
             odd_cells = beyond_bounds(rows.values, self.bounds)
-            judge = FaultJudge(self.typer.contract, self.typer.to_score)
+            judge = FaultJudge(self.row_typer.contract, self.row_typer.to_score)
             is_broken = judge.breaks_contract(found)
             rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
             choice.add(rows.take(~pd.isna(rows.id) & ~is_broken))

@@ -1,4 +1,8 @@
-"""Observers that count the typed rows of a table."""
+"""Observers that count the typed rows of a table.
+
+Who opens a table registers them in its `ReadOptions`: a night its gates and unused rows
+(`scoring.score`, `Model.opened`), a training none but the ids (`CohortStream`).
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,9 @@ class JudgedBlock:
 
 class Observer(ABC):
     """Counts the rows of a table; registered when the table is opened."""
+
+    # Duplicate ids are not counted by an observer: they need the hashes of all rows,
+    # which `ReadingTotals` keeps.
 
     @property
     @abstractmethod

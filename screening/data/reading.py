@@ -29,7 +29,7 @@ from screening.data.labels import BLANK_IS, label_of_blank, same_label
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
-    RowChecks,
+    ReadOptions,
 )
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
@@ -218,7 +218,7 @@ def check_cohort(
     contract: Contract | str | Path | None = None,
     *,
     label: str | None = None,
-    checks: RowChecks | None = None,
+    options: ReadOptions | None = None,
 ) -> tuple[list[str], list[str]]:
     """Check a table: return its violations, and notes on what was detected.
 
@@ -230,22 +230,22 @@ def check_cohort(
         Inferred by default.
     label : str, optional
         Column of the outcome; every row must then have one.
-    checks : RowChecks, optional
+    options : ReadOptions, optional
         Check the table as one to score, not as one to train on.
     """
     draft = draft_contract(contract, label=label)
     try:
         files = open_source(source, draft)
         notes = infer_features(files, draft).notes
-        if checks is None and not draft.label:
+        if options is None and not draft.label:
             notes.append("no column is named as the outcome: to train, set `label`")
         stream = CohortStream(
-            files, draft.completed(), BATCH_ROWS, label, bool(label), notes, checks
+            files, draft.completed(), BATCH_ROWS, label, bool(label), notes, options
         )
         stream.check()
     except CohortError as error:
         return error.violations, []
-    if checks is None:
+    if options is None:
         return [], stream.notes
     return [], [*stream.notes, *stream.ids.notes_on_collisions()]
 

@@ -1,4 +1,11 @@
-"""A cohort as a stream of typed batches, read and checked in one pass."""
+"""A cohort as a stream of typed batches, read and checked in one pass.
+
+`CohortStream` yields pieces of the table in order, `BlockReader` types and judges their
+rows in any process, and `ReadingTotals` adds up what was counted, in order, and raises
+all violations together at the end. Ids that occur twice are only known then; where rows
+with such ids are to be left out, and not the table refused, the ids are read once
+before.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +53,8 @@ SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 
 @dataclass(frozen=True)
-class RowChecks:
-    """How the rows of a table are checked beside its contract.
+class ReadOptions:
+    """How a table is read, beside its contract.
 
     Parameters
     ----------
@@ -97,7 +104,7 @@ class CohortStream:
         A row without a label is a violation.
     notes : sequence of str
         What was inferred before; `notes` has these and what the table shows.
-    checks : RowChecks, optional
+    options : ReadOptions, optional
         How rows are checked beside the contract; by default they are not.
 
     Attributes
@@ -120,41 +127,41 @@ class CohortStream:
         label: str | None = None,
         need_label: bool = False,
         notes: Sequence[str] = (),
-        checks: RowChecks | None = None,
+        options: ReadOptions | None = None,
     ):
-        checks = checks or RowChecks()
+        options = options or ReadOptions()
         if contract.neighbourhood is not None:
             optional("neighbourhood").declare_channels(source, contract)
         self.source = source
         self.contract = contract
         self.batch_rows = batch_rows
         self.notes = [*source.notes, *notes]
-        self.by_group = checks.by_group
-        self._score_of = checks.score_of
+        self.by_group = options.by_group
+        self._score_of = options.score_of
         self.refused: dict[str, int] = {}
-        self.ids = ObservedIds(checks.ids or id_reader(contract), source)
-        self.observers = [self.ids, *checks.observers]
+        self.ids = ObservedIds(options.ids or id_reader(contract), source)
+        self.observers = [self.ids, *options.observers]
         self.n_rows = 0
-        typer = RowTyper(
+        row_typer = RowTyper(
             contract,
             label,
             need_label,
-            checks.to_score,
+            options.to_score,
             clock_of(contract.time_zone),
         )
         categories: dict[str, Set[str | None]] = {}
         for observer in self.observers:
             categories |= observer.categories
         self._reader = BlockReader(
-            typer,
-            checks.hash_key,
-            checks.bounds or {},
+            row_typer,
+            options.hash_key,
+            options.bounds or {},
             categories,
             [observer.counter for observer in self.observers],
         )
         self._is_prepared = False
-        hour_column = contract.hour_column if checks.to_score else None
-        columns = [*contract.columns(), *typer.display, label, hour_column]
+        hour_column = contract.hour_column if options.to_score else None
+        columns = [*contract.columns(), *row_typer.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
         others = {*contract.drop, *contract.display, contract.label or ""}
         refuse_absent(source, self._columns, others)
@@ -181,7 +188,7 @@ class CohortStream:
 
     def _valid_rows(self) -> Iterator[Cohort]:
         """Yield the valid rows of the table in blocks."""
-        reader = self.reader()
+        reader = self.prepared_reader()
         reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
@@ -195,7 +202,7 @@ class CohortStream:
                     )
         reading.conclude()
 
-    def reader(self) -> BlockReader:
+    def prepared_reader(self) -> BlockReader:
         """Return the reader of the blocks, which knows of the whole table what it must.
 
         That may take a reading of the table: which ids are repeated, and the scales of
@@ -352,7 +359,7 @@ class ReadingTotals:
         # Where rows with repeated ids are left out, these are known by now; where one
         # row of each unit is taken, ids are repeated.
         is_id_unique = self.stream.contract.per_unit is None
-        if is_id_unique and self.stream.reader().repeated_ids is None:
+        if is_id_unique and self.stream.prepared_reader().repeated_ids is None:
             for hashes in counts.id_hashes:
                 self._ids.add(hashes)
 
@@ -371,7 +378,7 @@ class ReadingTotals:
             stream.notes += notes
             for observer in self._observers:
                 stream.notes += observer.notes()
-            if not stream.reader().typer.to_score:
+            if not stream.prepared_reader().row_typer.to_score:
                 stream.notes += stream.ids.notes_on_collisions()
             stream.refused.update(violations.refused)
             stream.n_rows = violations.n_rows
@@ -392,11 +399,11 @@ def open_cohort(
     *,
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
-    checks: RowChecks | None = None,
+    options: ReadOptions | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
 
-    A cell beyond `plausible` of the contract is missing; bounds of `checks` take its
+    A cell beyond `plausible` of the contract is missing; bounds of `options` take its
     place.
 
     Raises
@@ -413,10 +420,10 @@ def open_cohort(
     if contract.neighbourhood is not None:
         add_neighbourhood = optional("neighbourhood").add_neighbourhood
         add_neighbourhood(opened, contract, contract.neighbourhood)
-    checks = replace(checks or RowChecks(), to_score=True)
-    if checks.bounds is None:
-        checks = replace(checks, bounds=bounds_of_columns(contract, None))
-    return CohortStream(opened, contract, batch_rows, label, checks=checks)
+    options = replace(options or ReadOptions(), to_score=True)
+    if options.bounds is None:
+        options = replace(options, bounds=bounds_of_columns(contract, None))
+    return CohortStream(opened, contract, batch_rows, label, options=options)
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, concatenate, labels_of
-from screening.data.stream import RowChecks, open_cohort
+from screening.data.stream import ReadOptions, open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.labels import Judged, LastWord
 from screening.model_selection.judged_patients import (
@@ -364,7 +364,7 @@ def _judged_rows(
         # Read as when it was scored: a category unknown in training is not an error.
         contract = champion.contract
         score_of = score_of_rows(champion.recipe, contract)
-        stream = open_cohort(path, contract, checks=RowChecks(score_of=score_of))
+        stream = open_cohort(path, contract, options=ReadOptions(score_of=score_of))
         digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
         digest = ",".join(digests)
         usable = [verdict for verdict in verdicts if verdict.table == digest]

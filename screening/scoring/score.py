@@ -229,7 +229,7 @@ def score(
             contract=contract,
             ids=_id_reader(model, ledger, series_key, date, night.shadow),
         )
-        scorer = BlockScorer(model, date, stream.reader())
+        scorer = BlockScorer(model, date, stream.prepared_reader())
         rows = Rows(folder / "scores.parquet")
         scored = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
         total = _write_rows(scored, rows, stream.source, resources.progress)

@@ -135,13 +135,13 @@ class Summary:
             n_units = discoveries.n_screened
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
-        clock = self.scorer.reader.typer.clock
+        clock = self.scorer.reader.row_typer.clock
         times = local_times(np.array(totals.days, "datetime64[us]"), clock)
         days = [str(day) for day in times.astype("datetime64[D]")]
         night_hour = hour_of_night(
             self.scorer.date,
             clock,
-            self.scorer.reader.typer.contract.hour,
+            self.scorer.reader.row_typer.contract.hour,
             totals.taken,
             stream.source.written_at,
         )

@@ -27,7 +27,7 @@ from screening.data.out_of_bounds import Bounds, bounds_of_columns
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
-    RowChecks,
+    ReadOptions,
     open_cohort,
 )
 from screening.errors import ModelError, RecipeError
@@ -229,7 +229,7 @@ class Model(InBrief):
         bounds = self.bounds if judges_cells else None
         if gates is not None:
             observers = [gates, *observers]
-        checks = RowChecks(
+        reading = ReadOptions(
             observers=observers,
             bounds=bounds,
             score_of=score_of_rows(self.recipe, self.contract),
@@ -242,7 +242,7 @@ class Model(InBrief):
             contract or self.contract,
             batch_rows=batch_rows,
             label=label,
-            checks=checks,
+            options=reading,
         )
 
     def gates(self) -> Gates | None:
