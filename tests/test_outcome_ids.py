@@ -18,8 +18,8 @@ from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.outcome_entries import last_figures, reasons_of_outcomes
 from screening.ledger.outcome_ids import (
+    EarlierTables,
     TableIds,
-    compared_with_earlier,
     earlier_tables,
 )
 from screening.ledger.outcomes import enter_outcomes
@@ -136,18 +136,22 @@ def test_ids_of_which_many_are_one_in_another_writing_are_compared_whole():
     assert TableIds("id", table, whole_only=True).rewritten(["A-1"], set(), "w") == {}
 
 
+def compared(patients, unknown, earlier):
+    return EarlierTables(set(), earlier).compared(patients, unknown, None)
+
+
 def test_unknown_patients_are_compared_with_the_largest_table_before():
     usual = PatientsOfTable(patients=119, unknown=20)
-    lost = compared_with_earlier(119, 80, [usual])
+    lost = compared(119, 80, [usual])
 
     assert lost.grown
     assert (lost.usual_unknown, lost.usual_patients) == (20, 119)
-    assert not compared_with_earlier(119, 26, [usual]).grown
-    assert not compared_with_earlier(119, 80, []).grown
+    assert not compared(119, 26, [usual]).grown
+    assert not compared(119, 80, []).grown
     # What is lost for good is lost on the next night too, until somebody accepts it.
-    assert compared_with_earlier(119, 80, [usual, lost]).grown
+    assert compared(119, 80, [usual, lost]).grown
     accepted = lost.replace(grown=False, accepted=True)
-    assert not compared_with_earlier(119, 80, [usual, accepted]).grown
+    assert not compared(119, 80, [usual, accepted]).grown
 
 
 def test_unknown_patients_beyond_chance_need_attention(ledger, names):

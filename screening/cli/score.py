@@ -74,7 +74,7 @@ def score_command(
     prepare_for_scoring(source.cohort, resources)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
-    from screening.ledger.reach import refuse_copy_at
+    from screening.ledger.location import refuse_copy_at
     from screening.scoring.score import score
     from screening.store.loading import load_model
 

@@ -300,38 +300,21 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
         is_in_scope = scope.has_night(facts.get("night"), facts.get("series"))
         if entry in pending or not is_in_scope:
             continue
+        # An earlier part of the entry named the patient.
         is_about = False
         for row in rows_of_entry:
             part = trail.part_in(row)
             # Without its place a file that still lies there could never be found.
-            if _place_of(part) in in_use:
+            if part.what == PLACE and "".join(part.names) in in_use:
                 continue
-            names = _names_after(part, facts, scope, stand_ins, is_about)
+            if part.what in IDS:
+                names = _without_ids(part, facts, scope.patient, stand_ins)
+            else:
+                names = _without_texts(part, scope, is_about)
             change = _change(entry, row.part, part, names)
             if change is not None:
                 is_about |= part.what in ABOUT
                 yield change
-
-
-def _place_of(part: Part) -> str | None:
-    """Return the place that a part states; None for a part of another kind."""
-    return "".join(part.names) if part.what == PLACE else None
-
-
-def _names_after(
-    part: Part,
-    facts: Mapping[str, Any],
-    scope: Scope,
-    stand_ins: Mapping[tuple[str, str], str],
-    is_about: bool,
-) -> list[str]:
-    """Return the names of a part without those in scope.
-
-    `is_about`: an earlier part of the entry named the patient.
-    """
-    if part.what in IDS:
-        return _without_ids(part, facts, scope.patient, stand_ins)
-    return _without_texts(part, scope, is_about)
 
 
 def _change(

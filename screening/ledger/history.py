@@ -17,8 +17,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail, verifying
-from screening.ledger.current_runs import current_runs
-from screening.ledger.current_verdicts import last_verdicts, ordered_verdicts
+from screening.ledger.current import current_runs, last_verdicts, ordered_verdicts
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
 from screening.ledger.entries import Night
 from screening.ledger.merging import Merges, merges_of

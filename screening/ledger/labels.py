@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from screening.clock.instants import read_moment
 from screening.clock.windows import Window, with_truth
 from screening.clock.zone import clock_of
-from screening.ledger.current_verdicts import last_verdicts
+from screening.ledger.current import last_verdicts
 from screening.ledger.database import REVIEWS, Ledger
 from screening.ledger.entries import Night, facts_at
 from screening.ledger.merging import NO_MERGES, Merges, merges_of

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError
 from screening.ledger import trail
-from screening.ledger.database import PARTS, TRAIL
+from screening.ledger.database import PARTS, TRAIL, file_of, open_ledger
 from screening.ledger.trail import Part
 from screening.spelling import SERVER_LEDGER, command_line
 
@@ -78,6 +78,19 @@ def refuse_copy(connection: sa.Connection) -> None:
             "use the original. If the site was moved here, or this copy replaces it: "
             f"{moved}"
         )
+
+
+def refuse_copy_at(place: str) -> None:
+    """Raise ModelError if the ledger at a place is a copy of another site's.
+
+    For commands that touch folders of the site before they enter anything. Only a file
+    that exists can be a copy.
+    """
+    file = file_of(place)
+    if file is None or not file.exists():
+        return
+    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+        refuse_copy(connection)
 
 
 def _location(connection: sa.Connection) -> str:

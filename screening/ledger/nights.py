@@ -25,8 +25,7 @@ import sqlalchemy as sa
 from screening.errors import CohortError, UsageError
 from screening.identity.hashes import Patients, series_key
 from screening.ledger import model_registry, register, trail
-from screening.ledger.current_runs import current_runs, of_role, reserved
-from screening.ledger.current_verdicts import last_verdicts
+from screening.ledger.current import current_runs, last_verdicts, of_role, reserved
 from screening.ledger.database import (
     ARTEFACTS,
     CASES,

@@ -111,35 +111,6 @@ class TableIds:
         return f"column '{self.column}', {noun} {first_of(rows, ROWS_SHOWN, len(rows))}"
 
 
-def compared_with_earlier(
-    patients: int, unknown: int, earlier: Sequence[PatientsOfTable]
-) -> PatientsOfTable:
-    """Compare the unknown patients of a table with those of earlier tables.
-
-    The share is compared with the one in the largest of the tables before, because a
-    growing table has most of its lines in common with them (hypergeometric test). Later
-    tables are not compared with one that had too many, unless it was accepted.
-    """
-    table = PatientsOfTable(patients=patients, unknown=unknown)
-    usual: list[PatientsOfTable] = []
-    for before in earlier:
-        if before.accepted:
-            usual = []
-        if not before.grown:
-            usual.append(before)
-    if not usual or not patients:
-        return table
-    largest = max(usual, key=lambda before: before.patients)
-    n_rows = patients + largest.patients
-    n_unknown = unknown + largest.unknown
-    chance = hypergeom.sf(unknown - 1, n_rows, n_unknown, patients)
-    return table.replace(
-        usual_patients=largest.patients,
-        usual_unknown=largest.unknown,
-        grown=bool(chance < ALPHA),
-    )
-
-
 class EarlierTables(NamedTuple):
     """Tables of outcomes that were entered before.
 
@@ -173,11 +144,34 @@ class EarlierTables(NamedTuple):
     def compared(
         self, patients: int, unknown: int, accepted: str | None
     ) -> PatientsOfTable:
-        """Return the unknown patients of a table beside those of earlier ones."""
-        table = compared_with_earlier(patients, unknown, self.counted)
-        if accepted is None:
+        """Compare the unknown patients of a table with those of earlier tables.
+
+        The share is compared with the one in the largest of the tables before, because
+        a growing table has most of its lines in common with them (hypergeometric test).
+        Later tables are not compared with one that had too many, unless it was
+        accepted.
+        """
+        is_accepted = accepted is not None
+        table = PatientsOfTable(
+            patients=patients, unknown=unknown, accepted=is_accepted
+        )
+        usual: list[PatientsOfTable] = []
+        for before in self.counted:
+            if before.accepted:
+                usual = []
+            if not before.grown:
+                usual.append(before)
+        if not usual or not patients:
             return table
-        return table.replace(grown=False, accepted=True)
+        largest = max(usual, key=lambda before: before.patients)
+        n_rows = patients + largest.patients
+        n_unknown = unknown + largest.unknown
+        chance = hypergeom.sf(unknown - 1, n_rows, n_unknown, patients)
+        return table.replace(
+            usual_patients=largest.patients,
+            usual_unknown=largest.unknown,
+            grown=bool(chance < ALPHA) and not is_accepted,
+        )
 
 
 def earlier_tables(connection: sa.Connection, series: str) -> EarlierTables:

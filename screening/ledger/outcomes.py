@@ -23,7 +23,7 @@ from screening.clock.zone import Clock
 from screening.data.outcome_table import OutcomeTable, fault_of_rows, read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
-from screening.ledger.current_verdicts import ordered_verdicts
+from screening.ledger.current import ordered_verdicts
 from screening.ledger.database import REVIEWS, Ledger
 from screening.ledger.entries import Outcomes, append
 from screening.ledger.merging import Merges, merges_of

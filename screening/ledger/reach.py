@@ -13,13 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.ledger.database import file_of, open_ledger
-from screening.ledger.location import (
-    ledger_file,
-    original_of,
-    refuse_copy,
-    stated_location,
-)
+from screening.ledger.location import ledger_file, original_of, stated_location
 
 
 @dataclass(frozen=True)
@@ -119,19 +113,6 @@ def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Re
         if site is not None and site.is_relative_to(foreign):
             foreign = None
     return Reach(tuple(folders), original, foreign, file)
-
-
-def refuse_copy_at(place: str) -> None:
-    """Raise ModelError if the ledger at a place is a copy of another site's.
-
-    For commands that touch folders of the site before they enter anything. Only a file
-    that exists can be a copy.
-    """
-    file = file_of(place)
-    if file is None or not file.exists():
-        return
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
-        refuse_copy(connection)
 
 
 def _lies_in(folder: Path, site: Path | None) -> bool:

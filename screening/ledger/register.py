@@ -231,8 +231,7 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
 def run_artefacts(ledger: Ledger) -> list[Artefact]:
     """Return the run directories of the register, as they were entered."""
     with ledger.reading() as connection:
-        artefacts = current_artefacts(connection, ARTEFACTS.c.what == "run")
-    return list(artefacts)
+        return current_artefacts(connection, ARTEFACTS.c.what == "run")
 
 
 def directories_with(ledger: Ledger, model: str) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from screening.ledger import trail
-from screening.ledger.current_verdicts import ordered_verdicts
+from screening.ledger.current import ordered_verdicts
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.merging import merges_of
 from screening.schemas.run import HAS_IT, WAITING

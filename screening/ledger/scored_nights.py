@@ -20,7 +20,7 @@ from screening.data.outcome_table import OutcomeColumns
 from screening.errors import ModelError, UsageError
 from screening.io.arrow_files import parquet_file
 from screening.ledger import register
-from screening.ledger.current_runs import current_runs
+from screening.ledger.current import current_runs
 from screening.ledger.database import ARTEFACTS
 from screening.ledger.entries import Night, facts_at
 from screening.ledger.merging import Merges

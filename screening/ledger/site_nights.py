@@ -10,7 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.ledger import trail
-from screening.ledger.current_runs import current_runs
+from screening.ledger.current import current_runs
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.entries import STAND_IN
 from screening.ledger.model_registry import every_series

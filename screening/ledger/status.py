@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import trail
-from screening.ledger.current_runs import current_runs
+from screening.ledger.current import current_runs
 from screening.ledger.database import RUNS, TRAIL, Ledger, Unchained
 from screening.ledger.entries import (
     ALL_SERIES,

@@ -24,7 +24,7 @@ from screening.clock.zone import Clock, clock_of
 from screening.errors import UsageError, VerdictError
 from screening.files import read_secret
 from screening.identity.writing import BUT_FOR, colliding
-from screening.ledger.current_verdicts import ordered_verdicts
+from screening.ledger.current import ordered_verdicts
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part

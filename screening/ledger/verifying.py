@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from screening.errors import ModelError, UsageError
 from screening.files import is_hidden
 from screening.ledger import trail
-from screening.ledger.current_runs import reserved
+from screening.ledger.current import reserved
 from screening.ledger.database import (
     PARTS,
     PROJECTED,

@@ -58,7 +58,8 @@ def table_as_of(network: Network, series: str, night: str) -> AsOf:
     scored = pq.read_table(out / SCORES, columns=["id"])["id"]
     if plan.features is not None:
         made = Features(plan.features).make_night(night, covered=False).table
-        before = _stored(Path(network.cohort(series, night)))
+        stored = Path(network.cohort(series, night))
+        before = pq.read_table(stored) if stored.is_file() else None
         ids = made["id"]
         changed = None if before is None else _changed(before, made)
         is_same = before is not None and made.equals(before)
@@ -78,11 +79,6 @@ def table_as_of(network: Network, series: str, night: str) -> AsOf:
         gone=gone,
         columns=changed,
     )
-
-
-def _stored(path: Path) -> pa.Table | None:
-    """Return the table that was made for the night; None if it is gone."""
-    return pq.read_table(path) if path.is_file() else None
 
 
 def _changed(before: pa.Table, now: pa.Table) -> list[str]:

@@ -232,8 +232,10 @@ def _read_one(
             f"with {read_it}"
         )
     out = network.out(series, night)
-    if not _is_whole(out):
-        raise _Waits(_LOST)
+    try:
+        read_run(out)
+    except ModelError:
+        raise _Waits(_LOST) from None
     outcomes = review(out, file, ledger, series, token)
     line: dict[str, object] = {"file": name, "series": series, "night": night}
     for key in ("verdicts", "new", "changed", "disputed", "superseded"):
@@ -245,15 +247,6 @@ def _is_retired(ledger: Ledger, series: str) -> bool:
     """Return True if a series was closed."""
     with ledger.reading() as connection:
         return series in retired(connection)
-
-
-def _is_whole(out: Path) -> bool:
-    """Return True if a run directory can be read."""
-    try:
-        read_run(out)
-    except ModelError:
-        return False
-    return True
 
 
 def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:

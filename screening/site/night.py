@@ -27,10 +27,9 @@ from screening.io.opening import digests, exists
 from screening.io.queries import Database
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
-from screening.ledger.location import refuse_copy
+from screening.ledger.location import refuse_copy, refuse_copy_at
 from screening.ledger.merge_tables import merge_numbers
 from screening.ledger.nights import published
-from screening.ledger.reach import refuse_copy_at
 from screening.ledger.register import hand_out
 from screening.ledger.review_counts import review_counts
 from screening.ledger.site_entries import enter_site_night
@@ -65,6 +64,7 @@ from screening.site.champion import model_command, with_promotions
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
 from screening.site.missing import (
+    ATTENTION,
     SLIP,
     lines_of_missing,
     missing_series,
@@ -81,7 +81,6 @@ from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_model, read_run
 from screening.threads import available_cores
 
-ATTENTION = 5
 UNUSABLE_TABLE = 3
 LOCKED = 75
 # Exit codes, the worst first: a bug, a refused model, a refused table, a wrong setting,
@@ -371,11 +370,10 @@ def run_night(
             refuse_older(ledger, network.site.runs)
             refused_merges = _enter_merges(network, ledger)
             verdicts = inbox_of_night(network, ledger)
-        wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
-        minutes = max(network.series[name].minutes for name in names)
-        with open_ledger(network.ledger, make=True) as ledger:
             missing = missing_series(ledger, network, night)
             faults = _faults_of_slips(ledger, network, night, missing, only)
+        wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
+        minutes = max(network.series[name].minutes for name in names)
         tasks = _patiently(
             lambda _: _list_tasks(network, night, wishes, today, faults), minutes
         )
@@ -421,10 +419,10 @@ def _score_and_read(
     scored: dict[SeriesTask, SeriesNight] = {}
     if any(file.waits for file in verdicts):
         late = [[task for task in of_series if task.late] for of_series in tasks]
-        scored = runner.catch_up(late)
+        scored = runner.in_parallel(runner.run_each, late)
         verdicts = _patiently(lambda _: read_waiting(), minutes)
         tasks = [[task for task in of_series if not task.late] for of_series in tasks]
-    scored |= runner.run_all(tasks)
+    scored |= runner.in_parallel(runner.run_series, tasks)
     if any(file.waits for file in verdicts):
         verdicts = _patiently(lambda _: read_waiting(), minutes)
     return scored, verdicts
@@ -743,12 +741,9 @@ def _list_tasks(
                 shadows,
                 today,
                 silent_servers,
+                slip_faults.get(name),
             )
-            of_series = series.tasks(night, wishes.get(name, NO_WISH))
-            slip = slip_faults.get(name)
-            if slip is not None:
-                of_series = [replace(task, slip=slip) for task in of_series]
-            tasks.append(of_series)
+            tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
     return tasks
 
 
@@ -769,6 +764,8 @@ class _Series:
         The day on which the run of the site began.
     silent_servers : set of (str, str)
         Scheme and host of those that took too long to answer; it grows.
+    slip : SlipFault, optional
+        Why it is not scored, if it is new.
     """
 
     network: Network
@@ -778,18 +775,24 @@ class _Series:
     shadows: Collection[str]
     today: str
     silent_servers: set[tuple[str, str]]
+    slip: SlipFault | None
 
     def tasks(self, night: str, wish_of_tonight: _Wish) -> list[SeriesTask]:
         """Return tasks, the oldest night first, each champion before its shadows."""
-        tasks = []
-        for day in [*self._missed(night), night]:
-            wish = wish_of_tonight if day == night else NO_WISH
-            for shadow in (None, *self.network.series[self.name].shadow):
-                task = self._task(day, shadow, wish)
-                tasks.append(replace(task, late=day != night))
-        return tasks
+        models = (None, *self.network.series[self.name].shadow)
+        missed = [
+            self._task(day, shadow, NO_WISH, late=True)
+            for day in self._missed(night)
+            for shadow in models
+        ]
+        tonight = [
+            self._task(night, shadow, wish_of_tonight, late=False) for shadow in models
+        ]
+        return missed + tonight
 
-    def _task(self, night: str, shadow: Path | None, wish: _Wish) -> SeriesTask:
+    def _task(
+        self, night: str, shadow: Path | None, wish: _Wish, *, late: bool
+    ) -> SeriesTask:
         """Return the task of one night and model."""
         run = None
         fault = None
@@ -815,13 +818,14 @@ class _Series:
             night,
             model=shadow or self.network.series[self.name].model,
             shadow=shadow is not None,
-            late=False,
+            late=late,
             suppressions=self.suppressions,
             run=run,
             accepted=wish.accepted,
             replaced=replaced,
             has_other_table=has_other_table,
             fault=fault,
+            slip=self.slip,
             is_entered=night in self.in_force,
         )
 
@@ -928,24 +932,12 @@ class _Runner:
             n_jobs = max(available_cores(), *(plan.jobs for plan in plans))
         self.budget = Budget(n_jobs, network.site.memory_mb)
 
-    def run_all(
-        self, tasks: Sequence[Sequence[SeriesTask]]
-    ) -> dict[SeriesTask, SeriesNight]:
-        """Score all series in parallel, nights of each in order; return their lines."""
-        return self._in_parallel(self._run_series, tasks)
-
-    def catch_up(
-        self, tasks: Sequence[Sequence[SeriesTask]]
-    ) -> dict[SeriesTask, SeriesNight]:
-        """Score only missed nights; return their lines."""
-        return self._in_parallel(self._run_each, tasks)
-
-    def _in_parallel(
+    def in_parallel(
         self,
         run: Callable[[Sequence[SeriesTask]], dict[SeriesTask, SeriesNight]],
         tasks: Sequence[Sequence[SeriesTask]],
     ) -> dict[SeriesTask, SeriesNight]:
-        """Call `run` with the tasks of each series; return all lines."""
+        """Call `run` with the tasks of each series in parallel; return all lines."""
         # Each thread with the caller's settings, such as the form of log lines.
         calls = [delayed(copy_context().run)(run, of_series) for of_series in tasks]
         try:
@@ -958,7 +950,7 @@ class _Runner:
             lines |= of_series
         return lines
 
-    def _run_series(self, tasks: Sequence[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
+    def run_series(self, tasks: Sequence[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
         """Score the nights of one series; return their lines."""
         tonight = next(task for task in tasks if not task.late)
         try:
@@ -966,7 +958,7 @@ class _Runner:
         except ScreenError as error:
             said = str(error)
             return {task: task.failed(2, said) for task in tasks}
-        lines = self._run_each(tasks)
+        lines = self.run_each(tasks)
         nights = {task.night for task in tasks}
         for night, fault in faults.items():
             if night not in nights:
@@ -974,7 +966,7 @@ class _Runner:
                 lines[earlier] = earlier.failed(2, fault)
         return lines
 
-    def _run_each(self, tasks: Iterable[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
+    def run_each(self, tasks: Iterable[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
         """Score nights in order; return their lines."""
         return {task: task.settled_line() or self._run(task) for task in tasks}
 

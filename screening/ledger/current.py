@@ -1,4 +1,7 @@
-"""Queries for the verdicts that count: of each case, and of each patient."""
+"""Queries for what counts now: the last run of each night, and the last verdicts.
+
+A verdict is current on a case of a run, and the last one on a patient.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.ledger.database import REVIEWS, RUNS
+from screening.ledger.database import RESERVATIONS, REVIEWS, RUNS
 from screening.schemas.run import HAS_IT
 
 LATEST = ("given", "entry")
@@ -24,6 +27,44 @@ _COLUMNS = (
     REVIEWS.c.reviewer,
     REVIEWS.c.action,
 )
+
+
+def of_role(shadow_model: str | None) -> Any:
+    """Return the condition that a run is the champion's, or in shadow by a model."""
+    if shadow_model is None:
+        return ~RUNS.c.shadow
+    return RUNS.c.shadow & (RUNS.c.model == shadow_model)
+
+
+def current_runs(
+    series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """Return the last run of each night of a series, in order of nights.
+
+    `shadow_model`: of its nights in shadow by this model instead.
+    """
+    runs = RUNS.c
+    last = (
+        sa.select(sa.func.max(runs.entry))
+        .where(runs.series == series, of_role(shadow_model), *when)
+        .group_by(runs.night)
+    )
+    return sa.select(RUNS).where(runs.entry.in_(last)).order_by(runs.night)
+
+
+def reserved(connection: sa.Connection, night: str) -> list[str]:
+    """Return the series whose scoring of this night began and was never entered."""
+    runs = RUNS.c
+    reservations = RESERVATIONS.c
+    entered_since = sa.exists().where(
+        runs.series == reservations.series,
+        runs.night == night,
+        runs.entry > reservations.entry,
+    )
+    open_series = sa.select(reservations.series).where(
+        reservations.night == night, ~entered_since
+    )
+    return list(connection.scalars(open_series.distinct()))
 
 
 def _last(
@@ -81,19 +122,17 @@ def ordered_verdicts(
     return connection.execute(sa.select(verdicts).order_by(*in_order)).all()
 
 
-def _as_it_is(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    return column
-
-
 def last_verdicts(
     *which: sa.ColumnElement[bool],
-    patient_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]] = _as_it_is,
+    patient_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]] | None = None,
 ) -> sa.Subquery:
     """Return the current verdict on the last night of each `patient`.
 
     `patient_of`: gives the patient of a case; by default the case itself.
     """
     current = current_verdicts(*which)
-    patient = patient_of(current.c.case_id).label("patient")
-    of_patients = sa.select(current, patient).subquery()
+    patient: sa.ColumnElement[str] = current.c.case_id
+    if patient_of is not None:
+        patient = patient_of(patient)
+    of_patients = sa.select(current, patient.label("patient")).subquery()
     return _last(of_patients, ("patient",), ("night", "run"))
