@@ -194,10 +194,12 @@ def _same_measurements(
         *(pair for pair in equal_pairs if set(pair) <= set(free)),
     }
     paired = set(chain.from_iterable(pairs))
-    alone = {name: _best_alone(cohort, name, watched) or 0.5 for name in paired}
-    strongest_first = sorted(
-        (name for name in free if name in paired), key=lambda name: -alone[name]
-    )
+    alone = {
+        name: _best_alone(cohort, name, watched) or 0.5
+        for name in free
+        if name in paired
+    }
+    strongest_first = sorted(alone, key=lambda name: -alone[name])
     return same_measurements(cohort, strongest_first, pairs, watched)
 
 
