@@ -53,7 +53,7 @@ NOT_AUDITED = "unknown: no night's random audit has been judged"
 LIVE_FIGURES = {"sensitivity": "sensitivity", "ppv": "PPV of all flagged"}
 
 
-class Figure(NamedTuple):
+class SeriesFigure(NamedTuple):
     """A figure of a series: its name, value, 95 % interval and what it rests on."""
 
     name: str
@@ -152,7 +152,7 @@ def _plain_remarks(series: SeriesFacts) -> list[str]:
     return remarks
 
 
-def _figures(series: SeriesFacts) -> list[Figure]:
+def _figures(series: SeriesFacts) -> list[SeriesFigure]:
     """Return the figures of a series."""
     workload = series.workload
     waiting = (
@@ -169,21 +169,23 @@ def _figures(series: SeriesFacts) -> list[Figure]:
         interval = f"{low}–{high}"
     span = f"{fmt.name(series.first)} to {fmt.name(series.last)}"
     return [
-        Figure("Nights", fmt.count(series.nights), "", span),
-        Figure("Flagged per night", fmt.ratio(workload.cases_per_night), "", waiting),
-        Figure(
+        SeriesFigure("Nights", fmt.count(series.nights), "", span),
+        SeriesFigure(
+            "Flagged per night", fmt.ratio(workload.cases_per_night), "", waiting
+        ),
+        SeriesFigure(
             "PPV of those judged",
             fmt.percent(series.ppv),
             fmt.ci(series.ppv),
             _basis_of_judged(series),
         ),
-        Figure(
+        SeriesFigure(
             "PPV of all flagged",
             fmt.percent(series.ppv_flagged),
             fmt.ci(series.ppv_flagged),
             _basis_of_flagged(series.ppv_flagged),
         ),
-        Figure(
+        SeriesFigure(
             "Estimated missed cases per night",
             fmt.ratio(misses.per_night),
             interval,
@@ -192,7 +194,9 @@ def _figures(series: SeriesFacts) -> list[Figure]:
     ]
 
 
-def _ordered_figures(series: SeriesFacts) -> tuple[list[Figure], list[Figure]]:
+def _ordered_figures(
+    series: SeriesFacts,
+) -> tuple[list[SeriesFigure], list[SeriesFigure]]:
     """Return the first figures of a series, and the others.
 
     First are workload, what was found and what was missed, by outcomes if they are
@@ -206,13 +210,13 @@ def _ordered_figures(series: SeriesFacts) -> tuple[list[Figure], list[Figure]]:
         return [flagged, of_judged, missed, nights], [of_flagged]
     n_missed = outcomes.cases - outcomes.true_positive
     span = f"by outcomes known up to {outcomes.as_of[:10]}"
-    found_by_outcomes = Figure(
+    found_by_outcomes = SeriesFigure(
         "Found",
         f"{fmt.count(outcomes.true_positive)} of {fmt.count(outcomes.flagged)}",
         "",
         f"flags that were followed by the outcome, {span}",
     )
-    missed_by_outcomes = Figure(
+    missed_by_outcomes = SeriesFigure(
         "Missed",
         f"{fmt.count(n_missed)} of {fmt.count(outcomes.cases)}",
         "",

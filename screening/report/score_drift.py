@@ -16,9 +16,8 @@ def is_alarming(counts: ScoreCounts) -> bool:
     """Return True if scores differ significantly, by `MIN_DISTANCE` at least."""
     if counts.p is None or counts.distance is None:
         return False
-    if sum(counts.counted) < MIN_SCORES:
-        return False
-    return counts.p <= ALPHA and counts.distance >= MIN_DISTANCE
+    has_scores = sum(counts.counted) >= MIN_SCORES
+    return has_scores and counts.p <= ALPHA and counts.distance >= MIN_DISTANCE
 
 
 def describe_drift(counts: ScoreCounts | None, own_nights: int = 0) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,22 +37,23 @@ class HeldOutCurve:
 
     def __init__(self, curve: validation.Curve):
         order = np.argsort(curve.threshold, kind="stable")
-        self.threshold = np.array(curve.threshold, float)[order]
-        rates = {
-            "sensitivity": curve.sensitivity.value,
-            "specificity": curve.specificity.value,
-            "flag_rate": curve.flag_rate,
-            "ppv": curve.ppv,
-        }
+
+        def ordered(values: Sequence[float | None]) -> np.ndarray:
+            return np.array(values, float)[order]
+
+        sensitivity = curve.sensitivity
+        specificity = curve.specificity
+        self.threshold = ordered(curve.threshold)
         self.rates = {
-            name: np.array(values, float)[order] for name, values in rates.items()
+            "sensitivity": ordered(sensitivity.value),
+            "specificity": ordered(specificity.value),
+            "flag_rate": ordered(curve.flag_rate),
+            "ppv": ordered(curve.ppv),
         }
-        self.intervals = {}
-        for name in ("sensitivity", "specificity"):
-            band = getattr(curve, name)
-            low = np.array(band.low, float)[order]
-            high = np.array(band.high, float)[order]
-            self.intervals[name] = (low, high)
+        self.intervals = {
+            "sensitivity": (ordered(sensitivity.low), ordered(sensitivity.high)),
+            "specificity": (ordered(specificity.low), ordered(specificity.high)),
+        }
 
     def at(self, name: str, threshold: float) -> float | None:
         """Return a rate at a threshold, by linear interpolation; None if undefined.
