@@ -392,14 +392,14 @@ class GateCounts:
     ----------
     columns : mapping from str to ColumnCounts
         By feature.
-    groups : tuple of pyarrow.Table
-        Tables of `group` and `rows`: how many rows each group has.
+    groups : tuple of pyarrow.StructArray
+        Rows of each group, as `value_counts` returns them.
     score_scale : ndarray of int, shape (2,)
         `scale_counts` of a score made elsewhere.
     """
 
     columns: Mapping[str, ColumnCounts]
-    groups: tuple[pa.Table, ...]
+    groups: tuple[pa.StructArray, ...]
     score_scale: np.ndarray
 
     def __add__(self, other: GateCounts) -> GateCounts:
@@ -419,7 +419,7 @@ class Gates(Observer):
     def __init__(self, past: Profile, contract: Contract):
         self.contract = contract
         self.past = past
-        self.groups: tuple[pa.Table, ...] = ()
+        self.groups: tuple[pa.StructArray, ...] = ()
         self.score_scale = np.zeros(2, dtype=np.int64)
         names = [name for name in contract.features if name in past.features]
         self.columns = {
@@ -505,13 +505,8 @@ class Gates(Observer):
             columns[name] = column.count(features[name], rows, n_unlisted)
         score = self.contract.score
         scores = features[score] if score and score in features else np.zeros(0)
-        score_scale = scale_counts(scores)
-        if groups is None:
-            return GateCounts(columns, (), score_scale)
-        by_group = pa.table({"group": pa.array(groups)}).group_by("group")
-        counted = by_group.aggregate([([], "count_all")])
-        sizes = counted.rename_columns(["group", "rows"])
-        return GateCounts(columns, (sizes,), score_scale)
+        by_group = () if groups is None else (pa.array(groups).value_counts(),)
+        return GateCounts(columns, by_group, scale_counts(scores))
 
     def add(self, counts: GateCounts) -> None:
         """Take in the counts of further rows."""
@@ -613,8 +608,9 @@ class Gates(Observer):
         """Number of independent rows that a row of tonight is worth."""
         if not self.groups:
             return 1.0
-        groups = pa.concat_tables(self.groups).group_by("group")
-        sizes = groups.aggregate([("rows", "sum")])["rows_sum"].to_numpy()
+        blocks = pa.Table.from_struct_array(pa.concat_arrays(self.groups))
+        counted = blocks.group_by("values").aggregate([("counts", "sum")])
+        sizes = counted["counts_sum"].to_numpy()
         return effective_units(sizes) / int(sizes.sum())
 
     @cached_property
