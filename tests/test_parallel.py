@@ -19,7 +19,7 @@ from workers import die, die_once, facts_of, process_of, square, wait
 from screening import load_recipe
 from screening.errors import UsageError
 from screening.kernels import kernel_cache
-from screening.model_selection.fold_fits import EncodedRows, tasks_of
+from screening.model_selection.fold_fits import EncodedRows, fold_tasks
 from screening.parallel import in_parallel
 from screening.shared_arrays import SharedArrays
 from screening.threads import available_cores
@@ -242,7 +242,7 @@ def largest_gram(name, n_rows):
         None,
     )
     fold = np.arange(n_rows) % 5
-    tasks = tasks_of(rows, fold, [{}])
+    tasks = fold_tasks(rows, fold, [{}])
     return max(task.n_gram_rows for task in tasks)
 
 

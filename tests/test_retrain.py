@@ -479,7 +479,9 @@ def test_retrain_method_of_a_file(ward):
     beside = [first.replace(recipe="of_a_file"), *others]
     comparison = validation.comparison.replace(beside=beside)
 
-    methods, notes = retraining._beside(validation.replace(comparison=comparison))
+    methods, notes = retraining._methods_compared(
+        validation.replace(comparison=comparison)
+    )
 
     assert methods == [other.recipe for other in others]
     assert notes == [

@@ -284,7 +284,7 @@ def compare(
         grid=tuning.grid,
         seed=validation.seed,
         max_rows=validation.max_rows,
-        cohorts={name: _digest(cohort) for name, cohort in read.items()},
+        cohorts={name: _digest_of_cohort(cohort) for name, cohort in read.items()},
         versions=versions(),
         control=control,
         command=command,
@@ -711,7 +711,7 @@ def _score_tables(
             yield pd.DataFrame(columns)
 
 
-def _digest(cohort: Cohort) -> str:
+def _digest_of_cohort(cohort: Cohort) -> str:
     """Return the SHA-256 of everything the rows come from."""
     return digest_of_json(
         [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]

@@ -172,7 +172,7 @@ def write_validation(
 
 
 @dataclass(frozen=True)
-class LabelledRows:
+class ScoredCohort:
     """Rows of another cohort, scored by a model that was not trained on them.
 
     Parameters
@@ -229,7 +229,7 @@ class LabelledRows:
 
 def read_labelled(
     model: Model, cohort: Cohort | Readable, label: str | None, positive: str | None
-) -> LabelledRows:
+) -> ScoredCohort:
     """Read a labelled cohort by a model's contract, and score it.
 
     Parameters as for ``validate``.
@@ -249,7 +249,7 @@ def read_labelled(
     _refuse_trained_on(model, rows, read.source)
     task, target, cases = _true_classes(model, rows, column, positive)
     decisions = [score_batch(model, batch).decisions for batch in batches]
-    return LabelledRows(
+    return ScoredCohort(
         read, rows, column, task, target, cases, np.concatenate(decisions)
     )
 
@@ -329,7 +329,7 @@ def _refuse_file_of_ranking(model: Model, source: Source) -> None:
 def _true_classes(
     model: Model, rows: Cohort, column: str, positive: str | None
 ) -> tuple[Task, np.ndarray, list[str]]:
-    """Return task, true classes and labels of cases, as in ``LabelledRows``.
+    """Return task, true classes and labels of cases, as in ``ScoredCohort``.
 
     CohortError or UsageError if labels are missing or unknown, or a class is missing.
     """

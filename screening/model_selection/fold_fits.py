@@ -429,7 +429,7 @@ class FoldTask:
         )
 
 
-def tasks_of(
+def fold_tasks(
     encoded: EncodedRows,
     fold_of_row: np.ndarray,
     settings: Sequence[Parameters],

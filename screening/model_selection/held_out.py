@@ -23,7 +23,7 @@ from screening.metrics.ranking import area_under_roc
 from screening.model_selection.fold_fits import (
     EncodedRows,
     FoldFit,
-    tasks_of,
+    fold_tasks,
 )
 from screening.model_selection.folds import Study, sub_sample
 from screening.model_selection.plans import Plan, fitted, side_by_side
@@ -211,7 +211,9 @@ def hold_out(
         seconds = _mean_seconds(competition.fits)
     else:
         later_work -= study.sample.n_rows * study.folds
-        fits = yield from fitted(tasks_of(encoded, study.fold[0], [chosen]), later_work)
+        fits = yield from fitted(
+            fold_tasks(encoded, study.fold[0], [chosen]), later_work
+        )
         machines = _machines_at(fits, 0)
         (first,) = _decisions_of(fits, 1)
         seconds = _mean_seconds(fits)
@@ -258,7 +260,7 @@ def _plan_later_repeats(
     """Plan all repeats but the first: machines and held-out decisions of each."""
     tasks = []
     for fold in study.fold[1:]:
-        tasks += tasks_of(encoded, fold, [chosen])
+        tasks += fold_tasks(encoded, fold, [chosen])
     if not tasks:
         return []
     fits = yield from fitted(tasks)
@@ -372,12 +374,12 @@ def _compete(
     """
     settings = search.settings
     later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
-    tasks = tasks_of(rows, fold, settings, keeps_machines=keeps_machines)
+    tasks = fold_tasks(rows, fold, settings, keeps_machines=keeps_machines)
     fits = yield from fitted(tasks, later_work)
     decisions = _decisions_of(fits, len(settings))
     with_factor = search.second_round(decisions, rows.target, fold)
     if with_factor:
-        tasks = tasks_of(rows, fold, with_factor, keeps_machines=keeps_machines)
+        tasks = fold_tasks(rows, fold, with_factor, keeps_machines=keeps_machines)
         later_fits = yield from fitted(tasks, later_work)
         later = _decisions_of(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])

@@ -135,13 +135,13 @@ def _decisions_shuffled(
     for first in range(0, len(in_block), n_at_once):
         copies = []
         for is_changed in in_block[first : first + n_at_once]:
-            copies += _shuffled(x, is_changed, n_shuffles, rng)
+            copies += _shuffled_copies(x, is_changed, n_shuffles, rng)
         decided.append(decide(np.concatenate(copies)))
     decisions = np.concatenate(decided)
     return decisions.reshape(len(in_block), n_shuffles, len(x), -1)
 
 
-def _shuffled(
+def _shuffled_copies(
     x: np.ndarray, is_changed: np.ndarray, n_shuffles: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Return copies of rows, each with some columns shuffled together."""

@@ -189,7 +189,7 @@ class Judgement:
         """Figures of each watched class."""
         n_classes = len(self.points)
         return [
-            _joined(self, m, [part(self, m) for part in CLASS_PARTS])
+            _figures_of_class(self, m, [part(self, m) for part in CLASS_PARTS])
             for m in range(n_classes)
         ]
 
@@ -303,7 +303,7 @@ class Judgement:
         # Cached properties take their values from here.
         vars(self).update(
             class_figures=[
-                _joined(self, m, islice(results, len(CLASS_PARTS)))
+                _figures_of_class(self, m, islice(results, len(CLASS_PARTS)))
                 for m in range(n_classes)
             ],
             baselines=list(islice(results, self._n_baselines)),
@@ -321,7 +321,7 @@ class Judgement:
         return len(self.held.others.baselines or ())
 
 
-def _joined(
+def _figures_of_class(
     judgement: Judgement, m: int, parts: Iterable[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the figures of all parts of a watched class, by its number.
@@ -392,7 +392,7 @@ def _other_points(judgement: Judgement, m: int) -> dict[str, Any]:
     return {"points": selector.points(judgement.points[m].prevalence)}
 
 
-def _curve(judgement: Judgement, m: int) -> dict[str, Any]:
+def _curve_of_class(judgement: Judgement, m: int) -> dict[str, Any]:
     """Return the curve of a watched class; nothing if no case has been seen."""
     held = judgement.held
     positive = held.watched[:, m]
@@ -437,7 +437,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
     return figures
 
 
-CLASS_PARTS = (_ranking, _chances, _other_points, _curve)
+CLASS_PARTS = (_ranking, _chances, _other_points, _curve_of_class)
 """Functions that compute the figures of a watched class, the slowest first."""
 
 

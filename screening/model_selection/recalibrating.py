@@ -106,7 +106,7 @@ def recalibrate(
     no_row = np.zeros(rows.n_rows, dtype=bool)
     document = facts.replace(
         operating_points=[operating_point],
-        training=_training_facts(facts.training, new.read, rows, origin, n_cases),
+        training=_facts_of_site(facts.training, new.read, rows, origin, n_cases),
         validation=facts.validation.replace(
             folds=n_folds, repeats=1, without_cases=None, **judgement.facts
         ),
@@ -124,7 +124,7 @@ def recalibrate(
     )
 
 
-def _training_facts(
+def _facts_of_site(
     training: TrainingFacts,
     read: Cohort | CohortStream,
     rows: Cohort,

@@ -262,7 +262,7 @@ def retrained(
     """
     validation = champion.facts.validation
     training = champion.facts.training
-    rule, rule_note = _rule(champion, judged.prevalence)
+    rule, rule_note = _rule_of_champion(champion, judged.prevalence)
     contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
     notes = [*judged.cohort.notes, *summary_sentences(judged.facts), rule_note]
     due = champion.contract.review_by
@@ -271,7 +271,7 @@ def retrained(
             f"the champion was to be reviewed by {due}; review this model within two "
             "years of its training"
         )
-    beside, lost = _beside(validation)
+    beside, lost = _methods_compared(validation)
     notes += lost
     model = train(
         replace(judged.cohort, contract=contract, notes=notes),
@@ -407,7 +407,7 @@ def _label_rows(
     return replace(rows, id=ids, label=label, display=None)
 
 
-def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:
+def _rule_of_champion(champion: Model, prevalence: float | None) -> tuple[Rule, str]:
     """Return the champion's rule with a prevalence, and a note about that.
 
     It is that given for the champion, or that of the past cohort. If that had no case
@@ -440,7 +440,7 @@ def _contamination(champion: ModelDocument, cohort: Cohort) -> float | None:
     return validation.without_cases.contamination
 
 
-def _beside(validation: ValidationFacts) -> tuple[list[str], list[str]]:
+def _methods_compared(validation: ValidationFacts) -> tuple[list[str], list[str]]:
     """Return the methods that a champion was compared with, and notes on those lost.
 
     A recipe that was read from a file is known by its name alone.

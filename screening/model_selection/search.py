@@ -292,7 +292,7 @@ def choose_setting(
     PromiseError
         If no setting can be used.
     """
-    dropped = _reasons_to_drop(decisions, target, fold, rule)
+    dropped = _reasons_unusable(decisions, target, fold, rule)
     if None not in dropped:
         if refuse:
             raise _no_setting_usable(recipe, dropped, has_cases=bool(target.any()))
@@ -318,7 +318,7 @@ def choose_setting(
     )
 
 
-def _reasons_to_drop(
+def _reasons_unusable(
     decisions: np.ndarray, target: np.ndarray, fold: np.ndarray, rule: Rule | None
 ) -> list[str | None]:
     """Return why each setting cannot be chosen; None for one that can."""
