@@ -14,7 +14,7 @@ import hashlib
 import re
 import secrets
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -130,11 +130,6 @@ class _Change:
     names: list[str]
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the names at the places after the change."""
-        return digest_of_stand_ins(self.names, self.places)
-
-    @property
     def hides_mention(self) -> bool:
         """True if the id was a word in a text about another patient."""
         if self.part.what == PLACE:
@@ -239,7 +234,8 @@ class _Tally:
     def add(self, change: _Change) -> None:
         """Count a change."""
         what = change.part.what
-        self.erased.append((change.entry, change.number, change.places, change.digest))
+        digest = digest_of_stand_ins(change.names, change.places)
+        self.erased.append((change.entry, change.number, change.places, digest))
         self.entries.add(change.entry)
         self._counts[what] += len(change.places)
         self._counts["mentions"] += change.hides_mention
@@ -271,17 +267,12 @@ def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
     return hashlib.sha256(trail.plain(stand_ins).encode()).hexdigest()
 
 
-class _StandIns(dict[tuple[str, str], str]):
-    """A random stand-in by series and name: a case of several nights stays one case."""
-
-    def __missing__(self, key: tuple[str, str]) -> str:
-        self[key] = f"{STAND_IN}{secrets.token_hex(8)}"
-        return self[key]
-
-
 def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
     """Yield the parts in which names are erased."""
-    stand_ins = _StandIns()
+    # By series and name: a case of several nights stays one case.
+    stand_ins = defaultdict[tuple[str, str], str](
+        lambda: f"{STAND_IN}{secrets.token_hex(8)}"
+    )
     facts_part = PARTS.alias()
     same_entry = (facts_part.c.entry == PARTS.c.entry) & (facts_part.c.part == 0)
     chosen = (

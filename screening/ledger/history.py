@@ -27,6 +27,7 @@ from screening.ledger.model_registry import (
     every_series,
     find_series,
     in_shadow,
+    models_in_shadow,
 )
 from screening.ledger.outcome_entries import last_figures
 from screening.metrics.control import (
@@ -382,16 +383,16 @@ def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
     minutes = [
         night.review_minutes for night in nights if night.review_minutes is not None
     ]
-    figures: dict[str, Sequence[float]] = {
-        "cases_per_night": [night.cases for night in nights],
-        "waiting_per_night": [night.waiting for night in nights],
-        "minutes_per_night": minutes,
+    return {
+        "cases_per_night": _mean([night.cases for night in nights]),
+        "waiting_per_night": _mean([night.waiting for night in nights]),
+        "minutes_per_night": _mean(minutes),
     }
-    means: dict[str, float | None] = dict.fromkeys(figures)
-    for name, values in figures.items():
-        if values:
-            means[name] = fmean(values)
-    return means
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None without a value."""
+    return fmean(values) if values else None
 
 
 @dataclass
@@ -547,9 +548,8 @@ def _shadow_of(
     connection: sa.Connection, series: str, text: str, drafts: Sequence[str]
 ) -> str | None:
     """Return the digest of a series' shadow by its first digits, or None."""
-    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
-    digests = connection.scalars(shadows.distinct())
-    models = [digest for digest in digests if digest.startswith(text)]
+    shadows = models_in_shadow(connection, series)
+    models = [digest for digest in shadows if digest.startswith(text)]
     if len(text) < MIN_DIGITS or not models:
         return in_shadow(connection, series, text, drafts)
     if len(models) > 1:

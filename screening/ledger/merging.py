@@ -85,14 +85,10 @@ class Merges:
         """
         if not self.by_old:
             return {}
-        old, new = [
-            short_hashes(keyed_hashes(np.array(names, dtype=object), key)).tolist()
-            for names in (
-                [*self.by_old],
-                [merge.new for merge in self.by_old.values()],
-            )
-        ]
-        return dict(zip(old, new, strict=True))
+        new_numbers = [merge.new for merge in self.by_old.values()]
+        names = np.array([*self.by_old, *new_numbers], dtype=object)
+        old, new = np.split(short_hashes(keyed_hashes(names, key)), 2)
+        return dict(zip(old.tolist(), new.tolist(), strict=True))
 
     def written_otherwise(self, key: str) -> Patients:
         """Return, under each number, patients whose numbers differ only in spelling.
@@ -152,5 +148,4 @@ def numbers_to_erase(ledger: Ledger, name: str) -> list[str]:
         merges = merges_of(connection)
     given, *others = merges.numbers(name)
     patient = merges.patient(name)
-    first = [number for number in others if number != patient]
-    return [*first, *(number for number in others if number == patient), given]
+    return [*sorted(others, key=lambda number: number == patient), given]

@@ -313,20 +313,22 @@ def in_shadow(
     That is its own digest, or that of a draft before its approval: the trail knows
     drafts that were approved with the ledger, the model's document all `drafts`.
     """
-    candidates = [
-        *drafts,
-        *(
-            approval.facts.model_before
-            for approval in stated(connection, Approved)
-            if approval.facts.model_after == model
-        ),
+    drafts_in_trail = [
+        approval.facts.model_before
+        for approval in stated(connection, Approved)
+        if approval.facts.model_after == model
     ]
-    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
-    models = set(connection.scalars(shadows.distinct()))
-    for candidate in [*candidates, model]:
-        if candidate in models:
+    shadows = models_in_shadow(connection, series)
+    for candidate in (*drafts, *drafts_in_trail, model):
+        if candidate in shadows:
             return candidate
     return None
+
+
+def models_in_shadow(connection: sa.Connection, series: str) -> set[str]:
+    """Return the digests of the models that were scored in shadow in a series."""
+    models = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
+    return set(connection.scalars(models.distinct()))
 
 
 def every_series(connection: sa.Connection) -> list[str]:

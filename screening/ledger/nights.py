@@ -363,9 +363,7 @@ class Tonight:
         )
         flagged: dict[str, set[int]] = defaultdict(set)
         merges = self._merged.merges
-        numbers = names
-        if merges:
-            numbers = [number for name in names for number in merges.numbers(name)]
+        numbers = [number for name in names for number in merges.numbers(name)]
         for row in trail.rows_in(self._connection, cases, CASES.c.case_id, numbers):
             flagged[merges.patient(row.case_id)].add(row.entry)
         flags = {}

@@ -101,8 +101,12 @@ def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Re
     folders = []
     for folder in filter(None, named):
         target = folder.resolve()
-        is_link_out = site is not None and not target.is_relative_to(site)
-        if original is None or not (is_link_out and _lies_in(folder, site)):
+        is_link_out = (
+            site is not None
+            and folder.absolute().is_relative_to(site)
+            and not target.is_relative_to(site)
+        )
+        if original is None or not is_link_out:
             folders.append(target)
     if site is not None and original is None:
         folders.append(site)
@@ -113,8 +117,3 @@ def reach_of(connection: sa.Connection, named: Iterable[Path | None] = ()) -> Re
         if site is not None and site.is_relative_to(foreign):
             foreign = None
     return Reach(tuple(folders), original, foreign, file)
-
-
-def _lies_in(folder: Path, site: Path | None) -> bool:
-    """Return True if a path, as it is written, lies in a site's folder."""
-    return site is not None and folder.absolute().is_relative_to(site)

@@ -149,7 +149,7 @@ def enter(
     current = {
         artefact.place: artefact for artefact in current_artefacts(connection, is_among)
     }
-    for artefact in artefacts:
+    for artefact, place in zip(artefacts, written, strict=True):
         last = current.get(artefact.place, artefact.replace(sha256=None))
         is_known = (
             last.what == artefact.what
@@ -157,13 +157,17 @@ def enter(
             and last.key == artefact.key
         )
         if not is_known:
-            _append(connection, recorded, artefact, why)
+            _append(connection, recorded, artefact, place, why)
 
 
 def _append(
-    connection: sa.Connection, recorded: str, artefact: Artefact, why: Part | None
+    connection: sa.Connection,
+    recorded: str,
+    artefact: Artefact,
+    place: str,
+    why: Part | None,
 ) -> None:
-    """Add the entry of an artefact."""
+    """Add the entry of an artefact; `place`: as the register has it."""
     of_key = sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)
     run = connection.execute(of_key).first()
     if run is None and artefact.key is not None:
@@ -172,8 +176,7 @@ def _append(
         )
     facts = artefact.replace(series=run and run.series, night=run and run.night)
     patients = [] if artefact.patient is None else [artefact.patient]
-    written = _written(artefact.place, site_folder(connection))
-    parts = [Part("patient", names=patients), text_part("place", written)]
+    parts = [Part("patient", names=patients), text_part("place", place)]
     if why is not None:
         parts.append(why)
     append(connection, recorded, facts, parts)

@@ -75,8 +75,10 @@ def _counted_of_series(
     entries = [run.entry for run in runs if run.model == runs[-1].model]
     # Only the first and the last nights are read.
     entries = list(dict.fromkeys([*entries[:REFERENCE], *entries[-MAX_NIGHTS:]]))
-    facts = _facts_of(connection, entries)
-    facts = {entry: facts[entry] for entry in entries if _is_measure(facts[entry])}
+    # As they are stored: many would have to be checked for each night.
+    parts = trail.parts_of(connection, entries, "facts")
+    stored = {entry: part.facts for entry, part in parts.items()}
+    facts = {entry: night for entry, night in stored.items() if _is_measure(night)}
     if not facts:
         return None
     counts = [
@@ -92,12 +94,6 @@ def _counted_of_series(
         new_cases=new_cases,
         sizes=flagged + unflagged,
     )
-
-
-def _facts_of(connection: sa.Connection, entries: list[int]) -> dict[int, Any]:
-    """Return the facts of nights as they are stored: many to check for each night."""
-    parts = trail.parts_of(connection, entries, "facts")
-    return {entry: part.facts for entry, part in parts.items()}
 
 
 def _is_measure(facts: Mapping[str, Any]) -> bool:
