@@ -26,6 +26,7 @@ from screening.ledger.database import (
     WAIT_SECONDS,
     file_of,
     open_ledger,
+    reading_at,
     url_of,
 )
 from screening.ledger.location import N_SHOWN_DIGITS, original_of
@@ -95,7 +96,7 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
 
 def _refuse_keep_in_copy(place: str, folder: Path) -> None:
     """Raise UsageError if a ledger is a copy: its original names backups alike."""
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+    with reading_at(place) as connection:
         original = original_of(connection)
     if original is not None:
         raise UsageError(
@@ -200,10 +201,7 @@ def _refuse_while_used(place: str) -> None:
 def n_entries(place: str) -> int:
     """Return the number of entries of a ledger; 0 if none can be read."""
     try:
-        with (
-            open_ledger(place, read_only=True) as ledger,
-            ledger.reading() as connection,
-        ):
+        with reading_at(place) as connection:
             return trail_head(connection).number
     except ScreenError:
         return 0
@@ -232,7 +230,7 @@ def _stamp() -> str:
 
 def _identity(place: str) -> str:
     """Return the first digits of a ledger's first entry, which identify it."""
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+    with reading_at(place) as connection:
         return trail_head(connection, 1).digest[:N_SHOWN_DIGITS]
 
 
@@ -249,7 +247,7 @@ def _others_of(backup: Path, identity: str) -> list[Path]:
 
 def _copy_file(place: str, target: Path) -> None:
     """Copy a SQLite ledger by SQLite's own online backup."""
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+    with reading_at(place) as connection:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection)
         copy = sqlite3.connect(target)
@@ -327,7 +325,7 @@ def _refuse_other_dump(backup: Path, place: str) -> None:
 
 def _verified(place: str) -> Head:
     """Return the head of a ledger that is as it was written; raise Unchained else."""
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+    with reading_at(place) as connection:
         return verify(connection, None)
 
 

@@ -417,6 +417,13 @@ def open_ledger(
     return ledger
 
 
+@contextmanager
+def reading_at(place: str | Path) -> Iterator[sa.Connection]:
+    """Open the ledger at a path or URL, and read one consistent state of it."""
+    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+        yield connection
+
+
 def file_of(place: str | Path) -> Path | None:
     """Return the file of a ledger at a path or URL; None for a database on a server."""
     url = url_of(place)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError
 from screening.ledger import trail
-from screening.ledger.database import PARTS, TRAIL, file_of, open_ledger
+from screening.ledger.database import PARTS, TRAIL, file_of, reading_at
 from screening.ledger.trail import Part
 from screening.spelling import SERVER_LEDGER, command_line
 
@@ -89,7 +89,7 @@ def refuse_copy_at(place: str) -> None:
     file = file_of(place)
     if file is None or not file.exists():
         return
-    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+    with reading_at(place) as connection:
         refuse_copy(connection)
 
 
