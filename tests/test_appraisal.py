@@ -3,6 +3,7 @@ chances, time.
 """
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -258,9 +259,9 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7
     night = table_of(ward=wards)
     flagged = np.arange(50) % 2 == 0
-    whole = SubgroupCounts(described)
-    parts = SubgroupCounts(described)
-    patients = SubgroupCounts(described)
+    whole = SubgroupCounts(described, min_units=5)
+    parts = SubgroupCounts(described, min_units=5)
+    patients = SubgroupCounts(described, min_units=5)
     whole.add(night, flagged)
     for start in range(0, 50, 8):
         block = slice(start, start + 8)
@@ -274,6 +275,8 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
         shown[row.level] = (row.n, row.flag_rate)
 
     assert whole.facts() == parts.facts()
+    of_ten = replace(whole, min_units=10).facts()
+    assert [row.level for row in of_ten if row.n is not None] == ["a"]
     assert shown["a"] == ((30, 0.5))
     assert shown["b"] == ((None, None))
     assert shown["other"][0] == 9

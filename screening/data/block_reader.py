@@ -146,8 +146,8 @@ class BlockReader:
         """Type the rows of a block, and count what is wrong with them.
 
         A row with a fault is left out, and with `on_violation = "stop"` the table is
-        refused at the end. Where rows are scored a cell that is not a number is
-        missing instead, as `FaultJudge` decides.
+        refused at the end. `FaultJudge` knows the exceptions: where rows are scored, a
+        text in place of a number may be a missing cell.
         """
         contract = self.row_typer.contract
         rows, found = self.row_typer.type_rows(piece.part, block, piece.n_above)

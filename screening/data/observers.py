@@ -1,7 +1,8 @@
 """Observers that count the typed rows of a table.
 
-Who opens a table registers them in its `ReadOptions`: a night its gates and unused rows
-(`scoring.score`, `Model.opened`), a training none but the ids (`CohortStream`).
+Who opens a table registers them in its `ReadOptions`: a night its gates, unused rows
+and refused cells (`scoring.score`, `Model.opened`), `screen check` its gates. The ids
+are observed always (`CohortStream`), in a training nothing else.
 """
 
 from __future__ import annotations

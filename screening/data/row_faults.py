@@ -147,7 +147,12 @@ class FaultJudge:
         return faults, unlisted, unreadable
 
     def _is_missing_cell(self, column: str, kind: str) -> bool:
-        """Return True if cells of this fault are missing, and their rows are scored."""
+        """Return True if cells of this fault are missing, and their rows are scored.
+
+        They would refuse the whole table for a remark in one cell. Where the contract
+        leaves out rows with a violation, such a row is left out as any other. A number
+        written in another way, such as with a decimal comma, is never missing.
+        """
         feature = self.contract.features.get(column)
         if feature is None or feature.type != "number":
             return False

@@ -85,7 +85,7 @@ class ReadOptions:
 
 
 class CohortStream:
-    """A cohort read in batches by a complete contract; made by `open_cohort`.
+    """A cohort read in batches: for scoring by `open_cohort`, else by `read_cohort`.
 
     Iterating reads the table once and yields its valid rows in order. Violations are
     raised together at the end, and from the first one that stops the run no more rows

@@ -89,11 +89,13 @@ class JudgedRows:
 
     @cached_property
     def units(self) -> Mapping[str, int]:
-        """Number of rows, cases and others, or of the groups that have some."""
+        """Number of rows of each kind, or of the groups that have some."""
         return {
             "rows": units_of(np.ones(len(self.scores), dtype=bool), self.codes),
             "cases": units_of(self.positive, self.codes),
             "others": units_of(~self.positive, self.codes),
+            "flagged": units_of(self.flagged, self.codes),
+            "unflagged": units_of(~self.flagged, self.codes),
         }
 
     @cached_property

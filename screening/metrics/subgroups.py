@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -25,7 +25,7 @@ _MAX_LEVELS = 12
 _OTHER = "other"
 MISSING = "missing"
 # Needs of a figure that a level may not meet.
-_COUNTED = frozenset({"rows", "cases", "others"})
+_COUNTED = frozenset({"rows", "cases", "others", "flagged", "unflagged"})
 # Cells of two columns that are shown: nobody reads more.
 MAX_CELLS = 24
 # Rows of all cells' rests above which cells are not compared with theirs: it would take
@@ -326,9 +326,12 @@ class SubgroupCounts:
     ----------
     described : sequence of SubgroupFacts
         Those of training.
+    min_units : int
+        Rows, or groups, below which a level is withheld: the contract's `suppress`.
     """
 
     described: Sequence[SubgroupFacts]
+    min_units: int
     counts: dict[tuple[str, str | None], _LevelCount] = field(default_factory=dict)
 
     def add(
@@ -356,7 +359,7 @@ class SubgroupCounts:
                 self._add_level(key, count)
 
     def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
-        total = SubgroupCounts(self.described, dict(self.counts))
+        total = replace(self, counts=dict(self.counts))
         for key, count in other.counts.items():
             total._add_level(key, count)
         return total
@@ -365,12 +368,11 @@ class SubgroupCounts:
         self.counts[key] = self.counts.get(key, _LevelCount()) + count
 
     def facts(self) -> list[NightSubgroup]:
-        """Return rows and flag rate of each level, None for fewer than 5 units."""
+        """Return rows and flag rate of each level, None for too few units."""
         facts = []
         for (column, level), count in self.counts.items():
             subgroup = NightSubgroup(column=column, level=level, n=None, flag_rate=None)
-            enough = count.units >= FEWEST
-            if enough:
+            if count.units >= self.min_units:
                 rate = count.flagged / count.rows
                 subgroup = subgroup.replace(n=count.rows, flag_rate=rate)
             facts.append(subgroup)

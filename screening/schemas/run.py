@@ -420,7 +420,7 @@ class Discoveries(Document):
 
 
 class NightSubgroup(Document):
-    """Rows and flag rate of a subgroup tonight; None for fewer than five patients."""
+    """Rows and flag rate of a subgroup tonight; None for fewer than `suppress`."""
 
     column: str
     level: str | None

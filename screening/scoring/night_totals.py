@@ -370,7 +370,8 @@ class BlockScorer:
         # The levels are those of the first class; all classes are validated on the
         # same rows.
         by_class = self.model.facts.validation.subgroups.values()
-        counts = SubgroupCounts(next(iter(by_class), []))
+        described = next(iter(by_class), [])
+        counts = SubgroupCounts(described, self.model.contract.suppress)
         if batch.subgroups is not None:
             counts.add(batch.subgroups, flagged, batch.group)
         return counts

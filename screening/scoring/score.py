@@ -229,10 +229,11 @@ def score(
             contract=contract,
             ids=_id_reader(model, ledger, series_key, date, night.shadow),
         )
+        # The reader has read the table once before, if the contract needs it.
         scorer = BlockScorer(model, date, stream.prepared_reader())
         rows = Rows(folder / "scores.parquet")
-        scored = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
-        total = _write_rows(scored, rows, stream.source, resources.progress)
+        pieces = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
+        total = _write_rows(pieces, rows, stream.source, resources.progress)
         summary = Summary(scorer, total)
         key = _key_of_run(model, stream, night)
         run = summary.document(
@@ -388,8 +389,8 @@ def _write_rows(
     """Score and write the rows piece by piece, and return their totals."""
     total: NightTotals | None = None
     with rows.appending() as file:
-        for scored, of_piece in pieces:
-            file.append(scored)
+        for rows_of_piece, of_piece in pieces:
+            file.append(rows_of_piece)
             total = of_piece if total is None else total + of_piece
             progress(total.n_scored, source.n_rows or 0)
     assert total is not None, "a table without valid rows is refused"

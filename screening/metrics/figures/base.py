@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
-Need = Literal["rows", "cases", "others", "chance", "chance_at_threshold"]
+Need = Literal[
+    "rows",
+    "cases",
+    "others",
+    "flagged",
+    "unflagged",
+    "chance",
+    "chance_at_threshold",
+]
 Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
     "subgroups",  # each level of a subgroup (`metrics/subgroups.py`)
@@ -25,7 +33,7 @@ Table = Literal[
     "nights",  # all those nights together
     "observed",  # labelled rows of a night or of another place (`performance`)
     "own_boundary",  # held-out rows, flagged at the machine's own boundary
-    "point",  # an operating point, from its rates alone (`figure_of_rates`)
+    "point",  # an operating point: its own rates, and `figure_of_rates`
     "ranking",  # held-out rows, whatever the threshold
     "promise",  # `screen train` prints it, and `screen validate` compares with it
     "side_by_side",  # one row for each of several models
@@ -54,6 +62,8 @@ class Rates:
     prevalence: Estimate = UNDEFINED
     chance_at_threshold: float | None = None
 
+
+Value = TypeVar("Value", Estimate, np.ndarray)
 
 Compute = Callable[[JudgedRows], Estimate]
 OfRates = Callable[[Rates], Estimate]
@@ -98,8 +108,8 @@ class Figure:
     better : {"higher", "lower"} or None
         Which values are better; None where neither is.
     needs : frozenset of Need
-        What the population must have: enough rows, cases or others, a chance of every
-        row, or a calibrated chance at the threshold.
+        What the population must have: enough rows, cases, others, flagged or unflagged
+        rows, a chance of every row, or a calibrated chance at the threshold.
     tables : frozenset of Table
         Where it is computed and shown.
     order : int
@@ -125,6 +135,9 @@ class Figure:
     of_rates: OfRates | None = None
 
     def __post_init__(self) -> None:
+        unknown = self.tables - {*get_args(Table)}
+        if unknown:
+            raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
         formulas = self.between_methods
         if self.tables & {"beside", "parts"} and formulas.paired is None:
             raise ValueError("a figure of `beside` or `parts` needs a paired formula")
@@ -248,13 +261,8 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
 
 def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate the figures that need only the rates at an operating point, by name."""
-    found = {}
-    for figure in figures:
-        if figure.of_rates is not None:
-            found[figure.name] = FIGURES.call(
-                figure.name, figure.of_rates, rates, default=UNDEFINED
-            )
-    return found
+    formulas = {each.name: each.of_rates for each in figures}
+    return _evaluate_formulas(formulas, rates, default=UNDEFINED)
 
 
 def evaluate_differences(
@@ -264,14 +272,8 @@ def evaluate_differences(
 
     A figure without a formula for it is left out.
     """
-    found = {}
-    for figure in figures:
-        paired = figure.between_methods.paired
-        if paired is not None:
-            found[figure.name] = FIGURES.call(
-                figure.name, paired, first, second, default=UNDEFINED
-            )
-    return found
+    formulas = {each.name: each.between_methods.paired for each in figures}
+    return _evaluate_formulas(formulas, first, second, default=UNDEFINED)
 
 
 def evaluate_samples(
@@ -281,15 +283,20 @@ def evaluate_samples(
 
     A figure that is not computed of samples is left out.
     """
-    found = {}
+    formulas = {each.name: each.between_methods.resampled for each in figures}
     undefined = np.full(len(rows.weights), np.nan)
-    for figure in figures:
-        resampled = figure.between_methods.resampled
-        if resampled is not None:
-            found[figure.name] = FIGURES.call(
-                figure.name, resampled, rows, default=undefined
-            )
-    return found
+    return _evaluate_formulas(formulas, rows, default=undefined)
+
+
+def _evaluate_formulas(
+    formulas: Mapping[str, Callable[..., Value] | None], *rows: object, default: Value
+) -> dict[str, Value]:
+    """Evaluate formulas by name; those of plug-ins give `default` where they fail."""
+    return {
+        name: FIGURES.call(name, formula, *rows, default=default)
+        for name, formula in formulas.items()
+        if formula is not None
+    }
 
 
 def gain(name: str, difference: Estimate) -> Estimate:

@@ -32,6 +32,8 @@ def _sensitivity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
 
 
 def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+    # Folds differ in specificity, which is of many rows; of a few cases a fold their
+    # variance between folds cannot be told from chance.
     without = first.take(~first.positive)
     by_second = second.take(~second.positive)
     return share_difference(
@@ -75,6 +77,7 @@ def specificity(rows: JudgedRows) -> Estimate:
     title="PPV",
     help="Share of the flagged rows that are cases.",
     form="share",
+    needs=("cases", "others", "flagged"),
     tables=(
         "subgroups",
         "outcomes",
@@ -94,6 +97,7 @@ def ppv(rows: JudgedRows) -> Estimate:
     title="NPV",
     help="Share of the unflagged rows that are not cases.",
     form="share",
+    needs=("cases", "others", "unflagged"),
     tables=("subgroups", "observed", "point", "promise"),
     order=40,
 )
@@ -121,6 +125,7 @@ def flag_rate(rows: JudgedRows) -> Estimate:
     help="Number of flagged rows for each case among them.",
     form="ratio",
     better="lower",
+    needs=("cases", "others", "flagged"),
     tables=("observed", "point"),
     order=35,
 )
