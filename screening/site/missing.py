@@ -60,21 +60,19 @@ def lines_of_missing(
     ledger: Ledger, network: Network, night: str, missing: Mapping[str, str]
 ) -> list[SeriesNight]:
     """Return a line of the overview for each missing series."""
-    lines = []
-    for series, last in missing.items():
-        lines.append(
-            SeriesNight(
-                series=series,
-                night=night,
-                status="failed",
-                shadow=False,
-                exit_code=ATTENTION,
-                said=LOST.format(last=last, file=network.file.name, name=series),
-                remedies=[retire_command(ledger, series)],
-                model="",
-            )
+    return [
+        SeriesNight(
+            series=series,
+            night=night,
+            status="failed",
+            shadow=False,
+            exit_code=ATTENTION,
+            said=LOST.format(last=last, file=network.file.name, name=series),
+            remedies=[retire_command(ledger, series)],
+            model="",
         )
-    return lines
+        for series, last in missing.items()
+    ]
 
 
 def statuses_of_missing(

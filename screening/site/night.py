@@ -41,7 +41,6 @@ from screening.report.page import render_overview
 from screening.schemas.base import Reason, new_reasons
 from screening.schemas.figures import Rule
 from screening.schemas.history import (
-    OutcomesRead,
     OverviewDocument,
     SeriesNight,
     VerdictsRead,
@@ -380,18 +379,23 @@ def run_night(
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         asked_for = [of_series for of_series in tasks if of_series[0].series in names]
         scored, verdicts = _score_and_read(runner, asked_for, verdicts, minutes)
-        document = _overview(network, night, chain(*tasks), scored, verdicts, strict)
+        document = _overview(network, night, chain(*tasks), scored, verdicts)
         with open_ledger(network.ledger, make=True) as ledger:
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
-            document = _with_outcomes(document, outcomes, strict)
-            document = _with_missing(ledger, network, document, missing)
+            lost = lines_of_missing(ledger, network, night, missing)
+            series = [*document.series, *lost]
             document = document.replace(
-                series=with_promotions(ledger, network, document.series),
+                series=with_promotions(ledger, network, series),
                 caught_up=with_promotions(ledger, network, document.caught_up),
+                outcomes=outcomes,
             )
             findings = find(network, ledger, night)
             findings.of_site.extend(refused_merges)
-            document = _with_findings(network, document, findings, ledger, strict)
+            document = _with_findings(network, document, findings, ledger)
+            exit_code = _exit_code(
+                [*scored.values(), *lost], document, findings, strict
+            )
+            document = document.replace(exit_code=exit_code)
             document = _show_over_nights(network, ledger, document, findings)
             document = _with_review_counts(ledger, document)
             enter_site_night(ledger, _site_night(document, findings, began))
@@ -464,7 +468,6 @@ def _overview(
     tasks: Iterable[SeriesTask],
     scored: Mapping[SeriesTask, SeriesNight],
     verdicts: Sequence[VerdictsRead],
-    strict: bool,
 ) -> OverviewDocument:
     """Return the overview of a night; `scored`: the lines of what this run scored."""
     series = []
@@ -485,7 +488,7 @@ def _overview(
     return OverviewDocument(
         title=network.site.title,
         night=night,
-        exit_code=_exit_code(scored.values(), verdicts, strict),
+        exit_code=0,
         verdicts=verdicts,
         series=series,
         shadows=shadows,
@@ -509,30 +512,6 @@ def _faults_of_slips(
             remedies = [retire_command(ledger, lost), command_line(*again)]
             faults[name] = SlipFault(said, remedies)
     return faults
-
-
-def _with_missing(
-    ledger: Ledger,
-    network: Network,
-    document: OverviewDocument,
-    missing: Mapping[str, str],
-) -> OverviewDocument:
-    """Return the overview with series that are missing in the file."""
-    lines = lines_of_missing(ledger, network, document.night, missing)
-    if not lines:
-        return document
-    exit_code = worst([document.exit_code, ATTENTION])
-    return document.replace(series=[*document.series, *lines], exit_code=exit_code)
-
-
-def _with_outcomes(
-    document: OverviewDocument, outcomes: Sequence[OutcomesRead], strict: bool
-) -> OverviewDocument:
-    """Return the overview with the results of tables of outcomes."""
-    exit_code = document.exit_code
-    if strict and any(table.refused for table in outcomes):
-        exit_code = worst([exit_code, ATTENTION])
-    return document.replace(outcomes=outcomes, exit_code=exit_code)
 
 
 def _remedies(
@@ -565,7 +544,6 @@ def _with_findings(
     document: OverviewDocument,
     findings: Findings,
     ledger: Ledger,
-    strict: bool,
 ) -> OverviewDocument:
     """Return the overview with what the nights up to this one show together."""
     with ledger.reading() as connection:
@@ -587,13 +565,7 @@ def _with_findings(
                 remedies=[*line.remedies, *_remedies(network, line, attention)],
             )
         )
-    exit_code = document.exit_code
-    of_series = [findings.of(line.series) for line in lines]
-    reasons_found = chain(of_site, *of_series)
-    if strict and new_reasons(reasons_found):
-        exit_code = worst([exit_code, ATTENTION])
     return document.replace(
-        exit_code=exit_code,
         series=lines,
         attention=of_site,
         acknowledged=[reason for reason, _ in acknowledged],
@@ -652,15 +624,31 @@ def _site_night(
 
 
 def _exit_code(
-    lines: Collection[SeriesNight], verdicts: Iterable[VerdictsRead], strict: bool
+    lines: Sequence[SeriesNight],
+    document: OverviewDocument,
+    findings: Findings,
+    strict: bool,
 ) -> int:
-    """Return the exit code of what was scored and of the verdicts that were read."""
+    """Return the exit code of a run of a site.
+
+    Parameters
+    ----------
+    lines : sequence of SeriesNight
+        Of what the run scored, and of series that are missing in the file.
+    document : OverviewDocument
+        With what was read, and what all series show together.
+    findings : Findings
+    strict : bool
+        A file that was refused, or a new reason for attention, counts too.
+    """
     codes = [line.exit_code for line in lines]
-    if strict:
-        codes += [ATTENTION for file in verdicts if file.refused]
-        for line in lines:
-            if new_reasons(line.attention) and not line.shadow:
-                codes.append(ATTENTION)
+    refused = [file.refused for file in document.verdicts]
+    refused += [table.refused for table in document.outcomes]
+    of_runs = [line.attention for line in lines if not line.shadow]
+    of_nights = [findings.of(line.series) for line in document.series]
+    reasons = chain(document.attention, *of_runs, *of_nights)
+    if strict and (any(refused) or new_reasons(reasons)):
+        codes.append(ATTENTION)
     return worst(codes)
 
 
