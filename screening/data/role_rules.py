@@ -301,7 +301,7 @@ def _note_on_classes(counts: Mapping[str, int], guessed: Contract) -> str:
 
 def _naming(*cases: str) -> str:
     """Return the option that names the classes of cases, as it is typed in a shell."""
-    return f"--positive {quoted_list(cases)}"
+    return "--positive " + quoted_list(cases)
 
 
 def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
