@@ -186,8 +186,8 @@ def test_page_follows_a_merge(two_nights):
     cases = {case["id"]: case for case in second.document["cases"]}
     shown = cases[renamed[ill]]
 
-    assert shown["lately"] == [True, True]
-    assert shown["p_lately"] == [p_before[ill], shown["p_value"]["value"]]
+    assert shown["recent_flags"] == [True, True]
+    assert shown["recent_p_values"] == [p_before[ill], shown["p_value"]["value"]]
     assert second.document["since"]["gone"] == [better]
     assert second.document["since"]["left"] == []
 

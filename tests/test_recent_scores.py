@@ -59,10 +59,10 @@ def test_p_values_of_last_nights(model, tmp_path):
     document = night(model, tmp_path, 3, 39.5)
     case = case_of(document)
 
-    assert case["lately"] == [False, True, True]
+    assert case["recent_flags"] == [False, True, True]
     p_values = [p_of(tmp_path, day) for day in (1, 2, 3)]
-    assert case["p_lately"] == p_values
-    assert case["p_lately"][2] <= case["p_lately"][1] / 2
+    assert case["recent_p_values"] == p_values
+    assert case["recent_p_values"][2] <= case["recent_p_values"][1] / 2
     page = page_in(tmp_path / "3")
     assert "<b>1</b> risen" in page
     assert page.count("2 nights, risen</small>") == 1
@@ -88,8 +88,8 @@ def test_p_values_unknown(model, tmp_path, fate, monkeypatch):
     document = night(model, tmp_path, 3, 39.5)
     case = case_of(document)
 
-    assert case["lately"][0] is True
-    assert case["p_lately"][0] is None
+    assert case["recent_flags"][0] is True
+    assert case["recent_p_values"][0] is None
     page = page_in(tmp_path / "3")
     assert "</b> risen" not in page
     assert "of the last" in page
@@ -111,4 +111,4 @@ def test_p_values_of_groups(tissue_model, tmp_path):
     lowest = rows.groupby("group")["p_value"].min()
 
     for group in run.document["groups"]:
-        assert group["p_lately"][0] == lowest[group["group"]]
+        assert group["recent_p_values"][0] == lowest[group["group"]]

@@ -264,7 +264,7 @@ def test_overview_in_words():
         capacity=10,
         drift_p=0.0123,
         verdicts_late=3,
-        found_lately=5,
+        found_recently=5,
         acknowledged=[drift],
     )
     page = render_overview(

@@ -77,7 +77,7 @@ def _probability_head(run: RunDocument) -> str:
 
 def _probability_note(run: RunDocument) -> str:
     listed = (*run.cases, *(run.groups or ()))
-    return "last nights" if any(case.lately for case in listed) else ""
+    return "last nights" if any(case.recent_flags for case in listed) else ""
 
 
 def _reasons_head(run: RunDocument) -> str:

@@ -132,8 +132,8 @@ class Line:
         rarer the score, the higher. A night whose score is not known has a short bar,
         or only a line. None where no earlier night had the case.
         """
-        nights = self.case.lately
-        p_values = self.case.p_lately or [None] * len(nights)
+        nights = self.case.recent_flags
+        p_values = self.case.recent_p_values or [None] * len(nights)
         was_scored = any(p is not None for p in p_values[:-1])
         if not any(nights[:-1]) and not was_scored:
             return None

@@ -625,7 +625,7 @@ class SeriesNight(Document):
     # Of the series in the ledger, up to this night: cases of the night before without a
     # verdict, and patients found in the last 30 days.
     verdicts_late: int | None = None
-    found_lately: int | None = None
+    found_recently: int | None = None
     attention: Sequence[Reason] = ()
     acknowledged: Sequence[Reason] = ()  # Reasons that rest.
     page: str | None = None

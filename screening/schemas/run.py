@@ -68,9 +68,10 @@ class Listed(Document):
     """A line of the worklist, for a row or a patient.
 
     `p_value` is the share of past negatives with as high a score; `display` has the
-    columns that the contract displays; `drawn` is True for the random audit. `lately`
-    states for each of the last seven nights, tonight the last, whether it was flagged,
-    and `p_lately` its p-value on each, None without a run directory.
+    columns that the contract displays; `drawn` is True for the random audit.
+    `recent_flags` states for each of the last seven nights, tonight the last, whether
+    it was flagged, and `recent_p_values` its p-value on each, None without a run
+    directory.
     """
 
     p_value: Defined
@@ -80,8 +81,8 @@ class Listed(Document):
     nights: int | None = None
     last_verdict: LastVerdict | None = None
     drawn: bool | None = None
-    lately: Sequence[bool] = ()
-    p_lately: Sequence[float | None] = ()
+    recent_flags: Sequence[bool] = ()
+    recent_p_values: Sequence[float | None] = ()
 
     @property
     def risen(self) -> bool | None:
@@ -89,10 +90,11 @@ class Listed(Document):
 
         For a case that was flagged on the last night too; None where it is not known.
         """
-        if len(self.lately) < 2 or len(self.p_lately) != len(self.lately):
+        n_nights = len(self.recent_flags)
+        if n_nights < 2 or len(self.recent_p_values) != n_nights:
             return None
-        last, tonight = self.p_lately[-2:]
-        if not self.lately[-2] or last is None or tonight is None:
+        last, tonight = self.recent_p_values[-2:]
+        if not self.recent_flags[-2] or last is None or tonight is None:
             return None
         return tonight <= last / 2
 

@@ -367,8 +367,8 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             nights=case.nights,
             last_verdict=verdict,
             drawn=case.drawn,
-            lately=flags[name],
-            p_lately=[*p_values[name], listed.p_value.value],
+            recent_flags=flags[name],
+            recent_p_values=[*p_values[name], listed.p_value.value],
         )
 
     since = tonight.since

@@ -438,7 +438,7 @@ def _with_review_counts(ledger: Ledger, document: OverviewDocument) -> OverviewD
     lines = [
         line.replace(
             verdicts_late=counts[line.series].late,
-            found_lately=counts[line.series].found,
+            found_recently=counts[line.series].found,
         )
         if line.series in counts
         else line
