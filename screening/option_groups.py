@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
 
-_OPTION_IN_HELP = re.compile(r"--([a-z]+)")
+_OPTION_IN_HELP = re.compile(r"--([a-z-]+)")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Option:
     @property
     def help_of_parameter(self) -> str:
         """Help with the names of parameters in place of options."""
-        return _OPTION_IN_HELP.sub(r"`\1`", self.help)
+        return _OPTION_IN_HELP.sub(
+            lambda option: f"`{option[1].replace('-', '_')}`", self.help
+        )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,13 @@ def shares_files() -> bool:
     return isinstance(get_active_backend(prefer="processes")[0], LokyBackend)
 
 
+def calls_at_a_time(jobs: int) -> int:
+    """Return how many calls `in_parallel` makes at a time for a number of jobs."""
+    if jobs == -1:
+        jobs = get_active_backend()[1] or -1
+    return int(effective_n_jobs(jobs))
+
+
 def in_parallel(
     function: Callable[..., Any],
     tasks: Iterable[Arguments],
@@ -65,15 +72,13 @@ def in_parallel(
     """
     source = iter(tasks)
     first_tasks = list(islice(source, 2))
-    if jobs == -1:
-        jobs = get_active_backend()[1] or -1
-    n_available = effective_n_jobs(jobs)
+    n_available = calls_at_a_time(jobs)
     if len(first_tasks) < 2:
         # The only task gets the threads of all jobs.
         jobs = 1
-    n_threads = n_available // min(n_available, effective_n_jobs(jobs))
-    if cluster is not None:
-        n_threads = cluster.n_threads
+    elif cluster is None:
+        jobs = n_available
+    n_threads = n_available // jobs if cluster is None else cluster.n_threads
 
     is_forked = is_prepared() and cluster is None and shares_files()
     arrays = SharedArrays() if is_forked and jobs != 1 else None

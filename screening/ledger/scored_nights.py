@@ -207,25 +207,15 @@ def read_scored_nights(
     last_read = 0
     for run in runs:
         place = place_of.get(run.key)
-        if place is None:
-            continue
-        table = _read_rows(place)
-        if table is None:
+        table = None if place is None else _read_rows(place)
+        if place is None or table is None:
             continue
         directory = place
         if run.model not in chance_of_model:
             chance_of_model[run.model] = _chance_of_one_class(read_run(place))
         night = stated_at[run.entry]
-        # Midnight is that of the clock by which outcomes are read.
-        is_known = night.taken_from not in (None, "midnight")
-        table = table.assign(
-            night=pd.Timestamp(run.night),
-            taken_at=night.taken_at if is_known else None,
-            model=run.model,
-            table=night.table or "",
-            chance_at_threshold=chance_of_model[run.model],
-        )
-        tables.append(table)
+        chance = chance_of_model[run.model]
+        tables.append(_with_night(table, run, night, chance))
         hours[night.taken_from or "midnight"] += 1
         last_read = run.entry
     if directory is None:
@@ -249,6 +239,21 @@ def read_scored_nights(
             by: shape is not None and shape.compared_whole
             for by, shape in shapes.items()
         },
+    )
+
+
+def _with_night(
+    rows: pd.DataFrame, run: sa.Row[Any], night: Night, chance: float
+) -> pd.DataFrame:
+    """Add to the rows of a night what its run and the ledger say of it."""
+    # Midnight is that of the clock by which outcomes are read.
+    is_hour_known = night.taken_from not in (None, "midnight")
+    return rows.assign(
+        night=pd.Timestamp(run.night),
+        taken_at=night.taken_at if is_hour_known else None,
+        model=run.model,
+        table=night.table or "",
+        chance_at_threshold=chance,
     )
 
 

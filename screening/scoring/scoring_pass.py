@@ -20,7 +20,6 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
 from screening.data.block_reader import Piece
@@ -28,7 +27,7 @@ from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, ReadingTotals
 from screening.fork_server import seconds_to_start
 from screening.io.readers import rows_of_place
-from screening.parallel import in_parallel, shares_files
+from screening.parallel import calls_at_a_time, in_parallel, shares_files
 from screening.scoring.night_totals import BlockScorer, NightTotals, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
@@ -130,7 +129,7 @@ class _Pass:
         A cluster scores them all, and so do processes if a table is so long that they
         are worth it whatever the model.
         """
-        n_processes = effective_n_jobs(self.jobs)
+        n_processes = calls_at_a_time(self.jobs)
         if self.cluster is not None:
             n_processes = self.cluster.n_workers
         place_rows = None
