@@ -18,6 +18,7 @@ from screening.ledger.model_registry import GIVE_CHAMPION, find_series, refuse_o
 from screening.ledger.outcome_entries import last_figures
 from screening.ledger.outcome_facts import known_by_facts, recorded_outcomes
 from screening.ledger.scored_nights import read_scored_nights
+from screening.metrics.outcomes import with_known_truth
 
 
 class LastWord(NamedTuple):
@@ -122,8 +123,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         window,
         pd.Timestamp(complete),
     )
-    is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
-    last = rows[is_known].groupby("patient").tail(1)
+    last = with_known_truth(rows).groupby("patient").tail(1)
     verdicts = {merges.patient(word.case_id): word for word in by_verdict.words}
     last_words = []
     for row in last.itertuples():

@@ -64,6 +64,14 @@ def net_benefit(
     )
 
 
+def net_benefit_of_rates(
+    sensitivity: float, specificity: float, prevalence: float, chance: float
+) -> float:
+    """Return the net benefit at a sensitivity, specificity and prevalence."""
+    false_share = (1 - prevalence) * (1 - specificity)
+    return float(net_benefit(prevalence * sensitivity, false_share, chance))
+
+
 def coefficient_gradient(scores: np.ndarray, curve: Platt) -> np.ndarray:
     """Return derivatives of log odds by intercept, slope and floor (if there is one).
 

@@ -18,8 +18,6 @@ from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts
 
-# Rows, or groups, below which a figure is withheld by default.
-FEWEST = 5
 # Levels of a column; further ones are called "other".
 _MAX_LEVELS = 12
 _OTHER = "other"

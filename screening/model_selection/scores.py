@@ -21,7 +21,6 @@ from screening.metrics.intervals import codes_of
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.performance import prevalence_range
 from screening.metrics.rank_threshold import RankSelector
-from screening.metrics.subgroups import FEWEST
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
@@ -79,7 +78,7 @@ class Population:
     shares: Mapping[str, Estimate] = field(default_factory=dict)
     prevalence: float | None = None
     subgroups: Columns | None = None
-    suppress: int = FEWEST
+    suppress: int = 5
 
 
 def shares_of(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from screening.metrics.chances import chance_at_threshold, net_benefit
+from screening.metrics.chances import chance_at_threshold, net_benefit_of_rates
 from screening.metrics.figures import figures_in
 from screening.report import format as fmt
 from screening.report.charts import Axes
@@ -412,6 +412,4 @@ def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
     sensitivity = point["sensitivity"].value or 0.0
     specificity = point["specificity"].value or 0.0
     prevalence = point.prevalence or 0.0
-    true_flags = prevalence * sensitivity
-    false_flags = (1 - prevalence) * (1 - specificity)
-    return float(net_benefit(true_flags, false_flags, chance))
+    return net_benefit_of_rates(sensitivity, specificity, prevalence, chance)

@@ -90,7 +90,7 @@ def net_benefit(rates: Rates) -> Estimate:
     ends = (least_hit, most_hit, least_clear, most_clear, least_share, most_share)
     if chance is None or None in ends:
         return UNDEFINED
-    benefit = partial(_of_point, chance)
+    benefit = partial(chances.net_benefit_of_rates, chance=chance)
     value = benefit(hit, clear, share)
     # It rises with each of the three.
     below = math.hypot(
@@ -104,11 +104,3 @@ def net_benefit(rates: Rates) -> Estimate:
         benefit(hit, clear, most_share) - value,
     )
     return Estimate(value, value - below, value + above)
-
-
-def _of_point(
-    chance: float, sensitivity: float, specificity: float, prevalence: float
-) -> float:
-    """Return the net benefit of one sensitivity, specificity and prevalence."""
-    false_share = (1 - prevalence) * (1 - specificity)
-    return float(chances.net_benefit(prevalence * sensitivity, false_share, chance))
