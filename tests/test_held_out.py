@@ -27,7 +27,7 @@ from screening import (
     train,
 )
 from screening.errors import RecipeError, UsageError
-from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
+from screening.estimators.ensembles import FoldEnsemble, oriented
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import area_under_roc
@@ -112,7 +112,7 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     encoded = model.encoder.transform(cohort.values)
     kind = model.ensemble.kind
     by_machine = [
-        oriented_decisions(each, encoded, kind, 1)[:, 0]
+        oriented(each.decide(encoded), each, kind, 1)[:, 0]
         for each in model.ensemble.machines
     ]
     decisions = np.array(by_machine)
@@ -186,7 +186,7 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
     kind = ensemble.kind
     n = ensemble.n_outputs
     machines = ensemble.machines
-    alone = [oriented_decisions(each, encoded, kind, n) for each in machines]
+    alone = [oriented(each.decide(encoded), each, kind, n) for each in machines]
     together = ensemble.decisions(encoded)
 
     expected = mean_of_machines(alone, kind)
@@ -220,7 +220,7 @@ def test_ensemble_repeated_rows(name):
     ensemble = ensemble_of(name)
     new = two_clouds(40, seed=1)[0]
     alone = [
-        oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines
+        oriented(each.decide(new), each, ensemble.kind, 1) for each in ensemble.machines
     ]
     expected = mean_of_machines(alone, ensemble.kind)
     close = 1e-4 * np.ptp(expected)

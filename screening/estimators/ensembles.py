@@ -68,7 +68,7 @@ class FoldEnsemble:
                 # The mean of equal decisions is theirs but for the last digit.
                 machines = machines[:1]
             decisions = [
-                oriented_decisions(machine, x, self.kind, self.n_outputs)
+                oriented(machine.decide(x), machine, self.kind, self.n_outputs)
                 for machine in machines
             ]
             return np.mean(decisions, axis=0)
@@ -116,12 +116,9 @@ class FoldEnsemble:
         Numbers are those of folds; in a condensed ensemble every machine represents all
         folds. Shape as for ``decisions``.
         """
-        return oriented_decisions(
-            self.machines[machine % len(self.machines)],
-            self._bundle(x),
-            self.kind,
-            self.n_outputs,
-        )
+        estimator = self.machines[machine % len(self.machines)]
+        scores = estimator.decide(self._bundle(x))
+        return oriented(scores, estimator, self.kind, self.n_outputs)
 
     def _bundle(self, x: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(x, dtype=np.float64)
@@ -272,17 +269,6 @@ def occurrence(values: np.ndarray) -> np.ndarray:
     return pd.Series(values).groupby(values).cumcount().to_numpy()
 
 
-def oriented_decisions(
-    estimator: Estimator, encoded: np.ndarray, kind: str, n_outputs: int
-) -> np.ndarray:
-    """Return decisions at encoded rows, higher for more suspicious.
-
-    Shape (n_rows, n_outputs).
-    """
-    scores = np.asarray(estimator.decide(encoded), dtype=float)
-    return oriented(scores, estimator, kind, n_outputs)
-
-
 def oriented(
     scores: np.ndarray, estimator: Estimator, kind: str, n_outputs: int
 ) -> np.ndarray:
@@ -295,10 +281,12 @@ def oriented(
     Parameters
     ----------
     scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        As its ``decide`` returns them.
     estimator : Estimator
     kind, n_outputs
         As for ``FoldEnsemble``.
     """
+    scores = np.asarray(scores, dtype=float)
     if n_outputs == 1:
         scores = scores.reshape(len(scores), 1)
         return -scores if kind == "one_class" else scores

@@ -459,7 +459,7 @@ class Scorer:
         # Without rows there is one block, which is empty.
         for start in range(0, max(len(x), 1), size):
             rows = x[start : start + size]
-            block = KernelBlock(kernel, self.rows, rows, sums=self.sums)
+            block = KernelBlock(kernel, self.rows, rows, sums=self.sums.at(rows))
             yield self._last_states(block)
 
 

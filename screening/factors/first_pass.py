@@ -186,7 +186,7 @@ class KernelMachineState:
 
     @property
     def key(self) -> Key:
-        """Key of this pass's decisions in the precomputed sums."""
+        """Key of this pass's decisions in the sums of the block."""
         return self.pass_number, -1
 
     @property
@@ -207,7 +207,7 @@ class KernelMachineState:
     @property
     def kernel_sums(self) -> np.ndarray:
         """Values of sum_i weights_i c_i K(x_i, x) at the rows of x, (n, n_outputs)."""
-        sums = self.block.precomputed.get(self.key)
+        sums = self.block.sums.get(self.key)
         if sums is None:
             sums = self.block.times(self.current_pass.coefficients)
         return sums
@@ -441,7 +441,7 @@ class FirstPass:
         """
         heights = np.asarray(heights, float)
         key = (self.state.pass_number, self.m)
-        precomputed = self.state.block.precomputed.get(key)
+        precomputed = self.state.block.sums.get(key)
         if precomputed is None:
             total = self._bump_sum(rates, heights, norm)
         else:

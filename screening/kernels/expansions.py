@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -185,7 +184,7 @@ class ExpansionSums:
 class KernelBlock:
     """K between a basis and a block of rows x.
 
-    Values that were not passed in are computed when they are read.
+    Values that were not passed in are computed when they are asked for.
 
     Parameters
     ----------
@@ -196,8 +195,8 @@ class KernelBlock:
         K between basis and x.
     symmetric : bool
         x is the basis, as in training.
-    sums : ExpansionSums, optional
-        Sums that will be needed at x.
+    sums : dict of Key to ndarray of shape (n, n_outputs), optional
+        Sums at x that were computed together.
     """
 
     kernel: Kernel
@@ -205,12 +204,7 @@ class KernelBlock:
     x: np.ndarray
     matrix: np.ndarray | None = None
     symmetric: bool = False
-    sums: ExpansionSums | None = None
-
-    @cached_property
-    def precomputed(self) -> Mapping[Key, np.ndarray]:
-        """All of ``sums`` at x, computed together; empty without ``sums``."""
-        return {} if self.sums is None else self.sums.at(self.x)
+    sums: Mapping[Key, np.ndarray] = field(default_factory=dict)
 
     def times(self, weights: np.ndarray) -> np.ndarray:
         """Return K between x and the basis, times weights (n_basis, n_outputs)."""

@@ -20,7 +20,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import Bundles
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.estimators.base import Estimator, WeightedClassifier
-from screening.estimators.ensembles import oriented, oriented_decisions
+from screening.estimators.ensembles import oriented
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
@@ -293,7 +293,7 @@ class EncodedRows:
 
         Shape (n_rows, n_outputs).
         """
-        return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
+        return oriented(machine.decide(x), machine, self.recipe.machine, self.n_outputs)
 
 
 @dataclass(frozen=True)

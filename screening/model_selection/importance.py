@@ -14,7 +14,7 @@ import numpy as np
 from screening.estimators.ensembles import (
     BlendedEnsemble,
     FoldEnsemble,
-    oriented_decisions,
+    oriented,
 )
 from screening.metrics.paired import area_difference
 from screening.model_selection.blocks import correlated_blocks
@@ -164,6 +164,5 @@ def _decisions(method: HeldOutDecisions, x: np.ndarray, fold: int) -> np.ndarray
     ensemble = method.ensemble
     assert isinstance(ensemble, FoldEnsemble)
     seen = x if ensemble.bundles is None else ensemble.bundles.of(x)
-    return oriented_decisions(
-        ensemble.machines[fold], seen, ensemble.kind, ensemble.n_outputs
-    )
+    machine = ensemble.machines[fold]
+    return oriented(machine.decide(seen), machine, ensemble.kind, ensemble.n_outputs)

@@ -37,6 +37,9 @@ from screening.store.serialization import canonical, versions
 ScoredRows = Iterator[tuple[pa.Table, NightTotals]]
 """Rows of `scores.parquet` in order, each with their totals."""
 
+PieceTask = tuple[Piece, bool, int]
+"""Arguments of `BlockScorer.score_piece`."""
+
 WORTH_STARTS = 3
 """Processes are started if the work left takes as long as so many starts.
 
@@ -84,7 +87,7 @@ def score_pieces(
         paths = stream.paths_of_places()
         if not paths or not cluster.sees(paths):
             return _decide_by_cluster(cluster, scorer, stream, out)
-    return _Pass(scorer, stream, folder, jobs, cluster).scored()
+    return _score_in_order(scorer, stream, folder, jobs, cluster)
 
 
 def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
@@ -94,90 +97,95 @@ def _score_groups(scorer: BlockScorer, stream: CohortStream) -> ScoredRows:
         yield scored.rows, scorer.totals_of(batch, scored)
 
 
-class _Pass:
-    """Scores the pieces of a stream in order, and encodes their rows."""
+def _score_in_order(
+    scorer: BlockScorer,
+    stream: CohortStream,
+    folder: Path,
+    jobs: int,
+    cluster: Cluster | None,
+) -> ScoredRows:
+    """Score the pieces of a table; raise CohortError at the end.
 
-    def __init__(
-        self,
-        scorer: BlockScorer,
-        stream: CohortStream,
-        folder: Path,
-        jobs: int,
-        cluster: Cluster | None,
-    ):
-        self.scorer = scorer
-        self.stream = stream
-        self.folder = folder
-        self.jobs = jobs
-        self.cluster = cluster
-        self.reading = ReadingTotals(stream)
-        self.drift_limit = ALL_HASHES
+    What earlier pieces showed spares later ones work and changes no result.
+    """
+    n_processes = calls_at_a_time(jobs) if cluster is None else cluster.n_workers
+    place_rows = None
+    if n_processes > 1 or cluster is not None:
+        place_rows = rows_of_place(stream.source.n_rows, n_processes)
+    pieces = stream.pieces(place_rows=place_rows)
+    reading = ReadingTotals(stream)
+    drift_limit = ALL_HASHES
 
-    def scored(self) -> ScoredRows:
-        """Yield the rows and totals of each piece; raise CohortError at the end."""
-        for piece in self._results():
-            self.reading.add(piece.counts)
-            if piece.rows is None or piece.totals is None or not self.reading.is_valid:
-                continue
-            self.drift_limit = min(self.drift_limit, piece.totals.drift.limit)
-            yield piece.rows, piece.totals
-        self.reading.conclude()
-
-    def _results(self) -> Iterator[ScoredPiece]:
-        """Score the first pieces here, and the others by processes if it is worth it.
-
-        A cluster scores them all, and so do processes if a table is so long that they
-        are worth it whatever the model.
-        """
-        n_processes = calls_at_a_time(self.jobs)
-        if self.cluster is not None:
-            n_processes = self.cluster.n_workers
-        place_rows = None
-        if n_processes > 1 or self.cluster is not None:
-            place_rows = rows_of_place(self.stream.source.n_rows, n_processes)
-        pieces = self.stream.pieces(place_rows=place_rows)
-        least = WORTH_STARTS * seconds_to_start()
-        is_surely_worth = (self.stream.source.n_rows or 0) * FASTEST_ROW > least
-        if self.cluster is not None or (n_processes > 1 and is_surely_worth):
-            yield from self._results_of_processes(pieces)
-            return
-        start = time.perf_counter()
+    def tasks() -> Iterator[PieceTask]:
         for piece in pieces:
-            is_valid = self.reading.is_valid
-            yield self.scorer.score_piece(piece, is_valid, self.drift_limit)
+            yield piece, reading.is_valid, drift_limit
+
+    for scored in _results(scorer, tasks(), reading, folder, n_processes, cluster):
+        reading.add(scored.counts)
+        if scored.rows is None or scored.totals is None or not reading.is_valid:
+            continue
+        drift_limit = min(drift_limit, scored.totals.drift.limit)
+        yield scored.rows, scored.totals
+    reading.conclude()
+
+
+def _results(
+    scorer: BlockScorer,
+    tasks: Iterator[PieceTask],
+    reading: ReadingTotals,
+    folder: Path,
+    n_processes: int,
+    cluster: Cluster | None,
+) -> Iterator[ScoredPiece]:
+    """Score the first pieces here, and the others by processes if it is worth it.
+
+    A cluster scores them all, and so do processes if a table is so long that they are
+    worth it whatever the model.
+    """
+    n_rows = reading.stream.source.n_rows
+    least = WORTH_STARTS * seconds_to_start()
+    is_surely_worth = n_processes > 1 and (n_rows or 0) * FASTEST_ROW > least
+    if cluster is None and not is_surely_worth:
+        start = time.perf_counter()
+        for task in tasks:
+            yield scorer.score_piece(*task)
             seconds = time.perf_counter() - start
-            if n_processes > 1 and self._seconds_left(seconds) > least:
+            seconds_left = _seconds_left(seconds, reading.n_rows, n_rows)
+            if n_processes > 1 and seconds_left > least:
                 break
-        yield from self._results_of_processes(pieces)
+    yield from _results_of_processes(scorer, tasks, folder, n_processes, cluster)
 
-    def _seconds_left(self, seconds: float) -> float:
-        """Estimate the seconds left; for a table of unknown length as many again."""
-        n_rows = self.stream.source.n_rows
-        n_done = self.reading.n_rows
-        if n_rows is None or not n_done:
-            return seconds
-        return seconds * (n_rows - n_done) / n_done
 
-    def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[ScoredPiece]:
-        """Score pieces by the processes of `in_parallel`, if there are any left."""
-        first = next(pieces, None)
-        if first is None:
-            return
-        packed = np.frombuffer(pickle.dumps(self.scorer, protocol=5), np.uint8)
-        key = uuid4().hex
-        with TemporaryDirectory(dir=self.folder) as folder:
-            # Another machine could not leave what it scored in a file here.
-            is_shared = self.cluster is None and shares_files()
-            target = Path(folder) if is_shared else None
-            tasks = (
-                (packed, key, target, piece, self.reading.is_valid, self.drift_limit)
-                for piece in chain([first], pieces)
-            )
-            results = in_parallel(
-                _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
-            )
-            for result in results:
-                yield _load_once(result) if isinstance(result, Path) else result
+def _seconds_left(seconds: float, n_done: int, n_rows: int | None) -> float:
+    """Estimate the seconds left; for a table of unknown length as many again."""
+    if n_rows is None or not n_done:
+        return seconds
+    return seconds * (n_rows - n_done) / n_done
+
+
+def _results_of_processes(
+    scorer: BlockScorer,
+    tasks: Iterator[PieceTask],
+    folder: Path,
+    n_processes: int,
+    cluster: Cluster | None,
+) -> Iterator[ScoredPiece]:
+    """Score pieces by the processes of `in_parallel`, if there are any left."""
+    first = next(tasks, None)
+    if first is None:
+        return
+    packed = np.frombuffer(pickle.dumps(scorer, protocol=5), np.uint8)
+    key = uuid4().hex
+    with TemporaryDirectory(dir=folder) as shared_folder:
+        # Another machine could not leave what it scored in a file here.
+        is_shared = cluster is None and shares_files()
+        target = Path(shared_folder) if is_shared else None
+        packed_tasks = ((packed, key, target, *task) for task in chain([first], tasks))
+        results = in_parallel(
+            _score_packed, packed_tasks, jobs=n_processes, cluster=cluster
+        )
+        for result in results:
+            yield _load_once(result) if isinstance(result, Path) else result
 
 
 _unpacked: dict[str, BlockScorer] = {}
