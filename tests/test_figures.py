@@ -411,7 +411,7 @@ def test_a_figure_that_methods_are_compared_by_has_a_formula(table):
     """Without one its column would be empty, without a word."""
     entry = figure(title="E", help="Errors.", form="share", order=95, tables=[table])
 
-    with pytest.raises(ValueError, match=rf"`{table}`.* needs a .*formula"):
+    with pytest.raises(ValueError, match=rf"`{table}`.* needs a `difference`"):
         entry(lambda rows: UNDEFINED)
 
 

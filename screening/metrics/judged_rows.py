@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -14,6 +14,22 @@ from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import LabelledCounts
+
+Need = Literal[
+    "rows",
+    "cases",
+    "others",
+    "flagged",
+    "unflagged",
+    "chance",
+    "chance_at_threshold",
+]
+"""What a figure needs: enough rows of a kind, or chances."""
+
+
+def is_enough(n_units: int, min_units: int) -> bool:
+    """Return True if a figure of so many patients is shown, and not withheld."""
+    return n_units >= min_units
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,14 @@ class JudgedRows:
             "unflagged": units_of(~self.flagged, self.codes),
         }
 
+    def has(self, need: Need) -> bool:
+        """Return True if these rows have what a figure needs."""
+        if need == "chance":
+            return self.chance is not None
+        if need == "chance_at_threshold":
+            return self.chance_at_threshold is not None
+        return is_enough(self.units[need], self.min_units)
+
     @cached_property
     def sensitivity(self) -> Estimate:
         """Share of cases that is flagged."""
@@ -130,7 +154,8 @@ class JudgedRows:
         ----------
         events, among : bool ndarray of shape (n_rows,)
         """
-        if units_of(among, self.codes) < max(self.min_units, 1):
+        n_units = units_of(among, self.codes)
+        if not n_units or not is_enough(n_units, self.min_units):
             return UNDEFINED
         return self._share(events, among)
 

@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
-from screening.metrics.figures import Figure, evaluate, figures_in, unmet_needs
+from screening.metrics.figures import Figure, evaluate, figures_in
 from screening.metrics.intervals import independent_difference, independent_ratio
-from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.judged_rows import JudgedRows, is_enough
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts
@@ -22,8 +22,8 @@ from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFac
 _MAX_LEVELS = 12
 _OTHER = "other"
 MISSING = "missing"
-# Needs of a figure that a level may not meet.
-_COUNTED = frozenset({"rows", "cases", "others", "flagged", "unflagged"})
+# Needs that are not met for another reason than too few rows.
+_OF_CALIBRATION = frozenset({"chance", "chance_at_threshold"})
 # Cells of two columns that are shown: nobody reads more.
 MAX_CELLS = 24
 # Rows of all cells' rests above which cells are not compared with theirs: it would take
@@ -139,11 +139,15 @@ def _figures_of_level(
     level: JudgedRows, name: str | None, figures: Sequence[Figure]
 ) -> Subgroup:
     """Return the figures of the rows of one level, and the names of those withheld."""
-    few = [figure.name for figure in figures if unmet_needs(level, figure) & _COUNTED]
+    few = [
+        figure.name
+        for figure in figures
+        if not all(map(level.has, figure.needs - _OF_CALIBRATION))
+    ]
     n = len(level.scores)
     events = int(level.positive.sum())
-    has_rows = level.units["rows"] >= level.min_units
-    has_cases = level.units["cases"] >= level.min_units
+    has_rows = level.has("rows")
+    has_cases = level.has("cases")
     if not has_rows:
         few.append("n")
     if not has_cases:
@@ -159,8 +163,8 @@ def _figures_of_level(
 
 def _has_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
     """Return True if enough cases and enough others are among some rows."""
-    units = rows.take(is_cell).units
-    return min(units["cases"], units["others"]) >= rows.min_units
+    cell = rows.take(is_cell)
+    return cell.has("cases") and cell.has("others")
 
 
 @dataclass(frozen=True)
@@ -370,7 +374,7 @@ class SubgroupCounts:
         facts = []
         for (column, level), count in self.counts.items():
             subgroup = NightSubgroup(column=column, level=level, n=None, flag_rate=None)
-            if count.units >= self.min_units:
+            if is_enough(count.units, self.min_units):
                 rate = count.flagged / count.rows
                 subgroup = subgroup.replace(n=count.rows, flag_rate=rate)
             facts.append(subgroup)

@@ -2,7 +2,6 @@
 
 from screening.metrics.figures.base import (
     FIGURES,
-    BetweenMethods,
     Figure,
     Rates,
     Table,
@@ -11,15 +10,12 @@ from screening.metrics.figures.base import (
     evaluate_rates,
     evaluate_samples,
     figure,
-    figure_of_rates,
     figures_in,
     gain,
-    unmet_needs,
 )
 
 __all__ = [
     "FIGURES",
-    "BetweenMethods",
     "Figure",
     "Rates",
     "Table",
@@ -28,8 +24,6 @@ __all__ = [
     "evaluate_rates",
     "evaluate_samples",
     "figure",
-    "figure_of_rates",
     "figures_in",
     "gain",
-    "unmet_needs",
 ]

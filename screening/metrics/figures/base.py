@@ -1,30 +1,27 @@
-"""A figure as one entry, and the function that evaluates a population of rows."""
+"""A figure as one entry, and the functions that evaluate entries.
+
+`figure` makes a function of judged rows an entry. An entry may also have formulas
+for what has no rows of its own (`of_rates`) and for two methods on the same rows
+(`difference`, `of_samples`); `evaluate`, `evaluate_rates`, `evaluate_differences` and
+`evaluate_samples` compute one kind of formula each. `figures_in` chooses the entries of
+a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial, wraps
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.judged_rows import JudgedRows, Need
 from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
-Need = Literal[
-    "rows",
-    "cases",
-    "others",
-    "flagged",
-    "unflagged",
-    "chance",
-    "chance_at_threshold",
-]
 Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
     "subgroups",  # each level of a subgroup (`metrics/subgroups.py`)
@@ -33,7 +30,7 @@ Table = Literal[
     "nights",  # all those nights together
     "observed",  # labelled rows of a night or of another place (`performance`)
     "own_boundary",  # held-out rows, flagged at the machine's own boundary
-    "point",  # an operating point: its own rates, and `figure_of_rates`
+    "point",  # an operating point: figures with `of_rates`
     "ranking",  # held-out rows, whatever the threshold
     "promise",  # `screen train` prints it, and `screen validate` compares with it
     "side_by_side",  # one row for each of several models
@@ -67,27 +64,8 @@ Value = TypeVar("Value", Estimate, np.ndarray)
 
 Compute = Callable[[JudgedRows], Estimate]
 OfRates = Callable[[Rates], Estimate]
-Paired = Callable[[JudgedRows, JudgedRows], Estimate]
-Resampled = Callable[[ResampledRows], np.ndarray]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BetweenMethods:
-    """How the figure of a method is compared with that of another on the same rows.
-
-    `screen compare` shows the paired difference where there is one, and otherwise the
-    difference of bootstrap samples.
-
-    Parameters
-    ----------
-    paired : callable, optional
-        Returns the figure of a method minus that of another, with its interval.
-    resampled : callable, optional
-        Returns the figure in each of several bootstrap samples, (n_draws,).
-    """
-
-    paired: Paired | None = None
-    resampled: Resampled | None = None
+Difference = Callable[[JudgedRows, JudgedRows], Estimate]
+OfSamples = Callable[[ResampledRows], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +94,14 @@ class Figure:
         Columns of a table are sorted by it.
     compute : callable
         Returns the figure, with its 95 % interval, from `JudgedRows`.
-    between_methods : BetweenMethods
-        Formulas for the comparison of methods.
     of_rates : callable, optional
-        Returns the figure from the rates at an operating point, if it needs only these.
+        Returns the figure from `Rates`, for an operating point.
+    difference : callable, optional
+        Returns the figure of a method minus that of another on the same rows, with its
+        interval.
+    of_samples : callable, optional
+        Returns the figure in each of several bootstrap samples, (n_draws,). `screen
+        compare` shows the difference of these where there is no `difference`.
     """
 
     name: str
@@ -131,18 +113,20 @@ class Figure:
     tables: frozenset[Table]
     order: int
     compute: Compute
-    between_methods: BetweenMethods = BetweenMethods()
     of_rates: OfRates | None = None
+    difference: Difference | None = None
+    of_samples: OfSamples | None = None
 
     def __post_init__(self) -> None:
         unknown = self.tables - {*get_args(Table)}
         if unknown:
             raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
-        formulas = self.between_methods
-        if self.tables & {"beside", "parts"} and formulas.paired is None:
-            raise ValueError("a figure of `beside` or `parts` needs a paired formula")
-        if "compared" in self.tables and formulas == BetweenMethods():
-            raise ValueError("a figure of `compared` needs a formula between methods")
+        if self.tables & {"beside", "parts"} and self.difference is None:
+            raise ValueError("a figure of `beside` or `parts` needs a `difference`")
+        if "compared" in self.tables and not (self.difference or self.of_samples):
+            raise ValueError(
+                "a figure of `compared` needs a `difference` or `of_samples`"
+            )
 
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
@@ -156,24 +140,14 @@ def _shipped() -> Iterator[tuple[str, Figure]]:
 
 
 def _accepted(name: str, figure: Any) -> Figure:
-    """Return the figure of a plug-in, which is undefined where it fails."""
+    """Return the figure of a plug-in; TypeError or ValueError if it cannot be used."""
     if not isinstance(figure, Figure):
         raise TypeError("it is not a function decorated with `figure(...)`")
     if figure.name != name:
         raise ValueError(f"its function is not called {name!r}")
     if "point" in figure.tables and figure.of_rates is None:
-        raise ValueError("a figure of `point` is made by `figure_of_rates(...)`")
-    compute = partial(_computed, figure.compute)
-    call = partial(FIGURES.call, name, compute, default=UNDEFINED)
-    return replace(figure, compute=call)
-
-
-def _computed(compute: Compute, rows: JudgedRows) -> Estimate:
-    """Return a figure; TypeError if it is not an Estimate."""
-    found = compute(rows)
-    if not isinstance(found, Estimate):
-        raise TypeError("not an Estimate")
-    return found
+        raise ValueError("a figure of `point` needs `of_rates`")
+    return figure
 
 
 FIGURES: Registry[Figure] = Registry("figure", _shipped, _accepted)
@@ -189,7 +163,9 @@ def figure(
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
     tables: Iterable[Table] = (),
-    between_methods: BetweenMethods = BetweenMethods(),
+    of_rates: OfRates | None = None,
+    difference: Difference | None = None,
+    of_samples: OfSamples | None = None,
 ) -> Callable[[Compute], Figure]:
     """Make a function from judged rows to an estimate the figure of its name.
 
@@ -207,36 +183,10 @@ def figure(
             tables=frozenset(tables),
             order=order,
             compute=compute,
-            between_methods=between_methods,
+            of_rates=of_rates,
+            difference=difference,
+            of_samples=of_samples,
         )
-
-    return entry
-
-
-def figure_of_rates(
-    of_rows: Compute | None = None, **declared: Any
-) -> Callable[[OfRates], Figure]:
-    """Make a function of the rates at a threshold the figure of its name.
-
-    An operating point has such a figure too.
-
-    Parameters
-    ----------
-    of_rows : callable, optional
-        Returns the figure from `JudgedRows`; by default it is that of their sensitivity
-        and specificity.
-    **declared
-        As for ``figure``.
-    """
-
-    def entry(of_rates: OfRates) -> Figure:
-        @wraps(of_rates)
-        def compute(rows: JudgedRows) -> Estimate:
-            if of_rows is not None:
-                return of_rows(rows)
-            return of_rates(Rates(rows.sensitivity, rows.specificity))
-
-        return replace(figure(**declared)(compute), of_rates=of_rates)
 
     return entry
 
@@ -253,16 +203,20 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
     A figure is undefined where the population has too little of what it needs.
     """
     found = {}
-    for figure in figures:
-        enough = not unmet_needs(rows, figure)
-        found[figure.name] = figure.compute(rows) if enough else UNDEFINED
+    for each in figures:
+        found[each.name] = UNDEFINED
+        if all(map(rows.has, each.needs)):
+            found[each.name] = _call(each, each.compute, rows, failed=UNDEFINED)
     return found
 
 
 def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate the figures that need only the rates at an operating point, by name."""
-    formulas = {each.name: each.of_rates for each in figures}
-    return _evaluate_formulas(formulas, rates, default=UNDEFINED)
+    return {
+        each.name: _call(each, each.of_rates, rates, failed=UNDEFINED)
+        for each in figures
+        if each.of_rates is not None
+    }
 
 
 def evaluate_differences(
@@ -272,8 +226,11 @@ def evaluate_differences(
 
     A figure without a formula for it is left out.
     """
-    formulas = {each.name: each.between_methods.paired for each in figures}
-    return _evaluate_formulas(formulas, first, second, default=UNDEFINED)
+    return {
+        each.name: _call(each, each.difference, first, second, failed=UNDEFINED)
+        for each in figures
+        if each.difference is not None
+    }
 
 
 def evaluate_samples(
@@ -283,20 +240,29 @@ def evaluate_samples(
 
     A figure that is not computed of samples is left out.
     """
-    formulas = {each.name: each.between_methods.resampled for each in figures}
     undefined = np.full(len(rows.weights), np.nan)
-    return _evaluate_formulas(formulas, rows, default=undefined)
-
-
-def _evaluate_formulas(
-    formulas: Mapping[str, Callable[..., Value] | None], *rows: object, default: Value
-) -> dict[str, Value]:
-    """Evaluate formulas by name; those of plug-ins give `default` where they fail."""
     return {
-        name: FIGURES.call(name, formula, *rows, default=default)
-        for name, formula in formulas.items()
-        if formula is not None
+        each.name: _call(each, each.of_samples, rows, failed=undefined)
+        for each in figures
+        if each.of_samples is not None
     }
+
+
+def _call(
+    entry: Figure, formula: Callable[..., Value], *arguments: object, failed: Value
+) -> Value:
+    """Compute a formula of a figure; that of a plug-in is `failed` where it fails.
+
+    It also fails if it returns another type.
+    """
+
+    def checked() -> Value:
+        found = formula(*arguments)
+        if not isinstance(found, type(failed)):
+            raise TypeError(f"not of type {type(failed).__name__}")
+        return found
+
+    return FIGURES.call(entry.name, checked, default=failed)
 
 
 def gain(name: str, difference: Estimate) -> Estimate:
@@ -320,18 +286,3 @@ def gain(name: str, difference: Estimate) -> Estimate:
     value, low, high = difference.value_and_interval
     turned = [None if end is None else -end for end in (value, high, low)]
     return Estimate(*turned)
-
-
-def unmet_needs(rows: JudgedRows, figure: Figure) -> frozenset[Need]:
-    """Return what a figure needs and a population has too little of."""
-    missing: set[Need] = set()
-    for need in figure.needs:
-        if need == "chance":
-            is_there = rows.chance is not None
-        elif need == "chance_at_threshold":
-            is_there = rows.chance_at_threshold is not None
-        else:
-            is_there = rows.units[need] >= rows.min_units
-        if not is_there:
-            missing.add(need)
-    return frozenset(missing)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, Rates, Table, figure_of_rates
+from screening.metrics.figures.base import Rates, Table, figure
 from screening.metrics.intervals import rate_ratio
+from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -32,20 +33,29 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
     return rate / np.where(other > 0, other, np.nan)
 
 
-@figure_of_rates(
+def _positive_of_rates(rates: Rates) -> Estimate:
+    return _ratio(rates.sensitivity, _complement(rates.specificity))
+
+
+def _negative_of_rates(rates: Rates) -> Estimate:
+    return _ratio(_complement(rates.sensitivity), rates.specificity)
+
+
+@figure(
     title="LR+",
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
     form="ratio",
     tables=_TABLES,
     order=50,
-    between_methods=BetweenMethods(resampled=_positive_of_samples),
+    of_rates=_positive_of_rates,
+    of_samples=_positive_of_samples,
 )
-def positive_likelihood_ratio(rates: Rates) -> Estimate:
+def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
-    return _ratio(rates.sensitivity, _complement(rates.specificity))
+    return _positive_of_rates(Rates(rows.sensitivity, rows.specificity))
 
 
-@figure_of_rates(
+@figure(
     title="LR−",
     help="Factor by which the absence of a flag multiplies the odds; 1: no "
     "information.",
@@ -53,11 +63,12 @@ def positive_likelihood_ratio(rates: Rates) -> Estimate:
     better="lower",
     tables=_TABLES,
     order=51,
-    between_methods=BetweenMethods(resampled=_negative_of_samples),
+    of_rates=_negative_of_rates,
+    of_samples=_negative_of_samples,
 )
-def negative_likelihood_ratio(rates: Rates) -> Estimate:
+def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return (1 - sensitivity) / specificity."""
-    return _ratio(_complement(rates.sensitivity), rates.specificity)
+    return _negative_of_rates(Rates(rows.sensitivity, rows.specificity))
 
 
 def _complement(rate: Estimate) -> Estimate:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from screening.metrics import chances
-from screening.metrics.figures.base import BetweenMethods, Rates, figure_of_rates
+from screening.metrics.figures.base import Rates, figure
 from screening.metrics.intervals import Z, student_size_factor
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
@@ -59,25 +59,7 @@ def _of_samples(rows: ResampledRows) -> np.ndarray:
     return chances.net_benefit(true_share, false_share, rows.chance_at_threshold)
 
 
-def _of_rows(rows: JudgedRows) -> Estimate:
-    """Return the net benefit of the flags of judged rows."""
-    if rows.chance_at_threshold is None:
-        return UNDEFINED
-    return _mean(_of_each_row(rows, rows.chance_at_threshold), rows)
-
-
-@figure_of_rates(
-    of_rows=_of_rows,
-    title="Net benefit",
-    help="Cases found per row, less unnecessary reviews at the exchange rate of the "
-    "threshold; without reviews: 0.",
-    form="benefit",
-    needs=("cases", "others", "chance_at_threshold"),
-    tables=("outcomes", "observed", "point", "promise", "compared"),
-    order=55,
-    between_methods=BetweenMethods(paired=_difference, resampled=_of_samples),
-)
-def net_benefit(rates: Rates) -> Estimate:
+def _of_rates(rates: Rates) -> Estimate:
     """Return the net benefit at the chance of the threshold; undefined without one.
 
     The intervals of both rates and of the prevalence are joined by MOVER (Zou and
@@ -104,3 +86,22 @@ def net_benefit(rates: Rates) -> Estimate:
         benefit(hit, clear, most_share) - value,
     )
     return Estimate(value, value - below, value + above)
+
+
+@figure(
+    title="Net benefit",
+    help="Cases found per row, less unnecessary reviews at the exchange rate of the "
+    "threshold; without reviews: 0.",
+    form="benefit",
+    needs=("cases", "others", "chance_at_threshold"),
+    tables=("outcomes", "observed", "point", "promise", "compared"),
+    order=55,
+    of_rates=_of_rates,
+    difference=_difference,
+    of_samples=_of_samples,
+)
+def net_benefit(rows: JudgedRows) -> Estimate:
+    """Return the net benefit of the flags; undefined without a chance."""
+    if rows.chance_at_threshold is None:
+        return UNDEFINED
+    return _mean(_of_each_row(rows, rows.chance_at_threshold), rows)

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from screening.metrics.figures.base import BetweenMethods, Table, figure
+from screening.metrics.figures.base import Table, figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.schemas.base import UNDEFINED, Estimate
@@ -48,9 +48,8 @@ def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
     needs=("cases",),
     tables=_OF_BOTH_RATES,
     order=10,
-    between_methods=BetweenMethods(
-        paired=_sensitivity_difference, resampled=attrgetter("sensitivity")
-    ),
+    difference=_sensitivity_difference,
+    of_samples=attrgetter("sensitivity"),
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
     """Return the share of cases that is flagged."""
@@ -64,9 +63,8 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     needs=("others",),
     tables=_OF_BOTH_RATES,
     order=20,
-    between_methods=BetweenMethods(
-        paired=_specificity_difference, resampled=attrgetter("specificity")
-    ),
+    difference=_specificity_difference,
+    of_samples=attrgetter("specificity"),
 )
 def specificity(rows: JudgedRows) -> Estimate:
     """Return the share of others that is not flagged."""
@@ -147,7 +145,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     needs=("rows",),
     tables=("observed", "own_boundary"),
     order=5,
-    between_methods=BetweenMethods(resampled=_accuracy_of_samples),
+    of_samples=_accuracy_of_samples,
 )
 def accuracy(rows: JudgedRows) -> Estimate:
     """Return the share of rows whose flag is right, without an interval."""
@@ -179,7 +177,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
     form="share",
     tables=("observed", "own_boundary", "compared"),
     order=22,
-    between_methods=BetweenMethods(resampled=_min_sensitivity_of_samples),
+    of_samples=_min_sensitivity_of_samples,
 )
 def min_sensitivity(rows: JudgedRows) -> Estimate:
     """Return the smaller of both rates, without an interval."""
@@ -200,7 +198,7 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
     form="share",
     tables=("observed", "own_boundary", "compared", "ranked"),
     order=23,
-    between_methods=BetweenMethods(resampled=_g_mean_of_samples),
+    of_samples=_g_mean_of_samples,
 )
 def g_mean(rows: JudgedRows) -> Estimate:
     """Return the geometric mean of both rates, without an interval."""
