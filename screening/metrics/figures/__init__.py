@@ -3,6 +3,7 @@
 from screening.metrics.figures.base import (
     FIGURES,
     Figure,
+    Formulas,
     Rates,
     Table,
     evaluate,
@@ -17,6 +18,7 @@ from screening.metrics.figures.base import (
 __all__ = [
     "FIGURES",
     "Figure",
+    "Formulas",
     "Rates",
     "Table",
     "evaluate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import figure
+from screening.metrics.figures.base import Formulas, figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import delong, precision_with_interval
@@ -55,8 +55,7 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
         "ranked",
     ),
     order=60,
-    difference=_difference,
-    of_samples=_area_of_samples,
+    formulas=Formulas(difference=_difference, of_samples=_area_of_samples),
 )
 def auroc(rows: JudgedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
@@ -71,7 +70,7 @@ def auroc(rows: JudgedRows) -> Estimate:
     form="area",
     tables=("observed", "ranking", "side_by_side", "compared", "ranked"),
     order=65,
-    of_samples=_precision_of_samples,
+    formulas=Formulas(of_samples=_precision_of_samples),
 )
 def average_precision(rows: JudgedRows) -> Estimate:
     """Return the mean precision over the cases, with its bootstrap interval."""

@@ -1,10 +1,9 @@
 """A figure as one entry, and the functions that evaluate entries.
 
-`figure` makes a function of judged rows an entry. An entry may also have formulas
-for what has no rows of its own (`of_rates`) and for two methods on the same rows
-(`difference`, `of_samples`); `evaluate`, `evaluate_rates`, `evaluate_differences` and
-`evaluate_samples` compute one kind of formula each. `figures_in` chooses the entries of
-a table.
+`figure` makes a function of judged rows an entry, and `figures_in` chooses those of a
+table. `evaluate` computes entries of judged rows; `evaluate_rates`,
+`evaluate_differences` and `evaluate_samples` compute one kind of their further
+`Formulas`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Table = Literal[
     "nights",  # all those nights together
     "observed",  # labelled rows of a night or of another place (`performance`)
     "own_boundary",  # held-out rows, flagged at the machine's own boundary
-    "point",  # an operating point: figures with `of_rates`
+    "point",  # an operating point, by `Formulas.of_rates`
     "ranking",  # held-out rows, whatever the threshold
     "promise",  # `screen train` prints it, and `screen validate` compares with it
     "side_by_side",  # one row for each of several models
@@ -69,6 +68,27 @@ OfSamples = Callable[[ResampledRows], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Formulas:
+    """Further formulas of a figure, which tables of other things than rows need.
+
+    Parameters
+    ----------
+    of_rates : callable, optional
+        Returns the figure from `Rates`, for an operating point.
+    difference : callable, optional
+        Returns the figure of a method minus that of another on the same rows, with its
+        interval.
+    of_samples : callable, optional
+        Returns the figure in each of several bootstrap samples, (n_draws,). `screen
+        compare` shows the difference of these where there is no `difference`.
+    """
+
+    of_rates: OfRates | None = None
+    difference: Difference | None = None
+    of_samples: OfSamples | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure of a population of rows.
 
@@ -94,14 +114,8 @@ class Figure:
         Columns of a table are sorted by it.
     compute : callable
         Returns the figure, with its 95 % interval, from `JudgedRows`.
-    of_rates : callable, optional
-        Returns the figure from `Rates`, for an operating point.
-    difference : callable, optional
-        Returns the figure of a method minus that of another on the same rows, with its
-        interval.
-    of_samples : callable, optional
-        Returns the figure in each of several bootstrap samples, (n_draws,). `screen
-        compare` shows the difference of these where there is no `difference`.
+    formulas : Formulas
+        Of what has no rows of its own, and of two methods.
     """
 
     name: str
@@ -113,17 +127,18 @@ class Figure:
     tables: frozenset[Table]
     order: int
     compute: Compute
-    of_rates: OfRates | None = None
-    difference: Difference | None = None
-    of_samples: OfSamples | None = None
+    formulas: Formulas = Formulas()
 
     def __post_init__(self) -> None:
         unknown = self.tables - {*get_args(Table)}
         if unknown:
             raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
-        if self.tables & {"beside", "parts"} and self.difference is None:
+        formulas = self.formulas
+        if self.tables & {"beside", "parts"} and formulas.difference is None:
             raise ValueError("a figure of `beside` or `parts` needs a `difference`")
-        if "compared" in self.tables and not (self.difference or self.of_samples):
+        if "compared" in self.tables and not (
+            formulas.difference or formulas.of_samples
+        ):
             raise ValueError(
                 "a figure of `compared` needs a `difference` or `of_samples`"
             )
@@ -145,7 +160,7 @@ def _accepted(name: str, figure: Any) -> Figure:
         raise TypeError("it is not a function decorated with `figure(...)`")
     if figure.name != name:
         raise ValueError(f"its function is not called {name!r}")
-    if "point" in figure.tables and figure.of_rates is None:
+    if "point" in figure.tables and figure.formulas.of_rates is None:
         raise ValueError("a figure of `point` needs `of_rates`")
     return figure
 
@@ -163,9 +178,7 @@ def figure(
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
     tables: Iterable[Table] = (),
-    of_rates: OfRates | None = None,
-    difference: Difference | None = None,
-    of_samples: OfSamples | None = None,
+    formulas: Formulas = Formulas(),
 ) -> Callable[[Compute], Figure]:
     """Make a function from judged rows to an estimate the figure of its name.
 
@@ -183,9 +196,7 @@ def figure(
             tables=frozenset(tables),
             order=order,
             compute=compute,
-            of_rates=of_rates,
-            difference=difference,
-            of_samples=of_samples,
+            formulas=formulas,
         )
 
     return entry
@@ -213,9 +224,9 @@ def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]
 def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate the figures that need only the rates at an operating point, by name."""
     return {
-        each.name: _call(each, each.of_rates, rates, failed=UNDEFINED)
+        each.name: _call(each, each.formulas.of_rates, rates, failed=UNDEFINED)
         for each in figures
-        if each.of_rates is not None
+        if each.formulas.of_rates is not None
     }
 
 
@@ -227,9 +238,11 @@ def evaluate_differences(
     A figure without a formula for it is left out.
     """
     return {
-        each.name: _call(each, each.difference, first, second, failed=UNDEFINED)
+        each.name: _call(
+            each, each.formulas.difference, first, second, failed=UNDEFINED
+        )
         for each in figures
-        if each.difference is not None
+        if each.formulas.difference is not None
     }
 
 
@@ -242,9 +255,9 @@ def evaluate_samples(
     """
     undefined = np.full(len(rows.weights), np.nan)
     return {
-        each.name: _call(each, each.of_samples, rows, failed=undefined)
+        each.name: _call(each, each.formulas.of_samples, rows, failed=undefined)
         for each in figures
-        if each.of_samples is not None
+        if each.formulas.of_samples is not None
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.figures.base import Rates, Table, figure
+from screening.metrics.figures.base import Formulas, Rates, Table, figure
 from screening.metrics.intervals import rate_ratio
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
@@ -47,8 +47,7 @@ def _negative_of_rates(rates: Rates) -> Estimate:
     form="ratio",
     tables=_TABLES,
     order=50,
-    of_rates=_positive_of_rates,
-    of_samples=_positive_of_samples,
+    formulas=Formulas(of_rates=_positive_of_rates, of_samples=_positive_of_samples),
 )
 def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
@@ -63,8 +62,7 @@ def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     better="lower",
     tables=_TABLES,
     order=51,
-    of_rates=_negative_of_rates,
-    of_samples=_negative_of_samples,
+    formulas=Formulas(of_rates=_negative_of_rates, of_samples=_negative_of_samples),
 )
 def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
     """Return (1 - sensitivity) / specificity."""

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from screening.metrics import chances
-from screening.metrics.figures.base import Rates, figure
+from screening.metrics.figures.base import Formulas, Rates, figure
 from screening.metrics.intervals import Z, student_size_factor
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
@@ -96,9 +96,9 @@ def _of_rates(rates: Rates) -> Estimate:
     needs=("cases", "others", "chance_at_threshold"),
     tables=("outcomes", "observed", "point", "promise", "compared"),
     order=55,
-    of_rates=_of_rates,
-    difference=_difference,
-    of_samples=_of_samples,
+    formulas=Formulas(
+        of_rates=_of_rates, difference=_difference, of_samples=_of_samples
+    ),
 )
 def net_benefit(rows: JudgedRows) -> Estimate:
     """Return the net benefit of the flags; undefined without a chance."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from screening.metrics.figures.base import Table, figure
+from screening.metrics.figures.base import Formulas, Table, figure
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.schemas.base import UNDEFINED, Estimate
@@ -48,8 +48,9 @@ def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
     needs=("cases",),
     tables=_OF_BOTH_RATES,
     order=10,
-    difference=_sensitivity_difference,
-    of_samples=attrgetter("sensitivity"),
+    formulas=Formulas(
+        difference=_sensitivity_difference, of_samples=attrgetter("sensitivity")
+    ),
 )
 def sensitivity(rows: JudgedRows) -> Estimate:
     """Return the share of cases that is flagged."""
@@ -63,8 +64,9 @@ def sensitivity(rows: JudgedRows) -> Estimate:
     needs=("others",),
     tables=_OF_BOTH_RATES,
     order=20,
-    difference=_specificity_difference,
-    of_samples=attrgetter("specificity"),
+    formulas=Formulas(
+        difference=_specificity_difference, of_samples=attrgetter("specificity")
+    ),
 )
 def specificity(rows: JudgedRows) -> Estimate:
     """Return the share of others that is not flagged."""
@@ -145,7 +147,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     needs=("rows",),
     tables=("observed", "own_boundary"),
     order=5,
-    of_samples=_accuracy_of_samples,
+    formulas=Formulas(of_samples=_accuracy_of_samples),
 )
 def accuracy(rows: JudgedRows) -> Estimate:
     """Return the share of rows whose flag is right, without an interval."""
@@ -177,7 +179,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
     form="share",
     tables=("observed", "own_boundary", "compared"),
     order=22,
-    of_samples=_min_sensitivity_of_samples,
+    formulas=Formulas(of_samples=_min_sensitivity_of_samples),
 )
 def min_sensitivity(rows: JudgedRows) -> Estimate:
     """Return the smaller of both rates, without an interval."""
@@ -198,7 +200,7 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
     form="share",
     tables=("observed", "own_boundary", "compared", "ranked"),
     order=23,
-    of_samples=_g_mean_of_samples,
+    formulas=Formulas(of_samples=_g_mean_of_samples),
 )
 def g_mean(rows: JudgedRows) -> Estimate:
     """Return the geometric mean of both rates, without an interval."""
