@@ -13,22 +13,20 @@ from screening.cli.boundary import Command, Commands, bounded, exits, offers
 from screening.cli.data import check_command, demo_command, init_command, schema_command
 from screening.cli.features import features_command
 from screening.cli.groups import with_groups
-from screening.cli.ledger import (
-    history_command,
-    ledger_command,
-    promote_command,
-    retire_command,
-    review_command,
-    status_command,
-)
+from screening.cli.history import history_command
+from screening.cli.ledger import ledger_command
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import COMPLETIONS
 from screening.cli.outcomes import outcomes_command
 from screening.cli.privacy import forget_command, purge_command
+from screening.cli.promote import promote_command, retire_command
 from screening.cli.reports import explain_command, export_command, report_command
+from screening.cli.review import review_command
 from screening.cli.revisions import approve_command, threshold_command
-from screening.cli.score import run_command, score_command
+from screening.cli.run import run_command
+from screening.cli.score import score_command
 from screening.cli.serve import serve_command
+from screening.cli.status import status_command
 from screening.cli.train import (
     compare_command,
     recipes_command,

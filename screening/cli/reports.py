@@ -16,7 +16,7 @@ import typer
 
 from screening.cli import logs, options
 from screening.cli.console import print_answer
-from screening.cli.score import enter_in_register
+from screening.cli.register import enter_in_register
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.scoring.exports import form_names
