@@ -30,7 +30,7 @@ from resumed import run_missing
 from scipy.stats import t as student
 from sets import random_splits, skip_unless_there, table
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import RecipeError
 from screening.estimators.ensembles import Pooling
 from screening.model_selection.held_out import HeldOutDecisions
@@ -120,7 +120,7 @@ def blends(
 def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
     """Every blend and every pair on one split."""
     whole = cohort_of(name, seed)
-    ill = labels_of(whole) == "yes"
+    ill = whole.labels == "yes"
     old, new = next(random_splits(ill.astype(int), 1 / 3, 1, seed))
     past, rest = whole.take(thinned(old, ill, positives, seed)), whole.take(new)
 
@@ -134,7 +134,7 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
         for part in fitted("auto", SEARCH).members
     }
     added = {each: Scores.of(fitted(each, settings_of(each)), rest) for each in ADDED}
-    target = labels_of(past) == "yes"
+    target = past.labels == "yes"
     methods = dict(blends(auto, added, target))
     for factor in FACTORS:
         for width, gamma in WIDTHS.items():

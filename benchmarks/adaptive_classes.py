@@ -29,7 +29,6 @@ from sets import random_splits, skip_unless_there, table
 from several_classes import cohort_of
 from sklearn.ensemble import RandomForestClassifier
 
-from screening.data.cohort import labels_of
 from screening.metrics.calibration import likeliest
 from screening.metrics.ranking import area_under_roc
 
@@ -92,7 +91,7 @@ def recall_and_g(predicted: np.ndarray, target: np.ndarray) -> tuple[float, floa
 def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     """Yield a row for every method on one split."""
     whole = cohort_of(name)
-    old, new = next(random_splits(labels_of(whole), 1 / 3, 1, seed))
+    old, new = next(random_splits(whole.labels, 1 / 3, 1, seed))
     past = whole.take(old)
     later = whole.take(new)
     for method in (*PLAIN, *ADAPTIVE, BOOSTING):
@@ -101,7 +100,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
         model = trained(past, method, repeats=1, search=search, seed=seed)
         seconds = time.process_time() - began
         held_out = model.held_out
-        target = model.study.task.target(labels_of(later))
+        target = model.study.task.target(later.labels)
         x = held_out.encoder.transform(later.values)
         decisions = held_out.ensemble.decisions(x)
         predicted = likeliest(held_out.class_chances, decisions)

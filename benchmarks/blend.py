@@ -30,7 +30,6 @@ from sklearn.ensemble import RandomForestClassifier
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import random_splits, skip_unless_there, table
 
-from screening.data.cohort import labels_of
 from screening.estimators.ensembles import Pooling
 from screening.metrics.paired import false_alarms_at
 from screening.metrics.ranking import area_under_roc, average_precision
@@ -106,12 +105,10 @@ def rules(
 def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     """Every method on one split."""
     whole = uci(name)
-    old, new = next(
-        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
-    )
+    old, new = next(random_splits((whole.labels == "yes").astype(int), 1 / 3, 1, seed))
     blend = trained(whole.take(old), "auto", repeats=1, search=None, seed=seed).held_out
     x = blend.encoder.transform(whole.take(new).values)
-    ill, past = labels_of(whole.take(new)) == "yes", blend.encoded.target == 1
+    ill, past = whole.take(new).labels == "yes", blend.encoded.target == 1
     methods: dict[str, Decisions] = {
         part.recipe.name: (
             part.decisions.mean(axis=0)[:, 0],

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import random_splits, skip_unless_there
 
 from screening import read_cohort
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.estimators.boosting import HistogramBoosting
 from screening.metrics.ranking import area_under_roc, average_precision
 
@@ -84,7 +84,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     from catboost import CatBoostClassifier
 
     whole = cohort_of(name)
-    is_case = labels_of(whole) == "yes"
+    is_case = whole.labels == "yes"
     old, new = next(random_splits(is_case.astype(int), 1 / 3, 1, seed))
     past = whole.take(old)
     blend = trained(past, "auto", repeats=1, search=None, seed=seed).held_out

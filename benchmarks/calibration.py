@@ -29,7 +29,7 @@ from resumed import run_missing
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import ScreenError
 from screening.metrics.calibration import calibrate, probability_intervals
 from screening.schemas.validation import Calibration
@@ -58,7 +58,7 @@ def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
     """The cohort, or so many of its rows that few cases are left, at the same share of
     cases.
     """
-    ill = labels_of(cohort) == "yes"
+    ill = cohort.labels == "yes"
     if size == "whole" or ill.sum() <= FEW:
         return cohort
     rng = np.random.default_rng(seed)
@@ -132,11 +132,9 @@ def split(
 ) -> Iterator[Mapping[str, object]]:
     """What each kind of chance does on one split."""
     whole = drawn(cohort_of(name, seed), size, seed)
-    old, new = next(
-        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
-    )
+    old, new = next(random_splits((whole.labels == "yes").astype(int), 1 / 3, 1, seed))
     past, later = whole.take(old), whole.take(new)
-    ill = labels_of(later) == "yes"
+    ill = later.labels == "yes"
     row: dict[str, object] = {
         "set": name,
         "size": size,

@@ -27,7 +27,6 @@ from resumed import run_missing
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import random_splits, skip_unless_there
 
-from screening.data.cohort import labels_of
 from screening.errors import ScreenError
 from screening.estimators.ensembles import Pooling
 from screening.metrics.ranking import area_under_roc, average_precision
@@ -58,7 +57,7 @@ class Member:
 def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
     """Yield the figures of every method on one set, number of cases and split."""
     whole = uci(name)
-    is_case = labels_of(whole) == "yes"
+    is_case = whole.labels == "yes"
     old, new = next(random_splits(is_case.astype(int), 1 / 3, 1, seed))
     rng = np.random.default_rng(seed)
     cases = rng.permutation(old[is_case[old]])[:n_cases]
@@ -85,7 +84,7 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
             new=fitted.ensemble.decisions(x)[:, 0],
             is_one_class=recipe in AUTO.scarce,
         )
-    past_cases = labels_of(study.sample) == "yes"
+    past_cases = study.sample.labels == "yes"
     for method, scores in _methods(members, past_cases, n_cases).items():
         yield {
             "set": name,

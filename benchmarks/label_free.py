@@ -38,7 +38,7 @@ from scipy.stats import spearmanr
 from sets import random_splits, skip_unless_there, table
 
 from screening import OneClassSVM
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.encoding import ONE_CLASS_MIN_BINARY_SCALE, Encoder
 from screening.kernels import KERNELS, input_distances
 from screening.metrics.ranking import area_under_roc
@@ -151,7 +151,7 @@ def learned_and_new(name: str, seed: int, hidden: float) -> tuple[Cohort, Cohort
     """Return rows to learn from, with a share of hidden cases, and the other third."""
     whole = cohort_of(name)
     rng = np.random.default_rng(seed)
-    case_codes = (labels_of(whole) == "yes").astype(int)
+    case_codes = (whole.labels == "yes").astype(int)
     old, new = next(random_splits(case_codes, 1 / 3, 1, seed))
     usual = rng.permutation(old[case_codes[old] == 0])[:MAX_ROWS]
     cases = rng.permutation(old[case_codes[old] == 1])
@@ -169,7 +169,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, Any]]:
         )
         x = encoder.transform(learned.values)
         unseen = encoder.transform(new.values)
-        is_case = labels_of(new) == "yes"
+        is_case = new.labels == "yes"
         for kernel in KERNELS:
             for gamma_name, gamma in gammas(x, kernel).items():
                 for nu in NUS:

@@ -37,7 +37,6 @@ from scipy.stats import beta as beta_law
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from screening.data.cohort import labels_of
 from screening.metrics.calibration import fit_curve, fit_platt
 from screening.metrics.chances import chances_at
 
@@ -132,7 +131,7 @@ def scores_of(
         "held_out": np.column_stack([*held_out, blend.decisions.mean(axis=0)[:, 0]]),
         "new": np.column_stack([*new, blend.ensemble.decisions(new_rows)[:, 0]]),
         "target": blend.encoded.target == 1,
-        "new_target": labels_of(later) == "yes",
+        "new_target": later.labels == "yes",
     }
 
 

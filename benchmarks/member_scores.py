@@ -31,7 +31,7 @@ from scipy.special import expit
 from sets import skip_unless_there
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.model_selection.held_out import HeldOutDecisions
 
 LISTED: dict[str, dict[str, Any]] = tomllib.loads(
@@ -114,7 +114,7 @@ def cohort_of(name: str) -> Cohort:
 
 def thirds(cohort: Cohort, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of two thirds and of one third, patients whole."""
-    is_case = labels_of(cohort) == "yes"
+    is_case = cohort.labels == "yes"
     splitter: Any = StratifiedKFold(3, shuffle=True, random_state=seed)
     groups = cohort.group
     if groups is not None:
@@ -164,7 +164,7 @@ def measured(name: str, seed: int) -> Mapping[str, np.ndarray]:
             [part.ensemble.decisions(new_rows)[:, 0] for part in blend.members], axis=1
         ),
         "target": target,
-        "new_target": labels_of(whole.take(new)) == "yes",
+        "new_target": whole.take(new).labels == "yes",
         "fold": blend.fold[0],
         "blend": blend.decisions.mean(axis=0)[:, 0],
         "blend_new": blend.ensemble.decisions(new_rows)[:, 0],

@@ -41,7 +41,7 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import ScreenError
 from screening.metrics.ranking import area_under_roc
 
@@ -149,7 +149,7 @@ def recipe_row(past: Cohort, new: Cohort, method: str, seed: int) -> dict[str, A
         model = trained(past, name, repeats=1, search=n_settings, seed=seed)
     except ScreenError as refusal:
         return {"why": str(refusal)[:120]}
-    is_case = labels_of(new) == "yes"
+    is_case = new.labels == "yes"
     scores = model.scores(new)
     held_out = model.held_out.decisions[0, :, 0]
     usual = model.held_out.encoded.target == 0
@@ -163,7 +163,7 @@ def split(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each method on one split."""
     whole = cohort_of(name)
-    case_codes = (labels_of(whole) == "yes").astype(int)
+    case_codes = (whole.labels == "yes").astype(int)
     old, test = next(random_splits(case_codes, 1 / 3, 1, seed))
     past = whole.take(old)
     new = whole.take(test)
@@ -175,7 +175,7 @@ def split(
     like = trained(past, "one_class", repeats=1, search=1, seed=seed).held_out
     usual = like.encoded.x[like.encoded.target == 0]
     x = like.encoder.transform(new.values)
-    is_case = labels_of(new) == "yes"
+    is_case = new.labels == "yes"
     for method in detectors:
         try:
             row = figures(DETECTORS[method](usual, x, seed), is_case)

@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import area_under_roc, delong
@@ -251,7 +251,7 @@ def trained(
 def compared(model: Trained, new: Cohort) -> dict[str, Any]:
     """What is printed beside what new rows show."""
     validation, point = model.checked()
-    scores, ill = model.scores(new), labels_of(new) == "yes"
+    scores, ill = model.scores(new), new.labels == "yes"
     held, y = validation.scores[:, 0], validation.watched[:, 0]
     area = delong(held, y, variance_inflation=variance_inflation(validation.n_settings))
     flagged = scores >= point.threshold
@@ -312,9 +312,7 @@ def split(
 ) -> Iterator[dict[str, Any]]:
     """The rows of one split: with the first dealing of the folds, and with all."""
     whole = cohort_of(name, seed)
-    old, new = next(
-        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
-    )
+    old, new = next(random_splits((whole.labels == "yes").astype(int), 1 / 3, 1, seed))
     told = {"recipe": recipe, "set": name, "seed": seed, "search": search or "own"}
     began, model = time.perf_counter(), None
     for repeats in sorted({1, most}):

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.metrics.calibration import fit_platt, likeliest
 from screening.metrics.chances import log_odds_at
 from screening.metrics.ranking import area_under_roc, average_precision
@@ -111,11 +111,11 @@ def split(
 ) -> Iterator[dict[str, object]]:
     """Every method on one split."""
     whole = cohort_of(name)
-    old, new = next(random_splits(labels_of(whole), 1 / 3, 1, seed))
+    old, new = next(random_splits(whole.labels, 1 / 3, 1, seed))
     past, later = whole.take(old), whole.take(new)
     auto = trained(past, "auto", repeats=1, search=None, seed=seed)
     held, task = auto.held_out, auto.study.task
-    target = task.target(labels_of(later))
+    target = task.target(later.labels)
     x = held.encoder.transform(later.values)
     methods: dict[str, HeldOutDecisions] = {"auto": held} | {
         part.recipe.name: part for part in held.members

@@ -35,7 +35,7 @@ from promise import UCI, VOXELS, Trained, as_read, made, trained
 from resumed import run_missing
 from sets import skip_unless_there, table
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import ScreenError
 from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
@@ -122,7 +122,7 @@ def drawn(name: str, rows: int, rng: np.random.Generator) -> tuple[Cohort, Cohor
                 whole(name).take(part)
                 for part in (order[:rows], order[rows : rows + FRESH])
             )
-        if (labels_of(past) == "yes").sum() >= LEAST:
+        if (past.labels == "yes").sum() >= LEAST:
             return past, new
 
 
@@ -168,7 +168,7 @@ def printed(
     )
     scores, ill, codes = (
         model.scores(new),
-        labels_of(new) == "yes",
+        new.labels == "yes",
         group_codes(new.group),
     )
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
@@ -215,7 +215,7 @@ def differences(
     (held, y), (beside, _) = (
         (each.scores[:, 0], each.watched[:, 0]) for each, _ in (one, other)
     )
-    groups, ill, codes = one[0].groups, labels_of(new) == "yes", group_codes(new.group)
+    groups, ill, codes = one[0].groups, new.labels == "yes", group_codes(new.group)
     points = [
         each.operating_point(0, model.rule, model.seed).threshold
         for each, model in (one, other)

@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
 )
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.reading import read_cohort
 from screening.errors import (
     CohortError,
@@ -133,7 +133,7 @@ def _weights(past: Cohort, table: Any, sample_weight: ArrayLike) -> np.ndarray:
     Raise UsageError for weights of a file or database, ValueError for invalid ones.
     """
     check_consistent_length(_in_memory(table, "sample_weight"), sample_weight)
-    codes, _ = pd.factorize(labels_of(with_states_of_labels(past)))
+    codes, _ = pd.factorize(with_states_of_labels(past).labels)
     return check_weights(past.rows, codes, np.asarray(sample_weight)[past.rows - 1])
 
 
@@ -160,7 +160,7 @@ def _repeated(past: Cohort, weights: np.ndarray) -> Cohort:
 def _weighted(past: Cohort, weights: np.ndarray) -> Cohort:
     """Return the rows of a weight > 0, with weights of mean 1."""
     # A weight may vanish beside others; the classes are then asked for once more.
-    codes, _ = pd.factorize(labels_of(with_states_of_labels(past)))
+    codes, _ = pd.factorize(with_states_of_labels(past).labels)
     weights = check_weights(past.rows, codes, weights / weights.max())
     counted = np.flatnonzero(weights > 0)
     weights = weights[counted]
@@ -366,7 +366,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         model = self._train(past, recipe, validation)
         values = {}
         if labels is not None:
-            values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
+            values = dict(zip(past.labels, labels[past.rows - 1], strict=True))
         self._take(model, values)
         if not hasattr(self, "n_features_in_") or hasattr(self, "feature_names_in_"):
             names = list(model.contract.features)

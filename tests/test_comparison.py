@@ -128,8 +128,9 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     other_label = np.where(whole.label == "yes", "no", "yes")
     flipped = np.where(held_out, other_label, whole.label)
     other = replace(whole, label=flipped.astype(object))
-    of_first = held_out_by(replace(study, sample=whole), recipe)
-    of_second = held_out_by(replace(study, sample=other), recipe)
+    of_first = held_out_by(study, recipe)
+    target = task.target(other.labels)
+    of_second = held_out_by(replace(study, sample=other, target=target), recipe)
     first = of_first.decisions[0]
     second = of_second.decisions[0]
 

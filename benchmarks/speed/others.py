@@ -112,7 +112,7 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
     task, _ = infer_task(cohort, several=False)
 
     def ours() -> np.ndarray:
-        encoded = EncodedRows.of(cohort, recipe, task)
+        encoded = EncodedRows.of(cohort, recipe, task.target(cohort.labels), 1)
 
         def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
             held_out = np.ascontiguousarray(encoded.x[test])

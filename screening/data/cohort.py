@@ -167,9 +167,16 @@ class Cohort:
         return replace(self, contract=contract, values=values, raw=raw)
 
     @property
+    def labels(self) -> np.ndarray:
+        """Label texts, shape (n_rows,); raise UsageError without a label."""
+        if self.label is None:
+            raise UsageError(NO_LABEL, parameters=["label"])
+        return self.label
+
+    @property
     def classes(self) -> list[str]:
         """Sorted texts of the label; raise UsageError without a label."""
-        return sorted({text for text in labels_of(self) if text})
+        return sorted({text for text in self.labels if text})
 
     def positives(
         self, positive: str | Sequence[str] | None = None
@@ -183,7 +190,7 @@ class Cohort:
             the likely case of two.
         """
         names = [positive] if isinstance(positive, str) else list(positive or ())
-        counts = count_values(labels_of(self))
+        counts = count_values(self.labels)
         counts.pop("", None)
         return positive_classes(
             counts, names or list(self.contract.positive), self.contract
@@ -192,14 +199,7 @@ class Cohort:
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
         """Return 1 for rows of a positive class, else 0; shape (n_rows,)."""
         labels = chain.from_iterable(self.positives(positive).values())
-        return np.isin(labels_of(self), list(labels)).astype(np.int64)
-
-
-def labels_of(cohort: Cohort) -> np.ndarray:
-    """Return the label texts, shape (n_rows,); raise UsageError without a label."""
-    if cohort.label is None:
-        raise UsageError(NO_LABEL, parameters=["label"])
-    return cohort.label
+        return np.isin(self.labels, list(labels)).astype(np.int64)
 
 
 def concatenate(batches: Sequence[Cohort]) -> Cohort:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from screening.contract.contract import Contract, Draft
-from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
+from screening.data.cohort import NO_LABEL, Cohort, concatenate
 from screening.data.column_names import may_be_later
 from screening.data.completing import (
     add_plausible,
@@ -145,7 +145,7 @@ def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
     if cohort.label is None or cohort.contract.unlabelled != "no":
         return cohort
     label = label_of_blank(cohort.classes, cohort.contract)
-    is_blank = labels_of(cohort) == BLANK_IS
+    is_blank = cohort.labels == BLANK_IS
     n_blank = int(np.count_nonzero(is_blank))
     if label == BLANK_IS or not n_blank:
         return cohort
@@ -153,7 +153,7 @@ def _with_labels_of_blanks(cohort: Cohort) -> Cohort:
         f"column '{cohort.contract.label}': {n_blank} rows without a label, or with "
         f"{BLANK_IS}, count as {label} (`unlabelled`)"
     )
-    labels = np.where(is_blank, label, labels_of(cohort))
+    labels = np.where(is_blank, label, cohort.labels)
     return replace(cohort, label=labels, notes=[*cohort.notes, note])
 
 
@@ -164,7 +164,7 @@ def _without_classes(cohort: Cohort) -> Cohort:
     """
     if not cohort.contract.leave_out:
         return cohort
-    labels = labels_of(cohort)
+    labels = cohort.labels
     classes = cohort.classes
     left_out = set()
     for text in cohort.contract.leave_out:

@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 from scipy.ndimage import gaussian_filter, label
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import UsageError
 from screening.imaging.neighbourhood import bounding_grid
 from screening.kernels.jit import njit
@@ -341,7 +341,7 @@ class ByLesion:
             zip(np.asarray(sample.group), study.fold[0], strict=True)
         )
         group = np.asarray(cohort.group)
-        positive = study.task.target(labels_of(cohort)) == 1
+        positive = study.task.target(cohort.labels) == 1
         rows_of_patients = [np.flatnonzero(group == name) for name in fold_of_patient]
         patients = []
         for rows, fold in zip(rows_of_patients, fold_of_patient.values(), strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from screening.cluster import open_cluster
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
@@ -342,9 +342,9 @@ def _prepare_studies(
     studies = []
     for recipe in recipes:
         task, _ = infer_task(study.sample, separates_classes(recipe, study.sample))
-        target = task.target(labels_of(study.sample))
+        target = task.target(study.sample.labels)
         task, _ = drop_rare_classes(task, target, study.groups, study.folds)
-        studies.append(replace(study, task=task))
+        studies.append(replace(study, task=task, target=target))
     return studies
 
 
@@ -703,7 +703,7 @@ def _score_tables(
                 "recipe": facts.recipe,
                 "fold": held.fold,
                 "id": sample.id,
-                "label": labels_of(sample),
+                "label": sample.labels,
                 "class": watched,
                 "score": held.scores[:, m],
                 "flagged": judgement.flagged[:, m],

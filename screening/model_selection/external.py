@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from screening.data.cohort import Cohort, concatenate, labels_of
+from screening.data.cohort import Cohort, concatenate
 from screening.data.dependence import dependence, reasons
 from screening.data.one_per_unit import one_row_per_unit
 from screening.data.stream import CohortStream
@@ -334,7 +334,7 @@ def _true_classes(
     CohortError or UsageError if labels are missing or unknown, or a class is missing.
     """
     task = Task.of(model.facts.task)
-    refuse_unlabelled(labels_of(rows), column)
+    refuse_unlabelled(rows.labels, column)
     if positive is None:
         cases = list(task.positive or task.watched)
         remedy = "correct them, or name the cases with `positive`"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.encoding import Bundles
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.estimators.base import Estimator, WeightedClassifier
@@ -34,7 +34,6 @@ from screening.model_selection.search import (
     kernel_of,
     rows_held,
 )
-from screening.model_selection.task import Task
 from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
 from screening.recipes.encoders import RowEncoder, learned_encoding
@@ -89,12 +88,12 @@ class EncodedRows:
         cls,
         cohort: Cohort,
         recipe: Recipe,
-        task: Task,
+        target: np.ndarray,
+        n_outputs: int,
         groups: np.ndarray | None = None,
         memory: int | None = None,
     ) -> EncodedRows:
         """Encode a cohort by an encoder that is fitted once, on all its rows."""
-        target = task.target(labels_of(cohort))
         if groups is not None:
             # Tasks and figures sort them: numbers take less time than names.
             groups = codes_of(groups)
@@ -102,7 +101,7 @@ class EncodedRows:
         x = np.ascontiguousarray(x, dtype=np.float64)
         return cls(
             recipe,
-            task.n_outputs,
+            n_outputs,
             kernel_cache.Distances(x, memory),
             target,
             groups,

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.dependence import Sign
 from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
-from screening.metrics.intervals import codes_of
-from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, drop_rare_classes
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Leak
@@ -49,6 +46,8 @@ class Study:
     contract : Contract
         Of the model: the features that it needs every night, and no others.
     task : Task
+    target : int ndarray of shape (n_rows,)
+        Class code of each row of the sample.
     fold : int ndarray of shape (n_repeats, n_rows)
         Fold in which each row of the sample is held out.
     groups : ndarray of shape (n_rows,), optional
@@ -78,6 +77,7 @@ class Study:
     sample: Cohort
     contract: Contract
     task: Task
+    target: np.ndarray
     fold: np.ndarray
     groups: np.ndarray | None
     validation: Validation
@@ -106,11 +106,6 @@ class Study:
         machine.
         """
         return self.validation.repeats is not None or self.without_cases is not None
-
-    @cached_property
-    def target(self) -> np.ndarray:
-        """Class code of each row of the sample, (n_rows,)."""
-        return self.task.target(labels_of(self.sample))
 
     @property
     def watched(self) -> np.ndarray:
@@ -177,18 +172,15 @@ def choose_groups(
     UsageError
         If all rows of a class are in one group, or copies of one row.
     """
-    numbers = cohort.copy_of
-    n_groups = 0
-    if cohort.group is not None:
-        numbers = codes_of(cohort.group)
-        n_groups = int(numbers.max(initial=-1)) + 1
+    first, unit_of_row = _units(cohort, cohort.group, len(target))
+    n_groups = 0 if cohort.group is None else len(first)
     if n_groups < folds and cohort.coordinates is not None:
         groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
         return groups, folds, (note,)
-    n_units = [units_of(target == value, numbers) for value in np.unique(target)]
+    n_units = np.count_nonzero(_rows_of_units(unit_of_row, target), axis=0)
     most = min(folds, n_groups or folds)
     if len(n_units) == 2:
-        most = min(most, *n_units)
+        most = min(most, int(n_units.min()))
     if most < 2:
         raise UsageError(
             f"a class occurs in one {_holder_of_class(cohort)} only, so nothing is "
@@ -232,6 +224,32 @@ def _slabs(
     return np.char.add("slab ", number), note
 
 
+def _units(
+    cohort: Cohort, groups: np.ndarray | None, n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what no fold splits: groups, or copies of a row, or single rows.
+
+    Returns
+    -------
+    first : int ndarray of shape (n_units,)
+        Number of the first row of each unit.
+    unit_of_row : int ndarray of shape (n_rows,)
+    """
+    units = cohort.copy_of if groups is None else groups
+    if units is None:
+        units = np.arange(n_rows)
+    _, first, unit_of_row = np.unique(units, return_index=True, return_inverse=True)
+    return first, unit_of_row
+
+
+def _rows_of_units(unit_of_row: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """Count the rows of each unit in each class that occurs, (n_units, n_classes)."""
+    _, codes = np.unique(strata, return_inverse=True)
+    counts = np.zeros((unit_of_row.max() + 1, codes.max() + 1), int)
+    np.add.at(counts, (unit_of_row, codes), 1)
+    return counts
+
+
 def split_folds(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
@@ -256,23 +274,18 @@ def split_folds(
     """
     if groups is None:
         order = _hash_rows(cohort, seed)
-        units = cohort.copy_of
     else:
         order = hash_names(groups, seed)
-        units = groups
-    if units is None:
-        units = np.arange(len(target))
-    _, first, unit_of_row = np.unique(units, return_index=True, return_inverse=True)
-    present, strata = np.unique(target, return_inverse=True)
+    first, unit_of_row = _units(cohort, groups, len(target))
+    _, strata = np.unique(target, return_inverse=True)
     # A class with fewer units than folds cannot be spread evenly: it is dealt with the
     # commonest class.
-    n_units = [units_of(target == value, unit_of_row) for value in present]
+    n_units = np.count_nonzero(_rows_of_units(unit_of_row, strata), axis=0)
     commonest = int(np.bincount(strata).argmax())
-    strata = np.where(np.array(n_units)[strata] >= folds, strata, commonest)
+    strata = np.where(n_units[strata] >= folds, strata, commonest)
     if len(first) > _MAX_SPLITTER_GROUPS or len(first) == len(target):
         # Units with the same numbers of rows of each class are dealt in turn.
-        counts = np.zeros((len(first), strata.max() + 1), int)
-        np.add.at(counts, (unit_of_row, strata), 1)
+        counts = _rows_of_units(unit_of_row, strata)
         fold_of_unit = np.empty(len(first), int)
         dealt = np.lexsort([order[first], *counts.T])
         fold_of_unit[dealt] = np.arange(len(first)) % folds
@@ -311,7 +324,7 @@ def _folds_of_caller(cohort: Cohort, target: np.ndarray) -> np.ndarray:
     fold = cohort.fold
     assert fold is not None
     if cohort.group is not None:
-        n_folds_of_group = pd.Series(fold).groupby(codes_of(cohort.group)).nunique()
+        n_folds_of_group = pd.Series(fold).groupby(cohort.group).nunique()
         if (n_folds_of_group > 1).any():
             raise UsageError(
                 "the folds of `cv` split rows of one group; use a splitter that keeps "
@@ -335,20 +348,19 @@ def split_study(
     enough for every fold rows are dealt whatever their labels. Parameters as for
     ``Study``.
     """
-    target = task.target(labels_of(sample))
-    if without_cases is not None:
-        target = np.zeros_like(target)
+    target = task.target(sample.labels)
+    dealt_by = target if without_cases is None else np.zeros_like(target)
     fold_notes: tuple[str, ...] = ()
     if sample.fold is not None:
         groups = sample.group
-        fold = _folds_of_caller(sample, target)
+        fold = _folds_of_caller(sample, dealt_by)
     else:
-        groups, n_folds, fold_notes = choose_groups(sample, target, validation.folds)
+        groups, n_folds, fold_notes = choose_groups(sample, dealt_by, validation.folds)
         n_repeats = validation.repeats
         if n_repeats is None:
             n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
         dealt = [
-            split_folds(sample, target, groups, n_folds, validation.seed + repeat)
+            split_folds(sample, dealt_by, groups, n_folds, validation.seed + repeat)
             for repeat in range(n_repeats)
         ]
         fold = np.array(dealt)
@@ -357,6 +369,7 @@ def split_study(
         sample=sample,
         contract=sample.contract,
         task=task,
+        target=target,
         fold=fold,
         groups=groups,
         validation=validation,

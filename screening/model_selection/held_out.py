@@ -430,7 +430,14 @@ def encode(study: Study, recipe: Recipe, memory: int | None = None) -> EncodedRo
     `memory` is the number of bytes for kernel matrices.
     """
     learner = _recipe_that_encodes(study, recipe)
-    return EncodedRows.of(study.sample, learner, study.task, study.groups, memory)
+    return EncodedRows.of(
+        study.sample,
+        learner,
+        study.target,
+        study.task.n_outputs,
+        study.groups,
+        memory,
+    )
 
 
 def _encode_for(study: Study, recipe: Recipe, encoded: EncodedRows) -> EncodedRows:

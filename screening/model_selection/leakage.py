@@ -13,7 +13,7 @@ from itertools import chain, combinations
 import numpy as np
 import pandas as pd
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.column_names import in_words, may_be_later
 from screening.errors import ScreenError
 from screening.io.date_formats import date_numbers_of, times_of_numbers
@@ -128,7 +128,7 @@ def leaks(
     by_class : bool
         There are enough cases to show that a column is filled in one class alone.
     """
-    watched = task.is_watched(labels_of(cohort)).T
+    watched = task.is_watched(cohort.labels).T
     compared = watched if by_class else watched[:0]
     equal_pairs = _equal_times(cohort)
     signs = _signs_by_column(cohort, compared, equal_pairs)
@@ -320,7 +320,7 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
     if quick is None:
         return None
     sample = quick.sample
-    is_case = labels_of(sample) == "1"
+    is_case = quick.target == 1
     blocks = []
     for columns in correlated_blocks(sample, study.same_measurements):
         alone = {name: _column_alone(sample, name, is_case) for name in columns}
@@ -369,8 +369,6 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
     if min(map(len, chosen)) < n_folds:
         return None
     rows = np.sort(np.concatenate(chosen))
-    label = np.where(positive, "1", "0").astype(object)
-    sample = replace(study.sample, label=label).take(rows)
     task = Task(
         kind="binary",
         label="label",
@@ -381,8 +379,9 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
     groups = None if study.groups is None else study.groups[rows]
     return replace(
         study,
-        sample=sample,
+        sample=study.sample.take(rows),
         task=task,
+        target=positive[rows].astype(np.int64),
         fold=study.fold[:1, rows],
         groups=groups,
         params={},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.estimators.ensembles import FoldEnsemble
 from screening.identity.shapes import trained_shape
 from screening.metrics.table_one import table_one
@@ -161,7 +161,7 @@ def _training_facts(
     if on_log_scale:
         names = ", ".join(on_log_scale)
         notes.append(f"on a log scale, being positive and skewed: {names}")
-    n_by_class = Counter(labels_of(sample).tolist())
+    n_by_class = Counter(sample.labels.tolist())
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),

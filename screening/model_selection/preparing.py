@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.dependence import Sign, dependence, refuse_dependent
 from screening.data.labels import refuse_slips
 from screening.data.reading import labelled_cohort
@@ -84,7 +84,7 @@ def prepare_study(
     if recipe.machine == "one_class":
         cohort = with_states_of_labels(cohort)
     task, task_notes = _task_of(recipe, cohort)
-    target = task.target(labels_of(cohort))
+    target = task.target(cohort.labels)
     n_positive = int((target == 1).sum())
     without_cases = check_without_cases(
         cohort, target, recipe, rule, validation, search
@@ -157,7 +157,7 @@ def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
     notes = []
     # Without a label column every row has the label of an unknown state.
     if cohort.contract.label is not None:
-        notes = refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
+        notes = refuse_slips(cohort.labels, cohort.rows, cohort.contract, several)
     if recipe.machine == "one_class":
         task = task_without_cases(cohort)
         if task is not None:
@@ -241,7 +241,7 @@ def sample_rows(
                 parameters=["max_rows"],
             )
         return cohort, rule, notes
-    target = task.target(labels_of(cohort))
+    target = task.target(cohort.labels)
     rare_share = RARE_SHARE if task.kind == "binary" else 0.0
     kept = sub_sample(target, cohort.group, max_rows, rare_share, validation.seed)
     sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
@@ -344,8 +344,9 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
     rows = sub_sample(study.target, study.groups, n_rows, RARE_SHARE, seed)
     sample = study.sample.take(rows)
     groups = None if study.groups is None else study.groups[rows]
-    encoded = EncodedRows.of(sample, recipe, study.task, groups)
-    fold = split_folds(sample, study.target[rows], groups, 2, seed)
+    target = study.target[rows]
+    encoded = EncodedRows.of(sample, recipe, target, study.task.n_outputs, groups)
+    fold = split_folds(sample, target, groups, 2, seed)
     n_learnable = len(encoded.learnable(np.flatnonzero(fold == 1)))
     n_few = max(n_learnable // _ROWS_PER_LANDMARK, 2)
     tried = [
@@ -353,9 +354,8 @@ def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation
         for name in ("none", "landmarks")
     ]
     fit = FoldTask(encoded, fold, 0, [0, 1], tried, keeps_machines=False).fit()
-    target = encoded.target[fit.rows]
-    exact = criterion("auroc", fit.decisions[0], target)
-    landmarks = criterion("auroc", fit.decisions[1], target)
+    exact = criterion("auroc", fit.decisions[0], target[fit.rows])
+    landmarks = criterion("auroc", fit.decisions[1], target[fit.rows])
     n_test = len(fit.rows)
     n_train = len(rows) - n_test
     machine = build(recipe, **settings)

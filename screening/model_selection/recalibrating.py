@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.opening import Readable
@@ -137,7 +137,7 @@ def _facts_of_site(
         f"elsewhere; the threshold, the chances and every figure come from "
         f"{rows.n_rows} rows of this place, {n_cases} of them cases"
     )
-    n_by_class = Counter(labels_of(rows).tolist())
+    n_by_class = Counter(rows.labels.tolist())
     return training.replace(
         source=SourceFacts.from_dict(read.source.to_dict()),
         n_rows_read=rows.n_rows + sum(read.refused.values()),

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, concatenate, labels_of
+from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import ReadOptions, open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.labels import Judged, LastWord
+from screening.metrics.tally import units_of
 from screening.model_selection.judged_patients import (
     count_rewritten,
     patients_of,
@@ -110,7 +111,7 @@ def judged_cohort(
     past = with_states_of_labels(with_scores(past, [champion.recipe]))
     has_cases = task_without_cases(past) is None
     positive = _positive_labels(past, task["positive"], has_cases)
-    labels = labels_of(past)
+    labels = past.labels
     negatives = labels[~np.isin(labels, ["", *positive])]
     ((commonest_negative, _),) = Counter(negatives.tolist()).most_common(1)
     label_of_verdict = {"confirmed": positive[0], "ruled out": commonest_negative}
@@ -137,7 +138,7 @@ def judged_cohort(
     after = with_merged_patients(after, judged.merges, numbers)
     past_rows = rows_in_past(past, after)
     is_new = past_rows < 0
-    is_case = labels_of(after) == label_of_verdict["confirmed"]
+    is_case = after.labels == label_of_verdict["confirmed"]
     is_past_case = np.isin(labels[past_rows[~is_new]], positive)
     new = after.take(is_new)
     cohort = concatenate([past, new]) if new.n_rows else past
@@ -434,8 +435,8 @@ def _contamination(champion: ModelDocument, cohort: Cohort) -> float | None:
     validation = champion.validation
     if validation.without_cases is None:
         return None
-    target = cohort.y(champion.task.positive)
-    if fills_folds(cohort, target, validation.folds):
+    is_case = cohort.y(champion.task.positive) == 1
+    if fills_folds(cohort, units_of(is_case, cohort.group), validation.folds):
         return None
     return validation.without_cases.contamination
 

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.labels import (
     BLANK_IS,
     are_outcomes,
@@ -111,7 +111,7 @@ def known_labels(
     """
     refuse_no_outcome(facts, contract, rows)
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
-    texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
+    texts, text_of_row = np.unique(rows.labels, return_inverse=True)
     # If training had no label column, or no case, words such as "yes" decide.
     by_words = contract.label is None or facts.validation.without_cases is not None
     written = []
@@ -150,7 +150,7 @@ def refuse_no_outcome(facts: ModelDocument, contract: Contract, rows: Cohort) ->
     joined = chain.from_iterable((facts.task.joined or {}).values())
     known = {*facts.training.n_by_class, *contract.negative, *facts.task.classes}
     known.update(joined)
-    is_outcome = are_outcomes(labels_of(rows), contract, known)
+    is_outcome = are_outcomes(rows.labels, contract, known)
     if not is_outcome.all():
         numbers = rows.rows[~is_outcome].tolist()
         raise CohortError(
@@ -222,7 +222,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         positives = cohort.positives()
     rest = _other_classes(cohort.classes, positives, column)
     if several:
-        counts = count_values(labels_of(cohort))
+        counts = count_values(cohort.labels)
         of_classes = {name: counts[name] for name in cohort.classes}
         watched = list(positives) or rare_classes(of_classes, cohort.contract)
         classes = sorted([*positives, *rest])

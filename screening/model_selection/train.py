@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from screening.cluster import open_cluster
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort
 from screening.data.dependence import reasons
 from screening.data.ids import row_number_ids
 from screening.errors import UsageError
@@ -339,7 +339,7 @@ def scores_to_judge(
     }
     titles = {member.recipe.name: member.recipe.title for member in method.members}
     compared, baseline_scores = scores_of_baselines(study, fits.baselines)
-    target = study.task.target(labels_of(study.cohort))
+    target = study.task.target(study.cohort.labels)
     return replace(
         scores,
         population=Population(
@@ -406,7 +406,7 @@ def validation_table(
         table["group"] = sample.group
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
-    table |= {HELD: is_stored, "label": labels_of(sample)}
+    table |= {HELD: is_stored, "label": sample.labels}
     return table | judgement.held.columns(judgement.thresholds)
 
 

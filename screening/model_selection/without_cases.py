@@ -127,9 +127,10 @@ def check_without_cases(
         )
     is_for_flags = isinstance(rule, MaxFlagRate | Threshold)
     is_applicable = recipe.machine == "one_class" and is_for_flags
-    if not is_applicable or fills_folds(cohort, target, validation.folds):
+    n_cases = units_of(target == 1, cohort.group)
+    if not is_applicable or fills_folds(cohort, n_cases, validation.folds):
         if recipe.machine == "one_class":
-            refuse_rule(units_of(target == 1, cohort.group), _MIN_CASES, rule)
+            refuse_rule(n_cases, _MIN_CASES, rule)
         if validation.contamination is not None:
             raise UsageError(
                 "`contamination` needs a one-class recipe, trained without cases and "
@@ -189,14 +190,14 @@ def notes_without_cases(
     return notes
 
 
-def fills_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
+def fills_folds(cohort: Cohort, n_cases: int, folds: int) -> bool:
     """Return True if there are cases enough for one in every fold, or at least 5.
 
-    Voxels of few patients are folded by slabs, and each may contain cases.
+    `n_cases` counts cases, or groups with cases. Voxels of few patients are folded by
+    slabs, and each may contain cases.
     """
-    if cohort.coordinates is not None:
-        return bool((target == 1).any())
-    return units_of(target == 1, cohort.group) >= n_cases_needed(folds)
+    n_needed = 1 if cohort.coordinates is not None else n_cases_needed(folds)
+    return n_cases >= n_needed
 
 
 def n_cases_needed(folds: int) -> int:
