@@ -30,7 +30,7 @@ from screening.data.outcome_rules import (
     likeliest_outcome,
     ranked,
 )
-from screening.data.role_rules import TableSummary, role_doubts
+from screening.data.role_rules import TableSummary, outcome_candidates, role_doubts
 from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 from screening.spelling import names_from
@@ -576,8 +576,9 @@ def test_role_doubts_of_label():
     table = TableSummary(columns, {})
     guessed = Contract(label="died", positive=["1"])
 
-    outcome_doubt, case_doubt = role_doubts(table, Contract(), guessed)
-    named = role_doubts(table, guessed, guessed)
+    rivals = as_likely("died", outcome_candidates(table, guessed))
+    outcome_doubt, case_doubt = role_doubts(table, Contract(), guessed, rivals)
+    named = role_doubts(table, guessed, guessed, [])
 
     assert "equally likely" in outcome_doubt.words
     assert "relapse (50%)" in outcome_doubt.words
@@ -594,7 +595,9 @@ def test_role_doubts_hostile_values():
     columns = {"died": column("died", [*values * 9, *values[:1] * 9]).summary}
     guessed = Contract(label="died", positive=values[:1])
 
-    (doubt,) = role_doubts(TableSummary(columns, {}), Contract(label="died"), guessed)
+    (doubt,) = role_doubts(
+        TableSummary(columns, {}), Contract(label="died"), guessed, []
+    )
 
     options = doubt.remedy.partition(": ")[2].removesuffix(".").split(" or ")
     taken = [names_from(shlex.split(option)[1]) for option in options]

@@ -18,7 +18,6 @@ from screening.data.column_names import INDEX_NAME, is_called, names_codes
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.sentinels import sentinels_of
 from screening.data.summary import MAX_TEXTS, ColumnSummary
-from screening.io.date_formats import DateNumbers, date_numbers_of
 from screening.io.number_formats import is_yes_no, plain_number
 from screening.spelling import first_of
 
@@ -368,35 +367,21 @@ def counts_time(name: str, summary: ColumnSummary) -> bool:
     """
     if not summary.numbers == summary.present > 0:
         return False
-    if counts_milliseconds(summary):
-        return True
-    if is_counted_in_seconds(name, summary):
+    if counts_instants(name, summary):
         return True
     is_date = is_called(name, "date", "time stamp")
-    return is_date and date_numbers_of(summary.high) is not None
+    return is_date and summary.date_numbers is not None
 
 
-def counts_milliseconds(summary: ColumnSummary) -> bool:
-    """Return True if all cells are milliseconds since 1970, of 2000 to 2040."""
-    is_number = summary.numbers == summary.present > 0
-    return is_number and summary.whole and _are_all_of(summary, "milliseconds_1970")
+def counts_instants(name: str, summary: ColumnSummary) -> bool:
+    """Return True if all cells count from 1970, and lie in 2000 to 2040.
 
-
-def is_counted_in_seconds(name: str, summary: ColumnSummary) -> bool:
-    """Return True for seconds since 1970, if the column's name has a word for time."""
-    return _may_be_seconds(summary) and is_called(name, "word of time")
-
-
-def _may_be_seconds(summary: ColumnSummary) -> bool:
-    """Return True if all cells may be seconds since 1970, of 2000 to 2040."""
-    is_number = summary.numbers == summary.present > 0
-    return is_number and _are_all_of(summary, "seconds_1970")
-
-
-def _are_all_of(summary: ColumnSummary, counted: DateNumbers) -> bool:
-    """Return True if all numbers are of the years by which such dates are known."""
-    same = (date_numbers_of(summary.low), date_numbers_of(summary.high))
-    return same == (counted, counted)
+    They are milliseconds, or seconds if the column's name has a word for time.
+    """
+    if summary.all_date_numbers == "milliseconds_1970":
+        return summary.whole
+    is_in_seconds = summary.all_date_numbers == "seconds_1970"
+    return is_in_seconds and is_called(name, "word of time")
 
 
 def _is_of_ten_digits(column: Candidate) -> bool:
@@ -407,7 +392,7 @@ def _is_of_ten_digits(column: Candidate) -> bool:
     summary = column.summary
     is_varied = summary.n_texts >= MIN_TEXTS_OF_ID and summary.whole
     has_ten_digits = summary.low >= 1e9 and summary.high < 1e10
-    return is_varied and (has_ten_digits or _may_be_seconds(summary))
+    return is_varied and (has_ten_digits or summary.all_date_numbers == "seconds_1970")
 
 
 def _is_two_numbers(column: Candidate) -> bool:

@@ -36,6 +36,8 @@ from screening.data.feature_rules import (
 )
 from screening.data.outcome_rules import (
     MAX_SHOWN,
+    OutcomeColumn,
+    as_likely,
     follow_up_strengths,
     infer_positive,
 )
@@ -55,7 +57,6 @@ from screening.data.role_rules import (
 from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
-from screening.io.date_formats import date_numbers_of
 from screening.io.readers import Block, Source, SourcePart
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
@@ -213,8 +214,12 @@ def infer_contract(
     if ask:
         _ask_for_roles(table, stated, draft, ask)
     _infer_date_order(table, draft)
-    notes += role_notes(table, stated, draft)
-    doubts = [] if ask else [*role_doubts(table, stated, draft)]
+    candidates = outcome_candidates(table, draft)
+    rivals: list[OutcomeColumn] = []
+    if draft.label and not stated.label:
+        rivals = as_likely(draft.label, candidates)
+    notes += role_notes(table, stated, draft, candidates, rivals)
+    doubts = [] if ask else [*role_doubts(table, stated, draft, rivals)]
     inferred = _infer_columns(table, draft, keep)
     for sign in signs:
         note = sign.seen if sign.column else f"{sign.seen} {sign.remedy}"
@@ -282,7 +287,7 @@ def _infer_date_order(table: TableSummary, draft: Draft) -> None:
     if summary is None or draft.date_order or draft.date_numbers:
         return
     if not summary.dates:
-        draft.date_numbers = date_numbers_of(summary.high)
+        draft.date_numbers = summary.date_numbers
     elif summary.day_or_month_first and summary.date_orders:
         draft.date_order = min(summary.date_orders)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,17 +13,15 @@ from screening.contract.contract import Contract, Draft
 from screening.data.column_names import is_called
 from screening.data.dependence import FEW_VALUES
 from screening.data.feature_rules import (
-    counts_milliseconds,
+    counts_instants,
     counts_rows,
     counts_time,
-    is_counted_in_seconds,
 )
 from screening.data.ids import sizes_of_stems
 from screening.data.labels import rare_classes
 from screening.data.outcome_rules import (
     POINTS_OF_WORD,
     OutcomeColumn,
-    as_likely,
     infer_positive,
     is_sure_case,
     likeliest_outcome,
@@ -63,24 +62,29 @@ class TableSummary:
     follow_up: Mapping[str, float] = field(default_factory=dict)
     head: Sequence[tuple[SourcePart, Block]] = ()
 
+    @cached_property
+    def row_numbers(self) -> list[str]:
+        """Columns of whole numbers that number the rows."""
+        return [
+            name for name, summary in self.columns.items() if counts_rows(name, summary)
+        ]
+
 
 def outcome_candidates(table: TableSummary, contract: Contract) -> list[OutcomeColumn]:
     """Return the columns that may be the outcome, the likeliest first."""
-    taken = taken_columns(contract) - {contract.label}
-    free = {name: table.columns[name] for name in table.columns if name not in taken}
-    numbered = {name for name, summary in free.items() if counts_rows(name, summary)}
-    others = [name for name in free if name not in numbered]
-    at_end = {*others[:1], *others[-1:]}
-    strengths = {name: table.follow_up.get(name, 0.0) for name in others}
+    taken = taken_columns(contract) - {contract.label} | {*table.row_numbers}
+    free = [name for name in table.columns if name not in taken]
+    at_end = {*free[:1], *free[-1:]}
+    strengths = {name: table.follow_up.get(name, 0.0) for name in free}
     strongest = max(strengths.values(), default=0.0)
     columns = [
         OutcomeColumn(
             name,
-            free[name],
+            table.columns[name],
             is_at_end=name in at_end,
             has_follow_up=0 < strengths[name] == strongest,
         )
-        for name in others
+        for name in free
     ]
     return ranked(columns)
 
@@ -122,28 +126,22 @@ def _infer_keys(table: TableSummary, draft: Draft, independent: bool) -> None:
             draft.id = draft.id or name
         elif not independent and _names_patients(name, summary, draft):
             draft.group = draft.group or name
-    counters = _row_counters(table, taken)
+    counters = [
+        name
+        for name in table.row_numbers
+        if name not in taken and _numbers_rows_with_gaps(name, table.columns[name])
+    ]
     if len(counters) == 1:
         draft.id = draft.id or counters[0]
 
 
-def _row_counters(table: TableSummary, taken: set[str | None]) -> list[str]:
-    """Return the columns that number the rows of a larger table."""
-    return [
-        name
-        for name, summary in table.columns.items()
-        if name not in taken and _numbers_rows_with_gaps(name, summary)
-    ]
-
-
 def _numbers_rows_with_gaps(name: str, summary: ColumnSummary) -> bool:
-    """Return True for rising numbers of rows that leave some out.
+    """Return True for numbers of rows that rise and leave some out.
 
     They number the rows of a larger table, where the row can be found again.
     """
     has_gaps = summary.high - summary.low + 1 > summary.rows
-    is_counter = summary.rising and counts_rows(name, summary)
-    return has_gaps and is_counter and not is_called(name, "quantity")
+    return has_gaps and summary.rising and not is_called(name, "quantity")
 
 
 def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bool:
@@ -167,7 +165,7 @@ def _infer_time(table: TableSummary, taken: set[str | None]) -> str | None:
             continue
         if is_called(name, "time"):
             dated.append(name)
-        elif counts_milliseconds(summary) or is_counted_in_seconds(name, summary):
+        elif counts_instants(name, summary):
             unnamed.append(name)
     # A name says more than the values.
     candidates = dated or unnamed
@@ -237,17 +235,29 @@ def guessed_columns(
 
 
 def role_notes(
-    table: TableSummary, contract: Contract, guessed: Contract
+    table: TableSummary,
+    contract: Contract,
+    guessed: Contract,
+    candidates: Sequence[OutcomeColumn],
+    rivals: Sequence[OutcomeColumn],
 ) -> Iterator[str]:
     """Yield what is said of the guessed roles, and what of them is to be reviewed.
 
-    `contract` has the roles that were named, `guessed` all.
+    Parameters
+    ----------
+    table : TableSummary
+    contract, guessed : Contract
+        With the roles that were named, and with all.
+    candidates : sequence of OutcomeColumn
+        What the outcome may be, as `outcome_candidates` ranks it beside the roles.
+    rivals : sequence of OutcomeColumn
+        Those about as likely as the outcome, if that was guessed.
     """
     for role in STATED_ROLES:
         value = getattr(guessed, role)
         if value and not getattr(contract, role):
             yield _guess_note(table, guessed, role, value)
-    yield from _outcome_notes(table, contract, guessed)
+    yield from _outcome_notes(guessed, candidates, rivals)
     if not guessed.id:
         yield (
             "no column identifies the rows, so their numbers are used as ids; set "
@@ -312,18 +322,17 @@ def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
 
 
 def _outcome_notes(
-    table: TableSummary, contract: Contract, guessed: Contract
+    guessed: Contract,
+    candidates: Sequence[OutcomeColumn],
+    rivals: Sequence[OutcomeColumn],
 ) -> Iterator[str]:
     """Yield notes on other columns that may be the outcome."""
-    candidates = outcome_candidates(table, guessed)
     if not guessed.label:
         note = "no outcome recognised: set `label` to its column"
         yield note + likely_outcomes(candidates)
         return
-    if not contract.label:
-        rivals = as_likely(guessed.label, candidates)
-        if rivals:
-            yield f"{AS_LIKELY} {listed(rivals)}"
+    if rivals:
+        yield f"{AS_LIKELY} {listed(rivals)}"
     names = [
         column.name
         for column in candidates
@@ -337,24 +346,25 @@ def _outcome_notes(
 
 
 def role_doubts(
-    table: TableSummary, contract: Contract, guessed: Contract
+    table: TableSummary,
+    contract: Contract,
+    guessed: Contract,
+    rivals: Sequence[OutcomeColumn],
 ) -> Iterator[Reason]:
     """Yield the guesses of the outcome and its case that may well be wrong.
 
-    `contract` has the roles that were named, `guessed` all.
+    Parameters as for `role_notes`.
     """
     label = guessed.label
     if not label:
         return
-    if not contract.label:
-        rivals = as_likely(label, outcome_candidates(table, guessed))
-        if rivals:
-            yield GUESSED(
-                column=label,
-                guess=f"the outcome is column '{label}'; equally likely, with the "
-                f"share of the rarest value, are {listed(rivals)}",
-                remedy="Name the outcome with --label.",
-            )
+    if rivals:
+        yield GUESSED(
+            column=label,
+            guess=f"the outcome is column '{label}'; equally likely, with the share of "
+            f"the rarest value, are {listed(rivals)}",
+            remedy="Name the outcome with --label.",
+        )
     counts = table.columns[label].counts
     if contract.positive or len(guessed.positive) != 1 or len(counts) != 2:
         return

@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.columns import SampledValues
-from screening.io.date_formats import DATE, DateOrder, are_compact_dates, parse_time
+from screening.io.date_formats import (
+    DATE,
+    DateNumbers,
+    DateOrder,
+    are_compact_dates,
+    date_numbers_of,
+    parse_time,
+)
 from screening.io.number_formats import (
     FLAGGED,
     MARKS,
@@ -171,6 +178,19 @@ class ColumnSummary:
     def high(self) -> float:
         """Highest number."""
         return self._numbers.high
+
+    @property
+    def date_numbers(self) -> DateNumbers | None:
+        """How dates are counted, by the highest number; None if it is not a date."""
+        return date_numbers_of(self.high)
+
+    @property
+    def all_date_numbers(self) -> DateNumbers | None:
+        """How all cells count dates; None if some are not such numbers."""
+        are_numbers = self.numbers == self.present > 0
+        if are_numbers and date_numbers_of(self.low) == self.date_numbers:
+            return self.date_numbers
+        return None
 
     @property
     def odd(self) -> int:
