@@ -117,7 +117,7 @@ def test_workers_that_see_the_file_get_no_row(model, expected, monkeypatch, tmp_
     rows = patients(90, seed=7)
     night = tmp_path / "night.parquet"
     rows.to_parquet(night, index=False, row_group_size=25)
-    monkeypatch.setattr(readers, "PLACE_ROWS", 40)
+    monkeypatch.setattr(readers, "RANGE_ROWS", 40)
     workers = InThisProcess()
 
     run = by(workers, monkeypatch, model, night, tmp_path / "by")

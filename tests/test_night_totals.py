@@ -166,7 +166,7 @@ def outcome(model, table, folder, cuts, seed=0):
     gates = model.gates()
     unused = UnusedRows()
     stream = model.opened(table, label="ill", gates=gates, observers=[unused])
-    scorer = BlockScorer(model, "2026-01-31", stream.prepared_reader())
+    scorer = BlockScorer(model, "2026-01-31", stream.read_ahead())
     results = scored_in(scorer, stream, cuts, rng)
     reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")
@@ -233,7 +233,7 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
     monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
     # The first piece is scored here, with the bounds that are set here.
     monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
-    monkeypatch.setattr(readers, "PLACE_ROWS", 25)
+    monkeypatch.setattr(readers, "RANGE_ROWS", 25)
     # Processes write the list, too.
     monkeypatch.setattr(flagged_list, "MANY_FLAGGED", 0)
     monkeypatch.setattr(night_rows, "PIECE_ROWS", 10)
@@ -283,7 +283,7 @@ def test_processes_report_the_same_violations(model, monkeypatch, tmp_path):
     monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
     # The first piece is scored here, with the bounds that are set here.
     monkeypatch.setattr(scoring_pass, "FASTEST_ROW", 0)
-    monkeypatch.setattr(readers, "PLACE_ROWS", 25)
+    monkeypatch.setattr(readers, "RANGE_ROWS", 25)
     contract = model.contract.with_roles(on_violation="stop")
     strict = replace(model, contract=contract)
     night_of(N_ROWS).to_parquet(tmp_path / "night.parquet", index=False)

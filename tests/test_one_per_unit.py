@@ -222,7 +222,7 @@ def test_piece_that_a_process_leaves_in_a_file(tmp_path):
     """
     model = train(hours(), "given", contract=contract_of("last"), **QUICK)
     stream = model.opened(hours(40, seed=1).drop(columns="ill"))
-    scorer = BlockScorer(model, "2026-03-02", stream.prepared_reader())
+    scorer = BlockScorer(model, "2026-03-02", stream.read_ahead())
     packed = np.frombuffer(pickle.dumps(scorer), np.uint8)
     (piece,) = stream.pieces()
     here = scorer.score_piece(piece, True, ALL_HASHES)

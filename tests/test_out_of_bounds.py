@@ -363,7 +363,7 @@ def test_refused_file(model, tmp_path):
 def test_refused_file_by_processes(model, tmp_path, monkeypatch):
     """Processes list the same cells in the same order."""
     monkeypatch.setattr("screening.scoring.scoring_pass.WORTH_STARTS", 0)
-    monkeypatch.setattr("screening.io.readers.PLACE_ROWS", 25)
+    monkeypatch.setattr("screening.io.readers.RANGE_ROWS", 25)
     table = written(night_with_odd_cells(), tmp_path / "night.parquet")
     files = []
     for jobs in (1, 2):

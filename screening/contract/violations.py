@@ -362,7 +362,7 @@ def refuse_absent(
             if others is not None:
                 new = _new_columns(file.header, {*columns, *others})
             hint = did_you_mean(absent[0], file.header)
-            where = f"{file.name}, {file.place}" if file.place else file.name
+            where = f"{file.name}, {file.sheet}" if file.sheet else file.name
             faults.append(
                 f"{where}: missing {noun} {names}{new}; rename the {noun} in the "
                 f"file, or correct the {given} that you gave{hint}"

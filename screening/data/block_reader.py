@@ -1,4 +1,9 @@
-"""The blocks of a table: their valid rows, and the faults of the others."""
+"""The pieces of a table: their valid rows, and the faults of the others.
+
+A row gets its faults in four steps, all in `BlockReader._type_block`: `RowTyper` finds
+those of its cells, `FaultSorter` decides by the contract what follows from them,
+repeated ids are added, and `Violations.add_block` leaves out rows and counts why.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +18,32 @@ import pandas as pd
 from screening.contract.violations import OUT_OF_BOUNDS, Fault, Violations
 from screening.data.cohort import Cohort
 from screening.data.normalising import GroupScales
-from screening.data.observers import JudgedBlock
+from screening.data.observers import CheckedBlock
 from screening.data.one_per_unit import RowChoice
 from screening.data.out_of_bounds import Bounds, beyond_bounds, odd_cells_by_row
-from screening.data.row_faults import FaultJudge, JudgedFaults
+from screening.data.row_faults import FaultSorter, SortedFaults
 from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
 from screening.identity.hashes import hash_ids
-from screening.io.readers import Block, PartFormat
+from screening.io.readers import Block, FileFormat
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive rows of a table, to be typed together.
+    """Consecutive rows of a file, to be typed together.
 
     Parameters
     ----------
-    part : PartFormat
+    format : FileFormat
     n_above : int
-        Rows of the table above the part.
+        Rows of the table above the file.
     blocks : iterable of Block
-        Read already, or read where they are typed.
+        One that was read, or a range, which is read where it is iterated.
     unreadable : sequence of str
-        What is wrong with a part that cannot be read, or not to its end.
+        What is wrong with a file that cannot be read, or not to its end.
     """
 
-    part: PartFormat
+    format: FileFormat
     n_above: int
     blocks: Iterable[Block] = ()
     unreadable: Sequence[str] = ()
@@ -93,9 +98,10 @@ class TypedBlock:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Types the rows of blocks by a contract, and counts what is wrong with them.
+    """Types the rows of pieces by a contract, and counts what is wrong with them.
 
-    Blocks may be read in any order and by any process.
+    Pieces may be read in any order and by any process. The last three parameters are
+    what `CohortStream.read_ahead` finds.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ class BlockReader:
     hash_key: str
     bounds: Mapping[str, Bounds]
     categories: Mapping[str, Set[str | None]]
-    counters: Sequence[Callable[[JudgedBlock], Any]]
+    counters: Sequence[Callable[[CheckedBlock], Any]]
     repeated_ids: np.ndarray | None = None
     scales: Sequence[GroupScales] = ()
     taken_rows: np.ndarray | None = None
@@ -146,65 +152,61 @@ class BlockReader:
         """Type the rows of a block, and count what is wrong with them.
 
         A row with a fault is left out, and with `on_violation = "stop"` the table is
-        refused at the end. `FaultJudge` knows the exceptions: where rows are scored, a
-        text in place of a number may be a missing cell.
+        refused at the end.
         """
         contract = self.row_typer.contract
-        rows, found = self.row_typer.type_rows(piece.part, block, piece.n_above)
+        rows, found = self.row_typer.type_rows(piece.format, block, piece.n_above)
         is_taken = None
         if self.taken_rows is not None:
             is_taken = np.isin(rows.rows, self.taken_rows)
-        odd_cells = beyond_bounds(rows.values, self.bounds)
+        beyond = beyond_bounds(rows.values, self.bounds)
         unseen = _unseen_categories(rows, self.categories)
-        judge = FaultJudge(contract, self.row_typer.to_score)
-        judged = judge.judge(found, odd_cells, unseen, is_taken)
-        id_hashes = None
+        sorter = FaultSorter(contract, self.row_typer.to_score)
+        faults = sorter.sort(found, beyond, unseen, is_taken)
+        id_hashes = hash_ids(rows.id, self.hash_key) if contract.id else None
         is_repeated = None
-        if contract.id:
-            id_hashes = hash_ids(rows.id, self.hash_key)
         if id_hashes is not None and self.repeated_ids is not None:
             is_repeated = np.isin(id_hashes, self.repeated_ids)
-            judged.left_out.append((str(contract.id), "repeated_id", is_repeated))
-        violations, is_valid = self._violations(piece, block, judged, is_taken)
-        observed = JudgedBlock(
-            piece.part.name,
+            faults.left_out.append((str(contract.id), "repeated_id", is_repeated))
+        violations, is_valid = self._violations(piece, block, faults, is_taken)
+        observed = CheckedBlock(
+            piece.format.name,
             block.first_row,
             rows,
-            judged,
+            faults,
             self.bounds,
             is_taken,
             is_repeated,
         )
         counts = ReadCounts(
-            violations, observed=tuple([count(observed) for count in self.counters])
+            violations,
+            () if id_hashes is None else (id_hashes,),
+            tuple([count(observed) for count in self.counters]),
         )
-        valid_hashes = None
-        if id_hashes is not None:
-            counts = replace(counts, id_hashes=(id_hashes,))
-            valid_hashes = id_hashes[is_valid]
         if not is_valid.any():
             return TypedBlock(counts)
         if self.row_typer.to_score:
-            rows = _without_cells(rows, judged.unused)
+            rows = _without_cells(rows, faults.unused)
         valid_rows = self._normalised(rows.take(is_valid))
+        valid_hashes = None if id_hashes is None else id_hashes[is_valid]
         return TypedBlock(counts, valid_rows, valid_hashes)
 
     def _violations(
         self,
         piece: Piece,
         block: Block,
-        judged: JudgedFaults,
+        faults: SortedFaults,
         is_taken: np.ndarray | None,
     ) -> tuple[Violations, np.ndarray]:
         """Return the violations of a block, and the mask of the rows that are used."""
-        file = piece.part.name
+        file = piece.format.name
         violations = Violations(self.row_typer.contract)
-        is_valid = violations.add_block(file, block, judged.left_out, is_taken)
+        is_valid = violations.add_block(file, block, faults.left_out, is_taken)
         noted = [
             (column, kind, mask & is_valid)
-            for column, kind, mask in [*judged.unused, *judged.noted]
+            for column, kind, mask in [*faults.unused, *faults.noted]
         ]
-        for column, kind, mask in [*noted, *judged.not_taken]:
+        for column, kind, mask in [*noted, *faults.not_taken]:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
         return violations, is_valid
 
@@ -215,11 +217,11 @@ class BlockReader:
         taken.
         """
         for block in piece.blocks:
-            rows, found = self.row_typer.type_rows(piece.part, block, piece.n_above)
-            odd_cells = beyond_bounds(rows.values, self.bounds)
-            judge = FaultJudge(self.row_typer.contract, self.row_typer.to_score)
-            is_broken = judge.breaks_contract(found)
-            rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
+            rows, found = self.row_typer.type_rows(piece.format, block, piece.n_above)
+            beyond = beyond_bounds(rows.values, self.bounds)
+            sorter = FaultSorter(self.row_typer.contract, self.row_typer.to_score)
+            is_broken = sorter.breaks_contract(found)
+            rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, beyond))
             choice.add(rows.take(~pd.isna(rows.id) & ~is_broken))
 
     def _normalised(self, rows: Cohort) -> Cohort:

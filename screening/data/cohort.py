@@ -35,7 +35,7 @@ ROW_FIELDS = (
     "rows",
     "display",
     "out_of_bounds",
-    "taken",
+    "hour",
     "weight",
     "copy_of",
     "fold",
@@ -76,7 +76,7 @@ class Cohort:
     out_of_bounds : ndarray of object, shape (n_rows,), or None
         A tuple of `OddCell` for a row with cells out of bounds, which are missing among
         its values, and None for any other row; tested for scoring only.
-    taken : ndarray of datetime64[us], shape (n_rows,), or None
+    hour : ndarray of datetime64[us], shape (n_rows,), or None
         Instants at which the table was taken, where the contract names their column;
         read for scoring only.
     weight : ndarray of float, shape (n_rows,), or None
@@ -109,7 +109,7 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
     out_of_bounds: np.ndarray | None = None
-    taken: np.ndarray | None = None
+    hour: np.ndarray | None = None
     weight: np.ndarray | None = None
     copy_of: np.ndarray | None = None
     fold: np.ndarray | None = None

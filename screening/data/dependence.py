@@ -23,7 +23,7 @@ from screening.data.summary import any_match
 from screening.errors import UsageError
 from screening.identity.reduced import LED_BY_ZERO
 from screening.io.arrow_types import is_numeric, to_floats
-from screening.io.readers import Block, Source, SourcePart
+from screening.io.readers import Block, Source, SourceFile
 from screening.schemas.base import Reason
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 from screening.spelling import quoted
@@ -121,7 +121,7 @@ def refuse_dependent(signs: Sequence[Sign]) -> None:
 def dependence(
     source: Source,
     contract: Contract,
-    head: Sequence[tuple[SourcePart, Block]] | None = None,
+    head: Sequence[tuple[SourceFile, Block]] | None = None,
 ) -> list[Sign]:
     """Return the signs of dependent rows, the surest first.
 
@@ -131,7 +131,7 @@ def dependence(
     contract : Contract
         A group that it names is believed, unless every row has one of its own; voxels
         without a group are all of one patient.
-    head : sequence of (SourcePart, Block), optional
+    head : sequence of (SourceFile, Block), optional
         The first blocks of the source, where they were read already.
     """
     is_grouped = contract.group and contract.group_stem
@@ -151,7 +151,7 @@ def _signs_of_head(
     source: Source,
     contract: Contract,
     names: Sequence[str],
-    head: Sequence[tuple[SourcePart, Block]] | None,
+    head: Sequence[tuple[SourceFile, Block]] | None,
 ) -> list[Sign]:
     """Return the signs in some columns of the first rows."""
     if head is None:
@@ -163,9 +163,9 @@ def _signs_of_head(
     return [] if is_believed else signs(frame)
 
 
-def _read_head(source: Source, names: Sequence[str]) -> list[tuple[SourcePart, Block]]:
+def _read_head(source: Source, names: Sequence[str]) -> list[tuple[SourceFile, Block]]:
     """Read the first block of each file, until there are rows enough."""
-    head: list[tuple[SourcePart, Block]] = []
+    head: list[tuple[SourceFile, Block]] = []
     n_rows = 0
     for part in source.files:
         if n_rows >= MOST_ROWS:
@@ -200,7 +200,7 @@ def head_columns(source: Source) -> list[str]:
     return names
 
 
-def head_values(name: str, head: Sequence[tuple[SourcePart, Block]]) -> np.ndarray:
+def head_values(name: str, head: Sequence[tuple[SourceFile, Block]]) -> np.ndarray:
     """Return a column as numbers if nearly all its cells are, else as text.
 
     Numbers with leading zeros, such as 007, are names and stay text.
@@ -211,7 +211,7 @@ def head_values(name: str, head: Sequence[tuple[SourcePart, Block]]) -> np.ndarr
     if all(map(is_numeric, parts)):
         return np.concatenate(list(map(to_floats, parts)))
     parsed = [
-        parse_feature(part, NUMBER, file.decimal(name)).values
+        parse_feature(part, NUMBER, file.format.decimal(name)).values
         for (file, _), part in zip(head, parts, strict=True)
     ]
     numbers = np.concatenate(parsed)

@@ -57,7 +57,7 @@ from screening.data.role_rules import (
 from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
-from screening.io.readers import Block, Source, SourcePart
+from screening.io.readers import Block, Source, SourceFile
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of
@@ -115,14 +115,14 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     keys: dict[str, list[pa.Array]] = {
         name: [] for name in names if _may_be_key(name, contract)
     }
-    head: list[tuple[SourcePart, Block]] = []
+    head: list[tuple[SourceFile, Block]] = []
     n_rows = 0
     for file, block in _blocks(source, names):
         if n_rows < MOST_ROWS:
             head.append((file, block))
         n_rows += block.n_rows
         for name, summary in columns.items():
-            summary.add(block.columns[name], file.decimal(name))
+            summary.add(block.columns[name], file.format.decimal(name))
         for name, texts in keys.items():
             texts.append(_key_texts(block.columns[name]))
     if columns and not n_rows:
@@ -148,7 +148,7 @@ def _columns_to_read(source: Source, contract: Contract) -> list[str]:
     return [name for name in header if name and name not in contract.drop]
 
 
-def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[SourcePart, Block]]:
+def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[SourceFile, Block]]:
     """Yield the blocks of all files with their file."""
     # An index without a name may be a patient's number, which `dependence` looks at.
     wanted = list(dict.fromkeys([*head_columns(source), *columns]))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from screening.errors import CohortError
-from screening.io.columns import Columns, coded, stretches
+from screening.io.columns import Columns, coded, runs_of
 
 # Ratio of the standard deviation to the median distance from the median, of normal
 # values.
@@ -139,7 +139,7 @@ class Medians(GroupScales):
     def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in rows; CohortError if a group's rows come after those of another."""
         values = np.column_stack([features[name] for name in self.columns])
-        for name, rows in stretches(group):
+        for name, rows in runs_of(group):
             number = self._numbers.setdefault(name, len(self._numbers))
             if number < len(self._numbers) - 1:
                 raise CohortError(

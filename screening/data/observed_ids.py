@@ -13,7 +13,7 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.contract.violations import MAX_SHOWN_ROWS
-from screening.data.observers import JudgedBlock, Observer
+from screening.data.observers import CheckedBlock, Observer
 from screening.files import discard, temporary_folder_named
 from screening.identity.table import IdCounts, IdReader
 from screening.identity.writing import BUT_FOR
@@ -23,9 +23,9 @@ from screening.threads import run_in_threads
 
 # Number of hashed ids that stay in memory; those of more rows go to a file.
 UNFILED_ROWS = 1 << 20
-# Hashes that a thread sorts at a time; more if there would be too many parts.
+# Hashes that a thread sorts at a time; more if there would be too many buckets.
 HELD_ROWS = 1 << 20
-MAX_PARTS = 32
+MAX_BUCKETS = 32
 # Hashes that are read at a time.
 READ_ROWS = 1 << 17
 
@@ -53,18 +53,18 @@ class DuplicateIds:
 
         Both are sorted ascending; rows count from 0.
         """
-        # Equal hashes have equal low bits: a part is the hashes with the same ones.
-        n_parts = 1
-        while n_parts * HELD_ROWS < self.n_rows and n_parts < MAX_PARTS:
-            n_parts *= 2
+        # Equal hashes have equal low bits: a bucket has the hashes with the same ones.
+        n_buckets = 1
+        while n_buckets * HELD_ROWS < self.n_rows and n_buckets < MAX_BUCKETS:
+            n_buckets *= 2
         repeated = [np.zeros(0, np.uint64)]
 
-        def find_repeats(part: int) -> None:
-            hashes = np.concatenate([*self._part(part, n_parts)])
+        def find_repeats(bucket: int) -> None:
+            hashes = np.concatenate([*self._bucket(bucket, n_buckets)])
             hashes.sort()
             repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
 
-        run_in_threads(find_repeats, range(n_parts))
+        run_in_threads(find_repeats, range(n_buckets))
         hashes = np.sort(np.concatenate(repeated))
         rows = [np.zeros(0, np.int64)]
         n_above = 0
@@ -74,11 +74,11 @@ class DuplicateIds:
             n_above += len(block)
         return hashes, np.concatenate(rows)
 
-    def _part(self, part: int, n_parts: int) -> Iterator[np.ndarray]:
-        """Yield the hashes with the number of a part as low bits."""
+    def _bucket(self, bucket: int, n_buckets: int) -> Iterator[np.ndarray]:
+        """Yield the hashes with the number of a bucket as low bits."""
         for block in self._read():
             # 0 means no id.
-            yield block[(block & (n_parts - 1) == part) & (block != 0)]
+            yield block[(block & (n_buckets - 1) == bucket) & (block != 0)]
 
     def _read(self) -> Iterator[np.ndarray]:
         """Yield the hashes in the order of rows; threads take turns to read."""
@@ -110,7 +110,7 @@ class ObservedIds(Observer):
         self._reduced = DuplicateIds()
 
     @property
-    def counter(self) -> Callable[[JudgedBlock], IdCounts]:
+    def counter(self) -> Callable[[CheckedBlock], IdCounts]:
         """Reads the ids of a block."""
         return partial(_count_ids, self.reader)
 
@@ -152,7 +152,7 @@ class ObservedIds(Observer):
         ]
 
 
-def _count_ids(reader: IdReader, block: JudgedBlock) -> IdCounts:
+def _count_ids(reader: IdReader, block: CheckedBlock) -> IdCounts:
     """Count the ids of a block, without those of repeated rows."""
     rows = block.rows
     counts = reader.read(rows.id, rows.group, rows.rows)
@@ -187,11 +187,11 @@ def rows_by_file(source: Source, rows: np.ndarray) -> Iterator[tuple[str, np.nda
 
 def rows_in_words(source: Source, rows: np.ndarray) -> str:
     """Return the first of some rows of a table, with their files if it has several."""
-    places = []
+    texts = []
     for file, numbers in rows_by_file(source, rows):
         noun = "row" if numbers.size == 1 else "rows"
         text = f"{noun} {first_of(numbers.tolist(), MAX_SHOWN_ROWS, numbers.size)}"
         if len(source.files) > 1:
             text = f"{file} {text}"
-        places.append(text)
-    return first_of(places, MAX_SHOWN_ROWS)
+        texts.append(text)
+    return first_of(texts, MAX_SHOWN_ROWS)

@@ -16,11 +16,11 @@ import numpy as np
 
 from screening.data.cohort import Cohort
 from screening.data.out_of_bounds import Bounds
-from screening.data.row_faults import JudgedFaults
+from screening.data.row_faults import SortedFaults
 
 
 @dataclass(frozen=True)
-class JudgedBlock:
+class CheckedBlock:
     """All rows of a block, and what follows from their faults.
 
     Parameters
@@ -30,7 +30,7 @@ class JudgedBlock:
         Number in the file of the first row.
     rows : Cohort
         Typed, before any normalisation within groups.
-    judged : JudgedFaults
+    faults : SortedFaults
     bounds : mapping of str to Bounds
         Of columns of numbers.
     is_taken : ndarray of bool, shape (n_rows,), optional
@@ -42,7 +42,7 @@ class JudgedBlock:
     file: str
     first_row: int
     rows: Cohort
-    judged: JudgedFaults
+    faults: SortedFaults
     bounds: Mapping[str, Bounds]
     is_taken: np.ndarray | None
     is_repeated: np.ndarray | None
@@ -56,7 +56,7 @@ class Observer(ABC):
 
     @property
     @abstractmethod
-    def counter(self) -> Callable[[JudgedBlock], Any]:
+    def counter(self) -> Callable[[CheckedBlock], Any]:
         """Counts a block, in any process; counts of consecutive rows add up."""
 
     @property

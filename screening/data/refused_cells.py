@@ -15,7 +15,7 @@ from screening.contract.violations import (
     NEEDED_OUT_OF_BOUNDS,
     OUT_OF_BOUNDS,
 )
-from screening.data.observers import JudgedBlock, Observer
+from screening.data.observers import CheckedBlock, Observer
 
 SCHEMA = pa.schema(
     {
@@ -28,13 +28,13 @@ SCHEMA = pa.schema(
 )
 
 
-def refused_cells(block: JudgedBlock) -> tuple[pa.Table, ...]:
+def refused_cells(block: CheckedBlock) -> tuple[pa.Table, ...]:
     """Return a line for each cell of a block that has a fault, in the order of rows.
 
     Cells out of bounds, which refuse no row, have one too.
     """
     parts = []
-    for column, kind, mask in [*block.judged.left_out, *block.judged.unused]:
+    for column, kind, mask in [*block.faults.left_out, *block.faults.unused]:
         rows = np.flatnonzero(mask)
         if not rows.size:
             continue

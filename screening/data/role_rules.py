@@ -29,7 +29,7 @@ from screening.data.outcome_rules import (
     ranked,
 )
 from screening.data.summary import ColumnSummary
-from screening.io.readers import Block, SourcePart
+from screening.io.readers import Block, SourceFile
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of, quoted_list
@@ -53,14 +53,14 @@ class TableSummary:
         Texts of the columns that are called as rows or patients are, "" where blank.
     follow_up : mapping from str to float
         Dependence of follow-up times on columns, as `follow_up_strengths` returns it.
-    head : sequence of (SourcePart, Block)
+    head : sequence of (SourceFile, Block)
         The first blocks, which show whether rows belong to the same patients.
     """
 
     columns: Mapping[str, ColumnSummary]
     keys: Mapping[str, pa.Array]
     follow_up: Mapping[str, float] = field(default_factory=dict)
-    head: Sequence[tuple[SourcePart, Block]] = ()
+    head: Sequence[tuple[SourceFile, Block]] = ()
 
     @cached_property
     def row_numbers(self) -> list[str]:

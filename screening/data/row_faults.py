@@ -28,7 +28,7 @@ Masks = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class JudgedFaults:
+class SortedFaults:
     """Faults of the cells of a block, by what follows from them.
 
     Parameters
@@ -54,8 +54,8 @@ class JudgedFaults:
 
 
 @dataclass(frozen=True)
-class FaultJudge:
-    """Decides by the contract what follows from faults of cells.
+class FaultSorter:
+    """Sorts faults of cells by what the contract makes of them.
 
     Parameters
     ----------
@@ -68,20 +68,20 @@ class FaultJudge:
     contract: Contract
     to_score: bool
 
-    def judge(
+    def sort(
         self,
         found: Sequence[Fault],
-        odd_cells: Masks,
+        beyond: Masks,
         unseen: Masks,
         is_taken: np.ndarray | None,
-    ) -> JudgedFaults:
+    ) -> SortedFaults:
         """Sort faults by their consequences.
 
         Parameters
         ----------
         found : sequence of Fault
             As `RowTyper` found them.
-        odd_cells : mapping of str to ndarray
+        beyond : mapping of str to ndarray
             Masks of the cells out of bounds.
         unseen : mapping of str to ndarray
             Masks of the categories that training has not seen.
@@ -90,9 +90,9 @@ class FaultJudge:
         """
         noted = [fault for fault in found if fault[1] in READ_ALL_THE_SAME]
         others = [fault for fault in found if fault[1] not in READ_ALL_THE_SAME]
-        faults, unlisted, unreadable = self._sorted(others)
+        faults, unlisted, unreadable = self._split_found(others)
         faults += self._unseen_faults(unseen, unlisted)
-        needed, unused = self._split_needed(odd_cells, unreadable)
+        needed, unused = self._split_needed(beyond, unreadable)
         left_out = [*faults, *needed]
         not_taken: list[Fault] = []
         if is_taken is not None:
@@ -105,20 +105,20 @@ class FaultJudge:
                 (column, kind, mask & is_taken if kind in OF_CELLS else mask)
                 for column, kind, mask in left_out
             ]
-        return JudgedFaults(left_out, not_taken, unused, noted, unlisted)
+        return SortedFaults(left_out, not_taken, unused, noted, unlisted)
 
     def breaks_contract(self, found: Sequence[Fault]) -> np.ndarray:
         """Return a mask of the rows that are left out, whichever row of a unit counts.
 
         A row without a value may still be taken for a unit if all its rows have none.
         """
-        faults, _, _ = self._sorted(found)
+        faults, _, _ = self._split_found(found)
         exempt = (*READ_ALL_THE_SAME, *NEEDED)
         masks = [mask for _, kind, mask in faults if kind not in exempt]
         is_broken: np.ndarray = np.logical_or.reduce(masks)
         return is_broken
 
-    def _sorted(
+    def _split_found(
         self, found: Sequence[Fault]
     ) -> tuple[list[Fault], dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return faults of rows, and masks of cells for which rows are scored.
@@ -135,45 +135,43 @@ class FaultJudge:
         unlisted: dict[str, np.ndarray] = {}
         unreadable: dict[str, np.ndarray] = {}
         for column, kind, mask in found:
-            is_unknown = kind == "unknown_category"
-            # Without a rank the value would be imputed.
-            is_missing = is_unknown and self._needs_rank(column)
-            if is_missing or self._is_missing_cell(column, kind):
+            if self._is_unreadable(column, kind):
                 unreadable[column] = unreadable.get(column, False) | mask
-            elif is_unknown:
+            elif kind == "unknown_category":
                 unlisted[column] = mask
             elif kind != "implausible":
                 faults.append((column, kind, mask))
         return faults, unlisted, unreadable
 
-    def _is_missing_cell(self, column: str, kind: str) -> bool:
-        """Return True if cells of this fault are missing, and their rows are scored.
+    def _is_unreadable(self, column: str, kind: str) -> bool:
+        """Return True if a cell with this fault has no value, and breaks no contract.
 
-        They would refuse the whole table for a remark in one cell. Where the contract
-        leaves out rows with a violation, such a row is left out as any other. A number
-        written in another way, such as with a decimal comma, is never missing.
+        Such a cell is missing; a score that needs it is not computed. It is
+
+        - a category that is not listed, of an ordinal that a score needs: it has no
+          rank, and would be imputed;
+        - a text in place of a number, such as a remark, where a violation would refuse
+          the whole table (`on_violation = "stop"`). Else the row is left out as any
+          other, and so it is if the contract refuses missing values. A number written
+          in another way, such as with a decimal comma, is always a violation.
         """
         feature = self.contract.features.get(column)
-        if feature is None or feature.type != "number":
+        if feature is None:
             return False
-        if feature.missing == "refuse":
-            return False
+        if kind == "unknown_category":
+            return feature.type == "ordinal" and feature.is_needed
+        is_optional_number = feature.type == "number" and feature.missing != "refuse"
         stops = self.contract.on_violation == "stop"
-        return stops and kind in CELLS_OF_NO_NUMBER
-
-    def _needs_rank(self, column: str) -> bool:
-        """Return True for an ordinal that a row needs to be scored."""
-        feature = self.contract.features[column]
-        return feature.type == "ordinal" and feature.is_needed
+        return is_optional_number and stops and kind in CELLS_OF_NO_NUMBER
 
     def _split_needed(
-        self, odd_cells: Masks, unreadable: Masks
+        self, beyond: Masks, unreadable: Masks
     ) -> tuple[list[Fault], list[Fault]]:
         """Split faults of cells that a score needs from those it can do without."""
         needed: list[Fault] = []
         unused: list[Fault] = []
         for masks, kind_if_needed, kind in (
-            (odd_cells, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
+            (beyond, NEEDED_OUT_OF_BOUNDS, OUT_OF_BOUNDS),
             (unreadable, NEEDED_UNREADABLE, UNREADABLE),
         ):
             for column, mask in masks.items():

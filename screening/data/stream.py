@@ -1,10 +1,24 @@
-"""A cohort as a stream of typed batches, read and checked in one pass.
+"""A cohort as a stream of typed rows, read and checked.
 
-`CohortStream` yields pieces of the table in order, `BlockReader` types and judges their
-rows in any process, and `ReadingTotals` adds up what was counted, in order, and raises
-all violations together at the end. Ids that occur twice are only known then; where rows
-with such ids are to be left out, and not the table refused, the ids are read once
-before.
+The rows are read in one pass: `CohortStream.pieces` cuts the table into pieces, in
+order; `BlockReader` types and checks the rows of a piece, in any process; and
+`ReadingTotals` adds up what was counted, in order, and raises all violations together
+at the end.
+
+Some contracts ask what only the whole table shows. `CohortStream.read_ahead` then reads
+it before that pass, at most twice:
+
+1. Where one row of each unit is used (`[score]`), for the numbers of these rows; else,
+   where rows with repeated ids are left out, for these ids. (Where they refuse the
+   table, the pass over the rows finds them.)
+2. Where features are normalised within groups, for centre and spread of each group.
+
+file, block, range
+    As in `screening.io.readers`.
+piece
+    What a process reads at a time: a range, or a block that was read before.
+batch
+    The valid rows of a block as a `Cohort`; with `by_group`, those of a group.
 """
 
 from __future__ import annotations
@@ -38,13 +52,13 @@ from screening.data.typed_rows import RowTyper
 from screening.errors import CohortError
 from screening.identity.hashes import HASH_KEY, hash_ids
 from screening.identity.table import IdReader
-from screening.io.columns import stretches
+from screening.io.columns import runs_of
 from screening.io.opening import Readable, source_at
 from screening.io.readers import (
-    FilePlace,
+    FileRange,
     SectionedFile,
     Source,
-    SourcePart,
+    SourceFile,
 )
 from screening.registry import optional
 
@@ -54,7 +68,7 @@ SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a table is read, beside its contract.
+    """How a table is read, apart from its contract.
 
     Parameters
     ----------
@@ -87,9 +101,9 @@ class ReadOptions:
 class CohortStream:
     """A cohort read in batches: for scoring by `open_cohort`, else by `read_cohort`.
 
-    Iterating reads the table once and yields its valid rows in order. Violations are
-    raised together at the end, and from the first one that stops the run no more rows
-    are yielded: results made of the rows count only once the iteration has ended.
+    Iterating reads ahead, then yields the valid rows of the table in order. Violations
+    are raised together at the end, and from the first one that stops the run no more
+    rows are yielded: results made of the rows count only once the iteration has ended.
 
     Parameters
     ----------
@@ -97,7 +111,7 @@ class CohortStream:
     contract : Contract
         With features.
     batch_rows : int
-        Rows read at a time.
+        Rows of a block.
     label : str, optional
         Column of the label, where it is read.
     need_label : bool
@@ -105,7 +119,7 @@ class CohortStream:
     notes : sequence of str
         What was inferred before; `notes` has these and what the table shows.
     options : ReadOptions, optional
-        How rows are checked beside the contract; by default they are not.
+        How rows are checked apart from the contract; by default they are not.
 
     Attributes
     ----------
@@ -137,6 +151,7 @@ class CohortStream:
         self.batch_rows = batch_rows
         self.notes = [*source.notes, *notes]
         self.by_group = options.by_group
+        self.to_score = options.to_score
         self._score_of = options.score_of
         self.refused: dict[str, int] = {}
         self.ids = ObservedIds(options.ids or id_reader(contract), source)
@@ -159,7 +174,7 @@ class CohortStream:
             categories,
             [observer.counter for observer in self.observers],
         )
-        self._is_prepared = False
+        self._has_read_ahead = False
         hour_column = contract.hour_column if options.to_score else None
         columns = [*contract.columns(), *row_typer.display, label, hour_column]
         self._columns = list(dict.fromkeys(name for name in columns if name))
@@ -188,7 +203,7 @@ class CohortStream:
 
     def _valid_rows(self) -> Iterator[Cohort]:
         """Yield the valid rows of the table in blocks."""
-        reader = self.prepared_reader()
+        reader = self.read_ahead()
         reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
@@ -202,21 +217,25 @@ class CohortStream:
                     )
         reading.conclude()
 
-    def prepared_reader(self) -> BlockReader:
-        """Return the reader of the blocks, which knows of the whole table what it must.
+    def read_ahead(self) -> BlockReader:
+        """Return the reader of the pieces, which knows what the whole table shows.
 
-        That may take a reading of the table: which ids are repeated, and the scales of
-        features that are normalised within groups.
+        Only the first call reads the table, if anything asks for it (see the module).
         """
-        if not self._is_prepared:
-            self._is_prepared = True
+        if not self._has_read_ahead:
+            self._has_read_ahead = True
             if self.contract.per_unit is not None:
                 self._reader = replace(self._reader, taken_rows=self._choose_rows())
-            elif self.contract.id and self.contract.on_violation != "stop":
-                repeated_ids = self._read_repeated_ids(self.contract.id)
-                self._reader = replace(self._reader, repeated_ids=repeated_ids)
+            elif self.leaves_out_repeats:
+                self._reader = replace(self._reader, repeated_ids=self._repeated_ids())
             self._reader = replace(self._reader, scales=self._read_scales())
         return self._reader
+
+    @property
+    def leaves_out_repeats(self) -> bool:
+        """True if rows with repeated ids are left out, and do not refuse the table."""
+        is_id_unique = self.contract.id is not None and self.contract.per_unit is None
+        return is_id_unique and self.contract.on_violation != "stop"
 
     def _choose_rows(self) -> np.ndarray | None:
         """Choose the rows to use, one of each unit; None for all."""
@@ -231,8 +250,9 @@ class CohortStream:
         self.notes.append(note_on_units(self.contract, len(rows), n_rows))
         return rows
 
-    def _read_repeated_ids(self, column: str) -> np.ndarray:
+    def _repeated_ids(self) -> np.ndarray:
         """Read the ids of the table; return the hashes of those that repeat."""
+        column = str(self.contract.id)
         ids = DuplicateIds()
         for piece in self.pieces([column]):
             for block in piece.blocks:
@@ -263,7 +283,7 @@ class CohortStream:
         return all_scales
 
     def pieces(
-        self, columns: Sequence[str] | None = None, place_rows: int | None = None
+        self, columns: Sequence[str] | None = None, range_rows: int | None = None
     ) -> Iterator[Piece]:
         """Yield the rows of all files in order.
 
@@ -275,34 +295,34 @@ class CohortStream:
         ----------
         columns : sequence of str, optional
             Columns to read, those of the contract by default.
-        place_rows : int, optional
-            Rows that are left to be read when the blocks of a piece are iterated, where
-            a file can be read at any place; else a piece is a block that was read.
+        range_rows : int, optional
+            Rows of the ranges that files are cut into, if they can be; they are read
+            where a piece is. By default a piece is a block that was read.
         """
         if columns is None:
             columns = self._columns
         n_above = 0
         for file in self.source.files:
-            places: Sequence[FilePlace] = []
+            ranges: Sequence[FileRange] = []
             # A blank is filled from the rows above it.
-            if place_rows is not None and not self.contract.fill_down:
-                places = file.places(columns, self.batch_rows, place_rows)
-            for place in places:
-                yield Piece(file.format, n_above, place)
-            if not places:
+            if range_rows is not None and not self.contract.fill_down:
+                ranges = file.ranges(columns, self.batch_rows, range_rows)
+            for rows in ranges:
+                yield Piece(file.format, n_above, rows)
+            if not ranges:
                 yield from self._read_pieces(file, n_above, columns)
             n_above += file.rows or 0
 
-    def paths_of_places(self) -> list[Path]:
-        """Return the files of the table, if all can be read at any place; else none."""
+    def paths_read_by_range(self) -> list[Path]:
+        """Return the files of the table, if all are read in ranges; else none."""
         files = [file for file in self.source.files if isinstance(file, SectionedFile)]
-        is_placed = len(files) == len(self.source.files)
-        if not is_placed or self.by_group or self.contract.fill_down:
+        have_ranges = len(files) == len(self.source.files)
+        if not have_ranges or self.by_group or self.contract.fill_down:
             return []
         return [file.path for file in files]
 
     def _read_pieces(
-        self, file: SourcePart, n_above: int, columns: Sequence[str]
+        self, file: SourceFile, n_above: int, columns: Sequence[str]
     ) -> Iterator[Piece]:
         """Yield a file block by block, and last the fault of one that is damaged.
 
@@ -336,7 +356,10 @@ class ReadingTotals:
     def __init__(self, stream: CohortStream):
         self.stream = stream
         self._violations = Violations(stream.contract)
+        # Of tables that repeated ids refuse.
         self._ids = DuplicateIds()
+        is_id_unique = stream.contract.per_unit is None
+        self._counts_ids = is_id_unique and not stream.leaves_out_repeats
         # A table that is read again was counted before.
         self._observers = [] if stream.n_rows else stream.observers
 
@@ -353,20 +376,17 @@ class ReadingTotals:
     def add(self, counts: ReadCounts) -> None:
         """Add the counts of the next rows."""
         self._violations += counts.violations
-        # A damaged part has no rows to observe.
+        # A damaged file has no rows to observe.
         for observer, counted in zip(self._observers, counts.observed, strict=False):
             observer.add(counted)
-        # Where rows with repeated ids are left out, these are known by now; where one
-        # row of each unit is taken, ids are repeated.
-        is_id_unique = self.stream.contract.per_unit is None
-        if is_id_unique and self.stream.prepared_reader().repeated_ids is None:
+        if self._counts_ids:
             for hashes in counts.id_hashes:
                 self._ids.add(hashes)
 
     def conclude(self) -> None:
         """Complete the notes and counts of the stream; CohortError with all violations.
 
-        A row whose id is that of another row of the table is found here.
+        Rows with repeated ids that refuse the table are found here.
         """
         stream = self.stream
         violations = self._violations
@@ -378,7 +398,7 @@ class ReadingTotals:
             stream.notes += notes
             for observer in self._observers:
                 stream.notes += observer.notes()
-            if not stream.prepared_reader().row_typer.to_score:
+            if not stream.to_score:
                 stream.notes += stream.ids.notes_on_collisions()
             stream.refused.update(violations.refused)
             stream.n_rows = violations.n_rows
@@ -401,7 +421,7 @@ def open_cohort(
     label: str | None = None,
     options: ReadOptions | None = None,
 ) -> CohortStream:
-    """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
+    """Open a cohort for scoring, in blocks of `batch_rows` rows.
 
     A cell beyond `plausible` of the contract is missing; bounds of `options` take its
     place.
@@ -435,18 +455,18 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
         Rows of a group come after those of another one.
     """
     seen: set[str] = set()
-    for name, pieces in groupby(_pieces_of_groups(batches), key=itemgetter(0)):
+    for name, runs in groupby(_runs_of_groups(batches), key=itemgetter(0)):
         if name in seen:
             raise CohortError(
                 "the rows of a group are not next to each other; sort the table by "
                 "group"
             )
         seen.add(name)
-        yield concatenate([piece for _, piece in pieces])
+        yield concatenate([rows for _, rows in runs])
 
 
-def _pieces_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]:
+def _runs_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]:
     """Yield runs of rows of one group, none across two batches."""
     for batch in batches:
-        for name, rows in stretches(np.asarray(batch.group)):
+        for name, rows in runs_of(np.asarray(batch.group)):
             yield name, batch.take(np.arange(rows.start, rows.stop))

@@ -23,7 +23,7 @@ from screening.data.cohort import Cohort
 from screening.data.ids import stems_of
 from screening.data.labels import BLANK_IS
 from screening.io.columns import Columns
-from screening.io.readers import Block, PartFormat
+from screening.io.readers import Block, FileFormat
 
 
 @dataclass(frozen=True)
@@ -51,24 +51,24 @@ class RowTyper:
 
     @property
     def display(self) -> list[str]:
-        """Columns that are read to be shown beside a row."""
+        """Columns that are read to be shown with a row."""
         return self.contract.display if self.to_score else []
 
     def type_rows(
-        self, part: PartFormat, block: Block, n_above: int
+        self, format: FileFormat, block: Block, n_above: int
     ) -> tuple[Cohort, list[Fault]]:
         """Return all rows of a block, valid or not, and the faults of their cells.
 
         Parameters
         ----------
-        part : PartFormat
-            How numbers are written in the file.
+        format : FileFormat
+            Of the block's file.
         block : Block
         n_above : int
             Rows of the table above the file.
         """
         contract = self.contract
-        parser = _BlockParser(part, block)
+        parser = _BlockParser(format, block)
         numbers = n_above + block.first_row + np.arange(block.n_rows)
         # In the order in which a row's faults are reported: it is left out for the
         # first.
@@ -77,7 +77,7 @@ class RowTyper:
         label = self._type_labels(parser)
         coordinates = parser.coordinates(contract.coordinates)
         time = parser.times(contract, self.clock)
-        taken = parser.taken(contract, self.clock) if self.to_score else None
+        hour = parser.hours(contract, self.clock) if self.to_score else None
         subgroups = parser.text_columns(contract.subgroup)
         display = parser.text_columns(self.display)
         values = parser.features(contract)
@@ -90,7 +90,7 @@ class RowTyper:
             group=group,
             label=label,
             time=time,
-            taken=taken,
+            hour=hour,
             coordinates=coordinates,
             subgroups=subgroups,
             display=display,
@@ -117,7 +117,7 @@ class RowTyper:
 class _BlockParser:
     """Types columns of one block, and notes the faults of their cells."""
 
-    part: PartFormat
+    format: FileFormat
     block: Block
     faults: list[Fault] = field(init=False)
 
@@ -153,7 +153,7 @@ class _BlockParser:
         axes = []
         for name in names:
             cells = self.block.columns[name]
-            axis = parse_coordinate(cells, self.part.decimal(name))
+            axis = parse_coordinate(cells, self.format.decimal(name))
             axes.append(self._noted(name, axis))
         return np.column_stack(axes)
 
@@ -165,7 +165,7 @@ class _BlockParser:
         typed = parse_times(cells, contract.date_order, contract.date_numbers, clock)
         return self._noted(contract.time, typed)
 
-    def taken(self, contract: Contract, clock: Clock) -> np.ndarray | None:
+    def hours(self, contract: Contract, clock: Clock) -> np.ndarray | None:
         """Return the instants at which the table was taken; None for no column.
 
         A blank cell is not a fault: the newest time of the column counts.
@@ -190,7 +190,7 @@ class _BlockParser:
         values = {}
         for name, feature in contract.features.items():
             cells = self.block.columns[name]
-            typed = parse_feature(cells, feature, self.part.decimal(name))
+            typed = parse_feature(cells, feature, self.format.decimal(name))
             values[name] = self._noted(name, typed)
         return values
 

@@ -17,7 +17,7 @@ from screening.contract.violations import (
     Fault,
 )
 from screening.data.cohort import Cohort
-from screening.data.observers import JudgedBlock, Observer
+from screening.data.observers import CheckedBlock, Observer
 
 # Rows that a page lists: nobody reads more. All are counted.
 MAX_LISTED = 200
@@ -110,16 +110,16 @@ class UnusedCells:
         return cls(n_cells, tuple(cells[:MAX_LISTED]))
 
 
-def unused_cells(block: JudgedBlock) -> UnusedCells:
+def unused_cells(block: CheckedBlock) -> UnusedCells:
     """Return the cells of a block for which rows are left out or not taken."""
     features = block.rows.contract.features
     causes = [
         (column, kind, mask)
-        for column, kind, mask in block.judged.left_out
+        for column, kind, mask in block.faults.left_out
         if kind in NEEDED and features[column].missing == "leave_out"
     ]
     left_out = UnusedCells.of(block.rows, causes, "left_out")
-    return left_out + UnusedCells.of(block.rows, block.judged.not_taken, "not_taken")
+    return left_out + UnusedCells.of(block.rows, block.faults.not_taken, "not_taken")
 
 
 class UnusedRows(Observer):

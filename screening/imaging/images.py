@@ -26,7 +26,7 @@ from screening.files import digest_of
 from screening.io.readers import (
     Batches,
     Source,
-    SourcePart,
+    SourceFile,
     open_each,
     refuse_header,
     stamp_of,
@@ -180,7 +180,7 @@ def _damage_named(name: str, otherwise: str) -> Iterator[None]:
         raise CohortError(f"{name}: {otherwise}") from None
 
 
-class PatientImages(SourcePart):
+class PatientImages(SourceFile):
     """The images of one patient, read as a table of the mask's voxels.
 
     Rows are in the order of the files. Without a mask, voxels that are not 0 in every
@@ -314,26 +314,26 @@ def open_images(folder: Path) -> Source:
         (name, f"image {i}", files)
         for i, (name, files) in enumerate(patients.items(), start=1)
     ]
-    parts = open_each(lambda patient: PatientImages(*patient), numbered)
+    opened = open_each(lambda patient: PatientImages(*patient), numbered)
     geometries = []
-    for part in parts:
-        geometry = part.geometry
+    for patient in opened:
+        geometry = patient.geometry
         if geometry is not None:
             geometries.append(geometry)
-    notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
-    n_without_mask = sum(not part.has_mask for part in parts)
+    notes = [f"images of {len(opened)} patients, numbered in the order of their names"]
+    n_without_mask = sum(not patient.has_mask for patient in opened)
     if n_without_mask:
         notes.append(
             f"{n_without_mask} without a mask: voxels that are 0 in every channel, or "
             "not a number, are left out"
         )
-    n_without_space = len(parts) - len(geometries)
+    n_without_space = len(opened) - len(geometries)
     if n_without_space:
         notes.append(
             f"{n_without_space} have no position in space, so they cannot be "
             "exported as images"
         )
-    return Source(parts, notes, group=_PATIENT, geometries=geometries)
+    return Source(opened, notes, group=_PATIENT, geometries=geometries)
 
 
 def is_image_folder(folder: Path) -> bool:

@@ -20,8 +20,8 @@ from screening.contract.parsing import parse_feature
 from screening.contract.violations import FAULTS, MAX_SHOWN_ROWS
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import is_numeric, to_floats
-from screening.io.columns import stretches
-from screening.io.readers import Batches, Source, SourcePart
+from screening.io.columns import runs_of
+from screening.io.readers import Batches, Source, SourceFile
 from screening.spelling import first_of
 
 _STATISTICS = ("mean", "sd", "gradient")
@@ -121,12 +121,12 @@ def add_neighbourhood(source: Source, contract: Contract, size: int) -> None:
         )
     channels = _channels(contract, header, axes)
     owners: dict[object, int] = {}
-    parts: list[SourcePart] = [
-        _NeighbourhoodPart(part, group, axes, channels, size, owners)
-        for part in source.files
+    files: list[SourceFile] = [
+        _NeighbourhoodFile(file, group, axes, channels, size, owners)
+        for file in source.files
     ]
     # In place: a source that was downloaded deletes its files when it is freed.
-    source.files = parts
+    source.files = files
 
 
 def declare_channels(source: Source, contract: Contract) -> None:
@@ -139,9 +139,9 @@ def declare_channels(source: Source, contract: Contract) -> None:
         for name, feature in contract.features.items()
         if feature.type == "number"
     }
-    for part in source.files:
-        if isinstance(part, _NeighbourhoodPart):
-            part.channels = {name: declared.get(name) for name in part.channels}
+    for file in source.files:
+        if isinstance(file, _NeighbourhoodFile):
+            file.channels = {name: declared.get(name) for name in file.channels}
 
 
 def features_of_channels(
@@ -258,12 +258,12 @@ def _axis_gradient(grid: np.ndarray, has_value: np.ndarray, axis: int) -> np.nda
     return np.asarray(difference / np.maximum(count, 1.0))
 
 
-class _NeighbourhoodPart(SourcePart):
-    """A part of voxels that is read by patient, with neighbourhood features added.
+class _NeighbourhoodFile(SourceFile):
+    """A file of voxels that is read by patient, with neighbourhood features added.
 
     Parameters
     ----------
-    part : SourcePart
+    file : SourceFile
     group : str
         Column of the patient.
     axes : sequence of 3 str
@@ -273,33 +273,33 @@ class _NeighbourhoodPart(SourcePart):
     size : int
         Side of the cube around a voxel.
     owners : dict
-        Part in which each patient was read, shared by all parts of a source.
+        File in which each patient was read, shared by all files of a source.
     """
 
     def __init__(
         self,
-        part: SourcePart,
+        file: SourceFile,
         group: str,
         axes: Sequence[str],
         channels: Sequence[str],
         size: int,
         owners: dict[object, int],
     ):
-        self.part = part
-        self.name = part.name
-        self.sha256 = part.sha256
-        self.bytes = part.bytes
-        self.origin = part.origin
-        self.stamps = part.stamps
-        self.decimal_mark = part.decimal_mark
-        self.other_marks = part.other_marks
+        self.file = file
+        self.name = file.name
+        self.sha256 = file.sha256
+        self.bytes = file.bytes
+        self.origin = file.origin
+        self.stamps = file.stamps
+        self.decimal_mark = file.decimal_mark
+        self.other_marks = file.other_marks
         self.group = group
         self.axes = list(axes)
         # What the contract says of each, as far as it is known.
         self.channels: dict[str, Feature | None] = dict.fromkeys(channels)
         self.size = size
         self.owners = owners
-        self.header = [*part.header]
+        self.header = [*file.header]
         for channel in channels:
             self.header += _feature_names(channel)
 
@@ -318,9 +318,9 @@ class _NeighbourhoodPart(SourcePart):
             if not set(_feature_names(channel)).isdisjoint(wanted)
         ]
         if not channels:
-            yield from self.part.batches(wanted, batch_rows)
+            yield from self.file.batches(wanted, batch_rows)
             return
-        read = [name for name in wanted if name in self.part.header]
+        read = [name for name in wanted if name in self.file.header]
         columns_of_grid = [self.group, *self.axes]
         needed = list(dict.fromkeys([*read, *columns_of_grid, *channels]))
         n_above = 0
@@ -346,7 +346,7 @@ class _NeighbourhoodPart(SourcePart):
             Of one patient.
         name : str
         n_above : int
-            Rows of the part above the patient's.
+            Rows of the file above the patient's.
 
         Raises
         ------
@@ -405,7 +405,7 @@ class _NeighbourhoodPart(SourcePart):
         self, needed: Sequence[str], batch_rows: int
     ) -> Iterator[tuple[object, dict[str, pa.Array]]]:
         """Yield the patient and columns of each run of rows within a block."""
-        for block in self.part.blocks(needed, batch_rows):
+        for block in self.file.blocks(needed, batch_rows):
             groups = block.columns[self.group].to_numpy(zero_copy_only=False)
-            for name, rows in stretches(groups):
+            for name, rows in runs_of(groups):
                 yield name, {key: column[rows] for key, column in block.columns.items()}

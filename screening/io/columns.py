@@ -51,7 +51,7 @@ def coded(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
     return list(code_of_value), np.array(codes, dtype=np.intp)
 
 
-def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
+def runs_of(names: np.ndarray) -> Iterator[tuple[str, slice]]:
     """Yield each run of consecutive rows with one name.
 
     A name is repeated if its rows are apart.

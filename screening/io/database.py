@@ -38,7 +38,7 @@ from screening.io.queries import NIGHT, Database, read_query
 from screening.io.readers import (
     Batches,
     Source,
-    SourcePart,
+    SourceFile,
     refuse_header,
     update_digest,
 )
@@ -106,18 +106,18 @@ def ask_database(database: Database) -> Source:
         query = read_query(database.query, database.name)
     ask = _ask_duckdb if url.drivername == "duckdb" else _ask_sql
     try:
-        part = ask(url, database, query)
+        answer = ask(url, database, query)
     except database_errors() as error:
         raise UsageError(
             f"{database.name} of {described(url)}: {redacted_message(error, url)}"
         ) from None
-    refuse_header(part)
+    refuse_header(answer)
     what = "table" if query is None else "the answer to"
     note = f"{database.name}: {what} {database.name} of {described(url)}"
-    return Source([part], [note])
+    return Source([answer], [note])
 
 
-class KeptAnswer(SourcePart):
+class KeptAnswer(SourceFile):
     """The answer of a database to a query, read like a file.
 
     It lies under `TMPDIR` in a file without a name, block by block: their types may

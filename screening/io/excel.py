@@ -62,9 +62,9 @@ class ExcelFile(TableFile):
             The sheet is empty, or the workbook damaged.
         """
         sheet, other_sheets, rows = self._sheet()
-        self.place = f"sheet '{sheet}'"
+        self.sheet = f"sheet '{sheet}'"
         if other_sheets:
-            self.place += f" (not read: {first_of(other_sheets, MAX_SHEETS_NAMED)})"
+            self.sheet += f" (not read: {first_of(other_sheets, MAX_SHEETS_NAMED)})"
         marks = self._marks(sheet)
         self.header = [text.strip() for text in next(rows, [])]
         while self.header and not self.header[-1]:

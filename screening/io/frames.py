@@ -1,4 +1,4 @@
-"""Tables in memory as parts of a cohort.
+"""Tables in memory as files of a source.
 
 Any library's table is read by one way in, Arrow's C stream interface: pandas, polars,
 PyArrow, DuckDB, and whatever else has `__arrow_c_stream__`.
@@ -17,7 +17,7 @@ from screening.io.arrow_types import to_plain_types
 from screening.io.readers import (
     Batches,
     Source,
-    SourcePart,
+    SourceFile,
     rebatch,
     refuse_header,
     update_digest,
@@ -39,7 +39,7 @@ class ArrowStream(Protocol):
 Table: TypeAlias = pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
-class TableInMemory(SourcePart):
+class TableInMemory(SourceFile):
     """A table in memory, read like a file; `sha256` is over its names and values."""
 
     name = "table"
@@ -62,9 +62,9 @@ class TableInMemory(SourcePart):
 
 def open_table(frame: Table) -> Source:
     """Open a table in memory as a source; see `to_arrow` for what it refuses."""
-    part = TableInMemory(to_arrow(frame))
-    refuse_header(part)
-    return Source([part], ["a table in memory"])
+    table = TableInMemory(to_arrow(frame))
+    refuse_header(table)
+    return Source([table], ["a table in memory"])
 
 
 def is_table(value: object) -> bool:

@@ -1,6 +1,16 @@
-"""The parts of a cohort, each a table that is read in blocks of columns.
+"""The files of a source, which are read in blocks.
 
-A part is a file, an answer of a database, a folder of images, or a table in memory.
+source
+    All that was named as a table: one or several files.
+file
+    A file on disk (`TableFile`), the images of a patient, the answer of a database, or
+    a table in memory: any `SourceFile`.
+block
+    Consecutive rows of a file that are in memory together, in columns.
+range
+    Consecutive rows of a file that a process can read without the rows above them.
+section
+    What a file is made of if it has ranges, such as a row group of Parquet.
 """
 
 from __future__ import annotations
@@ -30,25 +40,25 @@ Item = TypeVar("Item")
 Opened = TypeVar("Opened")
 # Largest number of cells in a block.
 MAX_BLOCK_CELLS = 1 << 23
-# Smallest number of rows in a place. A place that begins within a row group decodes the
-# rows before it for nothing, so smaller places do not pay.
-PLACE_ROWS = 1 << 18
-# Places per process above which places are doubled.
-MANY_PLACES = 8
+# Smallest number of rows in a range. One that begins within a row group decodes the
+# rows before it for nothing, so smaller ranges do not pay.
+RANGE_ROWS = 1 << 18
+# Ranges per process above which ranges are doubled.
+MANY_RANGES = 8
 # Size and time of a file that is not there.
 NO_FILE = (-1, -1)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of one part, in the columns asked for.
+    """Consecutive rows of one file, in the columns asked for.
 
     Parameters
     ----------
     columns : mapping from str to pa.Array
         The cells by the column's name, in the types that `to_plain_types` leaves.
     first_row : int
-        Number of the first row, counted from 1 in the part.
+        Number of the first row, counted from 1 in the file.
     ragged : ndarray of bool, shape (n_rows,)
         Rows with more or fewer cells than the header has names.
     repeated_header : ndarray of bool, shape (n_rows,)
@@ -85,8 +95,8 @@ def _unpickled_block(
 
 
 @dataclass(frozen=True)
-class PartFormat:
-    """Facts of a part that are needed to parse its cells.
+class FileFormat:
+    """Facts of a file that are needed to parse its cells.
 
     Parameters
     ----------
@@ -114,8 +124,8 @@ block.
 """
 
 
-class SourcePart:
-    """One table of a cohort; subclasses read it in `batches`.
+class SourceFile:
+    """One file of a source; subclasses read it in `batches`.
 
     Attributes
     ----------
@@ -129,12 +139,12 @@ class SourcePart:
         Names of the columns, "" for a column without a name.
     note : str
         How the table is written, for a person.
-    place : str
-        Place of the table in its file, "" if it is the whole file.
+    sheet : str
+        Sheet of a workbook, as messages name it; "" for other files.
     decimal_mark, other_marks
         Decimal mark of numbers kept as text, and of columns with another mark.
     rows : int or None
-        Number of rows; for most parts known once `blocks` was read to its end.
+        Number of rows; for most files known once `blocks` was read to its end.
     origin : mapping
         Facts that documents show beside the digest.
     stamps : mapping
@@ -148,7 +158,7 @@ class SourcePart:
     bytes: int
     header: list[str]
     note = ""
-    place = ""
+    sheet = ""
     decimal_mark = "."
     other_marks: Mapping[str, str] = {}
     rows: int | None = None
@@ -157,20 +167,16 @@ class SourcePart:
     ends_in_newline: bool | None = None
 
     @property
-    def format(self) -> PartFormat:
+    def format(self) -> FileFormat:
         """Facts that are needed to parse the cells of a block."""
-        return PartFormat(self.name, self.decimal_mark, self.other_marks)
-
-    def decimal(self, column: str) -> str:
-        """Return the decimal mark of a column's numbers."""
-        return self.format.decimal(column)
+        return FileFormat(self.name, self.decimal_mark, self.other_marks)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order, in batches of any size."""
         raise NotImplementedError
 
     def refuse_changed(self) -> None:
-        """Raise CohortError if a file is not as it was when the part was opened."""
+        """Raise CohortError if a file is not as it was when the source was opened."""
         if any(stamp_of(path) != stamp for path, stamp in self.stamps.items()):
             raise CohortError(
                 f"{self.name}: the file changed while it was read; run again when it "
@@ -204,12 +210,12 @@ class SourcePart:
         self.refuse_changed()
         self.rows = n_rows
 
-    def places(
-        self, columns: Sequence[str], batch_rows: int, place_rows: int
-    ) -> Sequence[FilePlace]:
-        """Return places of `place_rows` rows that can be read one by one, in order.
+    def ranges(
+        self, columns: Sequence[str], batch_rows: int, range_rows: int
+    ) -> Sequence[FileRange]:
+        """Return ranges of `range_rows` rows, in order.
 
-        Empty if the part can only be read from its start to its end.
+        Empty if the file can only be read from its start to its end.
         """
         return []
 
@@ -224,17 +230,17 @@ def limit_rows(batch_rows: int, n_columns: int) -> int:
 def blocks_of(
     batches: Batches, wanted: list[str], batch_rows: int, first_row: int = 1
 ) -> Iterator[Block]:
-    """Yield consecutive rows of a part in blocks of `batch_rows` rows.
+    """Yield consecutive rows of a file in blocks of `batch_rows` rows.
 
     Parameters
     ----------
     batches : iterator of pa.RecordBatch
-        As `SourcePart.batches` yields them.
+        As `SourceFile.batches` yields them.
     wanted : list of str
         Names of the columns.
     batch_rows : int
     first_row : int
-        Number of the first row in the part.
+        Number of the first row in the file.
     """
     for batch in rebatch(map(to_plain_types, batches), batch_rows):
         columns = dict(zip(wanted, batch.columns, strict=False))
@@ -260,7 +266,7 @@ def rebatch(batches: Batches, n_rows: int) -> Batches:
                 yield from _joined(waiting, n_rows)
                 waiting = []
             waiting.append(batch)
-            if sum(part.num_rows for part in waiting) >= n_rows:
+            if sum(batch.num_rows for batch in waiting) >= n_rows:
                 *whole, last = _joined(waiting, n_rows)
                 # Before a caller works on them: the batches are not held meanwhile.
                 waiting = [last]
@@ -277,8 +283,8 @@ def _joined(batches: list[pa.RecordBatch], n_rows: int) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches(n_rows)
 
 
-class TableFile(SourcePart):
-    """One file of a cohort.
+class TableFile(SourceFile):
+    """One file on disk.
 
     A kind of file is a subclass in a module of its own, and an entry of
     `io.opening.READERS`.
@@ -371,8 +377,8 @@ class TableFile(SourcePart):
 
 
 @dataclass(frozen=True)
-class FilePlace:
-    """Consecutive rows of a file, which are read where the place is iterated.
+class FileRange:
+    """Consecutive rows of a file, which are read where the range is iterated.
 
     Parameters
     ----------
@@ -399,8 +405,8 @@ class FilePlace:
         self.file.refuse_changed()
 
 
-def rows_of_place(n_rows: int | None, n_processes: int) -> int:
-    """Return the rows of each place of a table that so many processes read.
+def rows_of_range(n_rows: int | None, n_processes: int) -> int:
+    """Return the rows of each range of a table that so many processes read.
 
     Parameters
     ----------
@@ -408,9 +414,9 @@ def rows_of_place(n_rows: int | None, n_processes: int) -> int:
         Rows of the table, None if they are not known.
     n_processes : int
     """
-    if n_rows is None or n_rows < MANY_PLACES * n_processes * 2 * PLACE_ROWS:
-        return PLACE_ROWS
-    return 2 * PLACE_ROWS
+    if n_rows is None or n_rows < MANY_RANGES * n_processes * 2 * RANGE_ROWS:
+        return RANGE_ROWS
+    return 2 * RANGE_ROWS
 
 
 def _slice_rows(batches: Batches, start: int, stop: int) -> Batches:
@@ -459,33 +465,33 @@ class SectionedFile(TableFile):
             batches = self.read_sections(range(first, last + 1), wanted, batch_rows)
             yield from _slice_rows(batches, start - n_above, stop - n_above)
 
-    def places(
-        self, columns: Sequence[str], batch_rows: int, place_rows: int
-    ) -> Sequence[FilePlace]:
-        """Return the places of the table's rows, which another process can read.
+    def ranges(
+        self, columns: Sequence[str], batch_rows: int, range_rows: int
+    ) -> Sequence[FileRange]:
+        """Return the ranges of the file.
 
         The first is small, so that the time of a row is known early.
         """
         wanted = list(dict.fromkeys(columns))
         batch_rows = limit_rows(batch_rows, len(wanted))
         n_rows = sum(self.section_rows)
-        starts = range(0, n_rows, place_rows)
+        starts = range(0, n_rows, range_rows)
         cuts = sorted({min(batch_rows, n_rows), *starts, n_rows})
         return [
-            FilePlace(self, start, stop, wanted, batch_rows)
+            FileRange(self, start, stop, wanted, batch_rows)
             for start, stop in pairwise(cuts)
         ]
 
 
 @dataclass
 class Source:
-    """The parts of a cohort in reading order.
+    """The files of a cohort in reading order.
 
     Parameters
     ----------
-    files : sequence of SourcePart
+    files : sequence of SourceFile
     notes : list of str
-        How the parts are written and what was left out, for a person.
+        How the files are written and what was left out, for a person.
     group : str, optional
         Column of the patient, where the kind of source has one: a folder of images.
     geometries : sequence of Geometry
@@ -497,7 +503,7 @@ class Source:
         The files are copies of remote ones.
     """
 
-    files: Sequence[SourcePart]
+    files: Sequence[SourceFile]
     notes: list[str] = field(default_factory=list)
     group: str | None = None
     geometries: Sequence[Geometry] = ()
@@ -508,7 +514,7 @@ class Source:
 
     @property
     def n_rows(self) -> int | None:
-        """Rows of all parts; None before each was read."""
+        """Rows of all files; None before each was read."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -578,21 +584,21 @@ def open_each(
     return opened
 
 
-def refuse_header(part: SourcePart) -> None:
+def refuse_header(file: SourceFile) -> None:
     """Raise CohortError if no column has a name, or two columns have the same one."""
-    counts = Counter(name for name in part.header if name)
+    counts = Counter(name for name in file.header if name)
     if not counts:
-        raise CohortError(f"{part.name}: no column has a name; add a header row")
+        raise CohortError(f"{file.name}: no column has a name; add a header row")
     faults = []
     for name, count in counts.items():
         if count > 1:
             positions = ", ".join(
                 str(position)
-                for position, other in enumerate(part.header, 1)
+                for position, other in enumerate(file.header, 1)
                 if other == name
             )
             faults.append(
-                f"{part.name}: column name '{name}' occurs {count} times (columns "
+                f"{file.name}: column name '{name}' occurs {count} times (columns "
                 f"{positions}); rename or remove all but one"
             )
     if faults:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.contract.contract import Contract
-from screening.data.observers import JudgedBlock, Observer
+from screening.data.observers import CheckedBlock, Observer
 from screening.data.sentinels import is_usual_code, sentinel_counts
 from screening.io.columns import Columns, SampledValues, count_rows, count_values
 from screening.monitoring import distances
@@ -454,16 +454,16 @@ class Gates(Observer):
         }
 
     @property
-    def counter(self) -> Callable[[JudgedBlock], GateCounts]:
+    def counter(self) -> Callable[[CheckedBlock], GateCounts]:
         """Counts the rows that are taken, also those that break the contract.
 
         Other units may break it in each.
         """
         return self._count_block
 
-    def _count_block(self, block: JudgedBlock) -> GateCounts:
+    def _count_block(self, block: CheckedBlock) -> GateCounts:
         rows = block.rows
-        unlisted = block.judged.unlisted
+        unlisted = block.faults.unlisted
         if block.is_taken is not None:
             rows = rows.take(block.is_taken)
             unlisted = {name: mask[block.is_taken] for name, mask in unlisted.items()}

@@ -462,7 +462,7 @@ def _first_and_last_time(batch: Cohort) -> tuple[np.datetime64, ...]:
 
 def _newest_time_taken(batch: Cohort) -> tuple[np.datetime64, ...]:
     """Return the newest instant at which some rows were taken."""
-    if batch.taken is None:
+    if batch.hour is None:
         return ()
-    times = batch.taken[~np.isnat(batch.taken)]
+    times = batch.hour[~np.isnat(batch.hour)]
     return (times.max(),) if len(times) else ()

@@ -230,7 +230,7 @@ def score(
             ids=_id_reader(model, ledger, series_key, date, night.shadow),
         )
         # The reader has read the table once before, if the contract needs it.
-        scorer = BlockScorer(model, date, stream.prepared_reader())
+        scorer = BlockScorer(model, date, stream.read_ahead())
         rows = Rows(folder / "scores.parquet")
         pieces = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
         total = _write_rows(pieces, rows, stream.source, resources.progress)

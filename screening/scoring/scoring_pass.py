@@ -26,7 +26,7 @@ from screening.data.block_reader import Piece
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, ReadingTotals
 from screening.fork_server import seconds_to_start
-from screening.io.readers import rows_of_place
+from screening.io.readers import rows_of_range
 from screening.parallel import calls_at_a_time, in_parallel, shares_files
 from screening.scoring.night_totals import BlockScorer, NightTotals, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
@@ -61,7 +61,7 @@ def score_pieces(
     """Score a table, the same whatever does the work.
 
     Workers of a cluster read the table themselves if they see its files, and get the
-    places of its pieces; else they get encoded rows and return decisions.
+    ranges of its files; else they get encoded rows and return decisions.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def score_pieces(
         return _score_groups(scorer, stream)
     if cluster is not None:
         cluster.check(secret=True)
-        paths = stream.paths_of_places()
+        paths = stream.paths_read_by_range()
         if not paths or not cluster.sees(paths):
             return _decide_by_cluster(cluster, scorer, stream, out)
     return _score_in_order(scorer, stream, folder, jobs, cluster)
@@ -109,10 +109,10 @@ def _score_in_order(
     What earlier pieces showed spares later ones work and changes no result.
     """
     n_processes = calls_at_a_time(jobs) if cluster is None else cluster.n_workers
-    place_rows = None
+    range_rows = None
     if n_processes > 1 or cluster is not None:
-        place_rows = rows_of_place(stream.source.n_rows, n_processes)
-    pieces = stream.pieces(place_rows=place_rows)
+        range_rows = rows_of_range(stream.source.n_rows, n_processes)
+    pieces = stream.pieces(range_rows=range_rows)
     reading = ReadingTotals(stream)
     drift_limit = ALL_HASHES
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from screening.errors import ModelError, UsageError
 from screening.features.table import Features
 from screening.io.opening import source_at
-from screening.io.readers import MAX_BLOCK_CELLS, SourcePart
+from screening.io.readers import MAX_BLOCK_CELLS, SourceFile
 from screening.schemas.history import AsOf
 from screening.schemas.model import FileFacts
 from screening.site.site import Network
@@ -64,11 +64,11 @@ def table_as_of(network: Network, series: str, night: str) -> AsOf:
         changed = None if before is None else _changed(before, made)
         is_same = before is not None and made.equals(before)
     else:
-        (part,) = source_at(network.source(series, night)).files
+        (table,) = source_at(network.source(series, night)).files
         (file,) = run.input.files
-        ids = _ids(part, id_column) if id_column else scored
-        changed = _changed_by_digests(file, part)
-        is_same = part.sha256 == file.sha256
+        ids = _ids(table, id_column) if id_column else scored
+        changed = _changed_by_digests(file, table)
+        is_same = table.sha256 == file.sha256
     new, gone = _differences(ids, scored)
     return AsOf(
         series=series,
@@ -96,18 +96,18 @@ def _changed(before: pa.Table, now: pa.Table) -> list[str]:
     ]
 
 
-def _changed_by_digests(file: FileFacts, part: SourcePart) -> list[str] | None:
+def _changed_by_digests(file: FileFacts, table: SourceFile) -> list[str] | None:
     """Return the columns whose values have other digests; None if none were kept."""
-    now = part.origin.get("columns")
+    now = table.origin.get("columns")
     if file.columns is None or not isinstance(now, Mapping):
         return None
     names = dict.fromkeys([*file.columns, *now])
     return [name for name in names if file.columns.get(name) != now.get(name)]
 
 
-def _ids(part: SourcePart, column: str) -> pa.ChunkedArray:
+def _ids(table: SourceFile, column: str) -> pa.ChunkedArray:
     """Return the ids of a table as texts."""
-    batches = part.batches([column], MAX_BLOCK_CELLS)
+    batches = table.batches([column], MAX_BLOCK_CELLS)
     cells = [pc.cast(batch.column(0), pa.string()) for batch in batches]
     return pa.chunked_array(cells, pa.string())
 
