@@ -30,7 +30,7 @@ from screening.metrics.control import (
     score_cells,
     shift,
 )
-from screening.report.score_drift import is_alarming
+from screening.report.night_attention import is_alarming
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference_counts
 

@@ -34,7 +34,7 @@ from screening.metrics.control import (
     shift,
 )
 from screening.report.history import render_history, sentences
-from screening.report.score_drift import describe_drift, drift_reason, is_alarming
+from screening.report.night_attention import describe_drift, drift_reason, is_alarming
 from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts

@@ -49,8 +49,9 @@ def promote_command(
     champion's. If MODEL is the champion with another threshold or approval, as the
     trail or MODEL itself records, it needs no night in shadow.
     """
+    from screening.ledger.nights import series_by
     from screening.model_selection.approving import refuse_draft
-    from screening.scoring.series_history import series_of
+    from screening.schemas.history import Question
     from screening.site.champion import name_champion, refuse_unwritable
     from screening.site.site import read_network
     from screening.store.loading import load_model
@@ -60,7 +61,9 @@ def promote_command(
     if network is not None:
         ledger = network.ledger
     with open_as_owner(ledger) as book:
-        keys = series_keys(book, series) or [series_of(loaded)]
+        name = loaded.contract.series
+        question = Question.of(loaded.facts)
+        keys = series_keys(book, series) or [series_by(name, question)]
         promotions = [_Promotion.of(book, key, loaded) for key in keys]
         if not all(promotion.is_revision for promotion in promotions):
             refuse_draft(loaded.facts, model)

@@ -87,7 +87,7 @@ def run_command(
     Missed nights are scored too. The exit code is the worst of the series, in the order
     1, 4, 3, 2, 75, 5, 0.
     """
-    from screening.scoring.score import night_of_date
+    from screening.clock.night import night_of_date
     from screening.site.night import run_night
     from screening.site.processes import run_hooks
     from screening.site.site import read_network

@@ -1,4 +1,4 @@
-"""The hour of a night: when its table was taken."""
+"""The date of a night, and its hour: when its table was taken."""
 
 from __future__ import annotations
 
@@ -9,11 +9,57 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.clock.conversion import local_times, next_instants_of
-from screening.clock.zone import Clock, is_hour
-from screening.errors import CohortError
+from screening.clock.zone import Clock, host_clock, is_hour
+from screening.errors import CohortError, UsageError
 from screening.schemas.run import TakenFrom
 
 ONE_DAY = np.timedelta64(1, "D")
+# Earlier years are typing errors.
+EARLIEST_YEAR = 1900
+
+
+def night_of_date(
+    date: str | None,
+    allow_future: bool | None = None,
+    clock: Clock | None = None,
+) -> str:
+    """Return the night that a date names, by default today's.
+
+    Parameters
+    ----------
+    date : str or None
+        YYYY-MM-DD.
+    allow_future : bool, optional
+        Accept any date; None where the caller has no such option.
+    clock : Clock, optional
+        By which it is today; that of this host by default.
+
+    Raises
+    ------
+    UsageError
+        If the text is not a date, or is a date in the future.
+    """
+    today = (clock or host_clock()).today()
+    try:
+        night = datetime.date.fromisoformat(date) if date else today
+    except ValueError:
+        raise UsageError(
+            f"`date` {date}: write the night as YYYY-MM-DD", parameters=["date"]
+        ) from None
+    if night.year < EARLIEST_YEAR:
+        raise UsageError(
+            f"`date` {date}: the year is before {EARLIEST_YEAR}; correct it",
+            parameters=["date"],
+        )
+    # A day's grace for clocks in other zones, where it is tomorrow already.
+    latest = today + datetime.timedelta(days=1)
+    if night > latest and not allow_future:
+        remedy = "" if allow_future is None else " If it is, give `allow_future`"
+        raise UsageError(
+            f"`date` {date} is in the future; is the clock right?{remedy}",
+            parameters=["date", "allow_future"],
+        )
+    return night.isoformat()
 
 
 @dataclass(frozen=True)

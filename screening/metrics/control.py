@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import betaln
 
-from screening.monitoring.distances import gaps
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     ControlChart,
@@ -378,7 +377,7 @@ def shift(
     n = int(later.sum())
     if not m or not n:
         return None
-    gap = gaps(before, later)[:-1]
+    gap = np.cumsum(later / n - before / m)[:-1]
     whole = before + later
     # Equal permutations differ in the last digits only.
     least = np.square(gap).sum() * (1 - 1e-9) - 1e-15

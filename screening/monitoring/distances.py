@@ -62,13 +62,8 @@ def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
     now = np.asarray(observed, float)
     if not before.sum() or not now.sum():
         return None
-    return float(np.abs(gaps(before, now)).max())
-
-
-def gaps(expected: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return the excess of the observed over the expected cumulative share, by bin."""
-    differences = observed / observed.sum() - expected / expected.sum()
-    return np.cumsum(differences)
+    differences = now / now.sum() - before / before.sum()
+    return float(np.abs(np.cumsum(differences)).max())
 
 
 def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:

@@ -20,9 +20,9 @@ from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.histograms import data_section
 from screening.report.model_attention import review_due
+from screening.report.night_attention import describe_drift
 from screening.report.outcome_words import hour_words
 from screening.report.reliance import reliance_words
-from screening.report.score_drift import describe_drift
 from screening.report.tonight import score_strip, sentences_of_night, tasks_of
 from screening.report.verdict import usefulness_of
 from screening.report.voxels import has_pictures

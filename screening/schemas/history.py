@@ -16,7 +16,12 @@ from screening.schemas.base import (
     Reason,
 )
 from screening.schemas.figures import LabelledCounts
-from screening.schemas.model import Approval, ChangedClass, TrainedOn
+from screening.schemas.model import (
+    Approval,
+    ChangedClass,
+    ModelDocument,
+    TrainedOn,
+)
 from screening.schemas.run import ExpectedCases, ScoreCounts, Unflagged
 
 Measure = Literal["workload", "yield", "refused", "missing"]
@@ -301,6 +306,17 @@ class Question(Document):
     id: str | None
     label: str
     positive: Sequence[str]
+
+    @classmethod
+    def of(cls, model: ModelDocument) -> Question:
+        """Return the question that a model was trained to answer."""
+        columns = model.contract["cohort"]
+        return cls(
+            label=model.task.label,
+            positive=sorted(model.task.positive),
+            id=columns["id"],
+            group=columns["group"],
+        )
 
     @property
     def recognisable(self) -> bool:

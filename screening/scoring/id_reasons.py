@@ -41,12 +41,19 @@ def reasons_of_ids(
         text = "; ".join(differences)
         reason = IDS_OF_ANOTHER_SHAPE(column=column, differences=text)
         reasons.append(reason)
-    for column, rows in stream.ids.colliding().items():
-        words = rows_in_words(stream.source, rows)
-        reasons.append(IDS_COLLIDE(column=column, figure=len(rows), rows=words))
+    for column, colliding in stream.ids.colliding().items():
+        words = rows_in_words(stream.source, colliding)
+        reasons.append(IDS_COLLIDE(column=column, figure=len(colliding), rows=words))
     rewritten = stream.ids.counts.rewritten
     if any(rows.size for rows in rewritten):
-        reasons.append(_rewritten(stream, np.unique(np.concatenate(rewritten))))
+        rows = np.unique(np.concatenate(rewritten))
+        reason = IDS_REWRITTEN(
+            column=stream.ids.reader.patient,
+            figure=len(rows),
+            rows=rows_in_words(stream.source, rows),
+            share=fmt.plural(len(rows), "id"),
+        )
+        reasons.append(reason)
     return reasons
 
 
@@ -61,16 +68,6 @@ def note_on_writing(run: RunDocument) -> str | None:
     return (
         "ids of this run are written differently than before, and were accepted; "
         "other systems may not recognise the patients"
-    )
-
-
-def _rewritten(stream: CohortStream, rows: np.ndarray) -> Reason:
-    """Return the reason for patients of earlier nights with other spellings."""
-    return IDS_REWRITTEN(
-        column=stream.ids.reader.patient,
-        figure=len(rows),
-        rows=rows_in_words(stream.source, rows),
-        share=fmt.plural(len(rows), "id"),
     )
 
 

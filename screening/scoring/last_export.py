@@ -8,10 +8,10 @@ from pathlib import Path
 
 from screening.errors import UsageError
 from screening.ledger.nights import series_by
+from screening.schemas.history import Question
 from screening.schemas.run import RunDocument
 from screening.scoring.exporting import FlaggedRows, subjects_of
 from screening.scoring.rows import Rows
-from screening.scoring.series_history import question_of
 from screening.spelling import shown_series
 
 RULED_OUT = "ruled out by review"
@@ -32,12 +32,12 @@ def series_of_run(run: RunDocument) -> str:
     if run.ledger is not None:
         return run.ledger.series
     name = run.model.contract["cohort"]["series"]
-    return shown_series(series_by(name, question_of(run.model)))
+    return shown_series(series_by(name, Question.of(run.model)))
 
 
 def recognises_patients(run: RunDocument) -> bool:
     """Return True if an id is the same patient's on another night."""
-    return question_of(run.model).recognisable
+    return Question.of(run.model).recognisable
 
 
 def refuse_unrecognisable(run: RunDocument) -> None:

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from screening.clock.zone import Clock, clock_of, host_clock
+from screening.clock.night import night_of_date
+from screening.clock.zone import clock_of
 from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.data.unused_rows import UnusedRows
 from screening.errors import ModelError, UsageError
 from screening.files import digest_beside, digest_of
-from screening.identity.hashes import Patients
 from screening.identity.hashes import series_key as hashes_of_series
 from screening.identity.table import IdReader
 from screening.io.opening import Readable
@@ -37,21 +37,19 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.nights import (
-    PastNights,
-    Tonight,
     known_patients,
     open_night,
-    past_nights,
     refuse_old_night,
     reserve,
+    series_by,
 )
 from screening.ledger.verifying import refuse_older
-from screening.monitoring.drift import Gates
 from screening.option_groups import groups_from
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
+from screening.schemas.history import Question
 from screening.schemas.run import RunDocument
 from screening.scoring.flagged_list import write_flagged
 from screening.scoring.id_reasons import reasons_of_ids
@@ -60,11 +58,9 @@ from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import Rows
 from screening.scoring.scoring_pass import ScoredRows, score_pieces
 from screening.scoring.series_history import (
-    NO_NIGHTS,
-    attention_of,
-    digests_of,
+    enter_night,
     night_of,
-    series_of,
+    past_of,
     waiting,
     with_delivery,
     with_drift,
@@ -77,9 +73,6 @@ from screening.store.model import Model
 from screening.store.publishing import flushed_digest, publish
 from screening.store.serialization import canonical, read_run, written
 from screening.threads import limit_threads
-
-# Earlier years are typing errors.
-EARLIEST = 1900
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,7 +195,7 @@ def score(
     if isinstance(source, Database):
         source = source.of_night(date)
     night = replace(night, date=date, series=night.series or model.contract.series)
-    series_key = series_of(model, night.series)
+    series_key = series_by(night.series, Question.of(model.facts))
     model.refuse_overdue()
     _refuse_other_night(out, date, model)
     check_templates(night.templates, "run")
@@ -244,23 +237,9 @@ def score(
             run_id=run_id_of(key),
             started=started.isoformat(timespec="seconds"),
         )
-        past = NO_NIGHTS
-        if ledger is not None:
-            past = past_nights(
-                ledger,
-                series_key,
-                date,
-                model.digest,
-                digests_of(run),
-                shadow=night.shadow,
-            )
-        run = with_delivery(
-            model,
-            run,
-            past,
-            reasons_of_ids(summary, stream, ledger is not None),
-            night.accept_delivery,
-        )
+        past = past_of(run, ledger, series_key, night.shadow)
+        ids = reasons_of_ids(summary, stream, ledger is not None)
+        run = with_delivery(model, run, past, ids, night.accept_delivery)
         run = with_drift(model, run, gates, past)
         tonight = None
         if ledger is None:
@@ -276,7 +255,8 @@ def score(
                 again=night.accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
-            _enter(tonight, model, run, past, gates, stream.ids.counts.sample)
+            patients = stream.ids.counts.sample
+            enter_night(tonight, run, past, gates, patients, trained=model.trained)
             run = with_states(run, tonight, rows)
         digest_of_scores = digest_beside(rows.path, flushed_digest)
         if not night.shadow:
@@ -366,23 +346,6 @@ def _refuse_other_ledger(
     refuse_older(ledger, siblings, "*", shown_series(series))
 
 
-def _enter(
-    tonight: Tonight,
-    model: Model,
-    run: RunDocument,
-    past: PastNights,
-    gates: Gates | None,
-    patients: Patients,
-) -> None:
-    """Enter a night in the ledger, unless it is there already."""
-    if tonight.is_entered:
-        return
-    reasons = attention_of(model, run, tonight, past)
-    sampled = [case.id for case in run.sample]
-    columns = None if gates is None else gates.counts()
-    tonight.enter(reasons, sampled, columns, patients)
-
-
 def _write_rows(
     pieces: ScoredRows, rows: Rows, source: Source, progress: Progress
 ) -> NightTotals:
@@ -434,50 +397,6 @@ def _page_of(model: Model, out: str | Path, night: NightOptions) -> str | None:
         model.directory.resolve() / "report.html", Path(out).resolve()
     )
     return link if link.isprintable() else None
-
-
-def night_of_date(
-    date: str | None,
-    allow_future: bool | None = None,
-    clock: Clock | None = None,
-) -> str:
-    """Return the night that a date names, by default today's.
-
-    Parameters
-    ----------
-    date : str or None
-        YYYY-MM-DD.
-    allow_future : bool, optional
-        Accept any date; None where the caller has no such option.
-    clock : Clock, optional
-        By which it is today; that of this host by default.
-
-    Raises
-    ------
-    UsageError
-        If the text is not a date, or is a date in the future.
-    """
-    today = (clock or host_clock()).today()
-    try:
-        night = datetime.date.fromisoformat(date) if date else today
-    except ValueError:
-        raise UsageError(
-            f"`date` {date}: write the night as YYYY-MM-DD", parameters=["date"]
-        ) from None
-    if night.year < EARLIEST:
-        raise UsageError(
-            f"`date` {date}: the year is before {EARLIEST}; correct it",
-            parameters=["date"],
-        )
-    # A day's grace for clocks in other zones, where it is tomorrow already.
-    latest = today + datetime.timedelta(days=1)
-    if night > latest and not allow_future:
-        remedy = "" if allow_future is None else " If it is, give `allow_future`"
-        raise UsageError(
-            f"`date` {date} is in the future; is the clock right?{remedy}",
-            parameters=["date", "allow_future"],
-        )
-    return night.isoformat()
 
 
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:

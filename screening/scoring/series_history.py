@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,8 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from screening.errors import CohortError, ScreenError
+from screening.identity.hashes import Patients
+from screening.ledger.database import Ledger
 from screening.ledger.entries import Night
-from screening.ledger.nights import PastNights, Tonight, series_by
+from screening.ledger.nights import PastNights, Tonight, past_nights
 from screening.ledger.standing import mark_standing
 from screening.metrics.usual_events import usual_events
 from screening.monitoring.delivery import (
@@ -31,8 +34,11 @@ from screening.monitoring.drift import (
     own_nights,
 )
 from screening.report.model_attention import review_due
-from screening.report.night_attention import UsualFlags, attention_of_night
-from screening.report.score_drift import drift_reason
+from screening.report.night_attention import (
+    UsualFlags,
+    attention_of_night,
+    drift_reason,
+)
 from screening.report.verdict import usefulness_of
 from screening.schemas.base import Reason
 from screening.schemas.figures import LabelledCounts
@@ -42,7 +48,6 @@ from screening.schemas.history import (
     Question,
     SensitivityAndPpv,
 )
-from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 from screening.schemas.run import (
     Case,
@@ -67,23 +72,20 @@ NO_NIGHTS = PastNights({}, {}, {}, None, ())
 MAX_ROWS = 200_000
 
 
-def series_of(model: Model, name: str | None = None) -> str:
-    """Return the key of a series: by `name`, the contract's name, or the question."""
-    return series_by(name or model.contract.series, question_of(model.facts))
+def past_of(
+    run: RunDocument, ledger: Ledger | None, series: str, shadow: bool
+) -> PastNights:
+    """Return the nights that a run is compared with; without a ledger there are none.
+
+    `series` is the key of its series.
+    """
+    if ledger is None:
+        return NO_NIGHTS
+    table = _digests_of(run)
+    return past_nights(ledger, series, run.date, run.model.digest, table, shadow=shadow)
 
 
-def question_of(model: ModelDocument) -> Question:
-    """Return the question of a model's series."""
-    columns = model.contract["cohort"]
-    return Question(
-        label=model.task.label,
-        positive=sorted(model.task.positive),
-        id=columns["id"],
-        group=columns["group"],
-    )
-
-
-def digests_of(run: RunDocument) -> str:
+def _digests_of(run: RunDocument) -> str:
     """Return the digests by which the ledger knows the night's table."""
     return ",".join(file.sha256[:16] for file in run.input.files)
 
@@ -258,7 +260,7 @@ def night_of(
         replaced=replaced,
         taken_at=run.times.taken_at,
         taken_from=run.times.taken_from,
-        question=question_of(model.facts),
+        question=Question.of(model.facts),
         run_id=run.run_id,
         model=model.digest,
         recipe=model.facts.recipe.name,
@@ -279,7 +281,7 @@ def night_of(
         labelled=_labelled_counts(run),
         expected=run.expected,
         drift=run.drift,
-        table=digests_of(run),
+        table=_digests_of(run),
         delivery=run.delivery,
         promised=promised,
         review_by=review_by,
@@ -301,21 +303,45 @@ def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
     return LabelledCounts(**counts)
 
 
-def attention_of(
-    model: Model, run: RunDocument, tonight: Tonight, past: PastNights
-) -> list[Reason]:
-    """Return why a night needs attention, once the ledger has counted its cases.
+def enter_night(
+    tonight: Tonight,
+    run: RunDocument,
+    past: PastNights,
+    gates: Gates | None,
+    patients: Patients,
+    trained: datetime.datetime | None,
+) -> None:
+    """Enter a night with its reasons for attention, unless the ledger has it already.
 
-    Standing reasons come last, each with its first night.
+    They are found once the ledger has counted its cases.
+
+    Parameters
+    ----------
+    tonight : Tonight
+    run : RunDocument
+    past : PastNights
+    gates : Gates or None
+        What they counted is kept for later nights.
+    patients : Patients
+        Some of the night, whom later nights recognise.
+    trained : datetime or None
+        When the model was trained.
     """
+    if tonight.is_entered:
+        return
     reasons = attention_of_night(
         run.replace(counts=_counts(run, tonight)),
         quiet=tonight.quiet,
         usual=_usual_flags(tonight.night, past),
         recognisable=tonight.night.question.recognisable,
-        trained=model.trained,
+        trained=trained,
     )
-    return mark_standing(reasons, tonight.recent_reasons())
+    tonight.enter(
+        mark_standing(reasons, tonight.recent_reasons()),
+        [case.id for case in run.sample],
+        None if gates is None else gates.counts(),
+        patients,
+    )
 
 
 def _usual_flags(night: Night, past: PastNights) -> UsualFlags | None:
