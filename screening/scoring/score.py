@@ -237,8 +237,8 @@ def score(
             run_id=run_id_of(key),
             started=started.isoformat(timespec="seconds"),
         )
-        past = past_of(run, ledger, series_key, night.shadow)
         ids = reasons_of_ids(summary, stream, ledger is not None)
+        past = past_of(run, ledger, series_key, night.shadow)
         run = with_delivery(model, run, past, ids, night.accept_delivery)
         run = with_drift(model, run, gates, past)
         tonight = None
