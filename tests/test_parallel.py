@@ -19,7 +19,8 @@ from workers import die, die_once, facts_of, process_of, square, wait
 from screening import load_recipe
 from screening.errors import UsageError
 from screening.kernels import kernel_cache
-from screening.model_selection.fold_fits import EncodedRows, fold_tasks
+from screening.model_selection.fold_fits import EncodedRows
+from screening.model_selection.plans import fold_tasks
 from screening.parallel import in_parallel
 from screening.shared_arrays import SharedArrays
 from screening.threads import available_cores
@@ -242,7 +243,7 @@ def largest_gram(name, n_rows):
         None,
     )
     fold = np.arange(n_rows) % 5
-    tasks = fold_tasks(rows, fold, [{}])
+    tasks = fold_tasks(rows, fold[None], [{}])
     return max(task.n_gram_rows for task in tasks)
 
 

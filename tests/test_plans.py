@@ -8,8 +8,8 @@ from numpy.random import default_rng
 from screening import load_recipe
 from screening.errors import RecipeError
 from screening.kernels.kernel_cache import Distances
-from screening.model_selection.fold_fits import EncodedRows, fit_tasks, fold_tasks
-from screening.model_selection.plans import Round, fitted, side_by_side
+from screening.model_selection.fold_fits import EncodedRows, fit_tasks
+from screening.model_selection.plans import Round, fitted, fold_tasks, side_by_side
 from screening.settings import Resources
 
 
@@ -101,7 +101,7 @@ def test_fits_for_their_decisions_alone_keep_no_machine(tmp_path):
     settings = [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "gamma": 2.0}]
 
     def fits(keeps_machines, kept=None):
-        tasks = fold_tasks(rows, fold, settings, keeps_machines=keeps_machines)
+        tasks = fold_tasks(rows, fold[None], settings, keeps_machines=keeps_machines)
         return list(fit_tasks(tasks, Resources(jobs=1, kept=kept)))
 
     whole = fits(True)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import (
     Parameters,
     by_shared_work,
-    kernel_of,
     rows_held,
 )
 from screening.parallel import in_parallel
@@ -44,9 +42,6 @@ from screening.store.checkpoints import keep_piece, read_piece
 
 # Fewer rows are fitted here in less time than processes take to start.
 MIN_ROWS_FOR_PROCESSES = 2_000
-# Settings that differ in the factor alone are divided into tasks of at most so many:
-# processes would wait for one long task.
-MAX_FACTORS_OF_TASK = 4
 # Rows by which gamma is scaled.
 MAX_SCALED_ROWS = 20_000
 # More decisions than this are stored as float32: they are ranked, and compared to seven
@@ -428,36 +423,6 @@ class FoldTask:
         )
 
 
-def fold_tasks(
-    encoded: EncodedRows,
-    fold_of_row: np.ndarray,
-    settings: Sequence[Parameters],
-    *,
-    keeps_machines: bool = True,
-) -> list[FoldTask]:
-    """Return the tasks of all folds, in the order of the folds.
-
-    Settings that share their kernel are fitted together.
-
-    Parameters
-    ----------
-    encoded : EncodedRows
-    fold_of_row : int ndarray of shape (n_rows,)
-        Fold that each row is held out in.
-    settings : sequence of dict
-    keeps_machines : bool
-        See ``FoldTask``.
-    """
-    rows = replace(encoded, encoder=None)
-    numbers_of_tasks = _by_kernel(encoded.recipe, settings)
-    tasks = []
-    for fold in range(int(fold_of_row.max()) + 1):
-        for numbers in numbers_of_tasks:
-            task = FoldTask(rows, fold_of_row, fold, numbers, settings, keeps_machines)
-            tasks.append(task)
-    return tasks
-
-
 def fit_tasks(
     tasks: Sequence[FoldTask], resources: Resources
 ) -> Iterator[FoldFit | ScreenError]:
@@ -572,24 +537,3 @@ def _fit(*fields_of_task: Any) -> FoldFit | ScreenError:
         return FoldTask(*fields_of_task).fit()
     except (RecipeError, UsageError) as error:
         return error
-
-
-def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
-    """Return the numbers of settings that are fitted together.
-
-    Those of one kernel go on from each other's solutions. If all of them differ in the
-    factor alone, they share no more than a first pass, and are divided.
-    """
-    if not recipe.has_kernel:
-        return [[number] for number in range(len(settings))]
-    components = RecipeComponents(recipe)
-    order = by_shared_work(settings)
-    together = []
-    for _, group in groupby(order, key=lambda number: kernel_of(settings[number])):
-        numbers = [*group]
-        most = len(numbers)
-        if len(components.families([settings[number] for number in numbers])) == 1:
-            most = MAX_FACTORS_OF_TASK
-        for start in range(0, len(numbers), most):
-            together.append(numbers[start : start + most])
-    return together

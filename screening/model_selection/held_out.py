@@ -20,13 +20,9 @@ from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble, Poolin
 from screening.estimators.landmarks import RARE_SHARE
 from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import area_under_roc
-from screening.model_selection.fold_fits import (
-    EncodedRows,
-    FoldFit,
-    fold_tasks,
-)
+from screening.model_selection.fold_fits import EncodedRows, FoldFit
 from screening.model_selection.folds import Study, sub_sample
-from screening.model_selection.plans import Plan, fitted, side_by_side
+from screening.model_selection.plans import Plan, fitted, fold_tasks, side_by_side
 from screening.model_selection.search import (
     Parameters,
     SettingSearch,
@@ -211,9 +207,8 @@ def hold_out(
         seconds = _mean_seconds(competition.fits)
     else:
         later_work -= study.sample.n_rows * study.folds
-        fits = yield from fitted(
-            fold_tasks(encoded, study.fold[0], [chosen]), later_work
-        )
+        tasks = fold_tasks(encoded, study.fold[:1], [chosen])
+        fits = yield from fitted(tasks, later_work)
         machines = _machines_at(fits, 0)
         (first,) = _decisions_of(fits, 1)
         seconds = _mean_seconds(fits)
@@ -258,12 +253,9 @@ def _plan_later_repeats(
     study: Study, encoded: EncodedRows, chosen: Parameters
 ) -> Plan[list[tuple[list[Estimator], np.ndarray]]]:
     """Plan all repeats but the first: machines and held-out decisions of each."""
-    tasks = []
-    for fold in study.fold[1:]:
-        tasks += fold_tasks(encoded, fold, [chosen])
-    if not tasks:
+    if len(study.fold) == 1:
         return []
-    fits = yield from fitted(tasks)
+    fits = yield from fitted(fold_tasks(encoded, study.fold[1:], [chosen]))
     repeats = []
     for start in range(0, len(fits), study.folds):
         of_repeat = fits[start : start + study.folds]
@@ -374,12 +366,12 @@ def _compete(
     """
     settings = search.settings
     later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
-    tasks = fold_tasks(rows, fold, settings, keeps_machines=keeps_machines)
+    tasks = fold_tasks(rows, fold[None], settings, keeps_machines=keeps_machines)
     fits = yield from fitted(tasks, later_work)
     decisions = _decisions_of(fits, len(settings))
     with_factor = search.second_round(decisions, rows.target, fold)
     if with_factor:
-        tasks = fold_tasks(rows, fold, with_factor, keeps_machines=keeps_machines)
+        tasks = fold_tasks(rows, fold[None], with_factor, keeps_machines=keeps_machines)
         later_fits = yield from fitted(tasks, later_work)
         later = _decisions_of(later_fits, len(with_factor))
         decisions = np.concatenate([decisions, later])

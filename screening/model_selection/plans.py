@@ -8,22 +8,30 @@ choosing a setting, which needs the fits of all settings, divides a plan into ro
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
 
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.model_selection.fold_fits import (
+    EncodedRows,
     FoldFit,
     FoldTask,
     fit_tasks,
 )
+from screening.model_selection.search import Parameters, by_shared_work, kernel_of
+from screening.recipes.building import RecipeComponents
+from screening.recipes.recipe import Recipe
 from screening.settings import Progress, Resources
 from screening.threads import limit_threads
 
 Result = TypeVar("Result")
+# Settings that differ in the factor alone are divided into tasks of at most so many:
+# processes would wait for one long task.
+MAX_FACTORS_OF_TASK = 4
 # Steps in which progress is counted.
 PROGRESS_STEPS = 1000
 
@@ -49,6 +57,59 @@ class Round:
 
 
 Plan = Generator[Round, list[FoldFit | ScreenError], Result]
+
+
+def fold_tasks(
+    encoded: EncodedRows,
+    folds: np.ndarray,
+    settings: Sequence[Parameters],
+    *,
+    keeps_machines: bool = True,
+) -> list[FoldTask]:
+    """Return the tasks of all folds of some repeats, in their order.
+
+    Settings that share their kernel are fitted together.
+
+    Parameters
+    ----------
+    encoded : EncodedRows
+    folds : int ndarray of shape (n_repeats, n_rows)
+        Fold that each row is held out in.
+    settings : sequence of dict
+    keeps_machines : bool
+        See ``FoldTask``.
+    """
+    rows = replace(encoded, encoder=None)
+    numbers_of_tasks = _by_kernel(encoded.recipe, settings)
+    tasks: list[FoldTask] = []
+    for fold_of_row in folds:
+        for fold in range(int(fold_of_row.max()) + 1):
+            tasks += [
+                FoldTask(rows, fold_of_row, fold, numbers, settings, keeps_machines)
+                for numbers in numbers_of_tasks
+            ]
+    return tasks
+
+
+def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
+    """Return the numbers of settings that are fitted together.
+
+    Those of one kernel go on from each other's solutions. If all of them differ in the
+    factor alone, they share no more than a first pass, and are divided.
+    """
+    if not recipe.has_kernel:
+        return [[number] for number in range(len(settings))]
+    components = RecipeComponents(recipe)
+    order = by_shared_work(settings)
+    together = []
+    for _, group in groupby(order, key=lambda number: kernel_of(settings[number])):
+        numbers = [*group]
+        most = len(numbers)
+        if len(components.families([settings[number] for number in numbers])) == 1:
+            most = MAX_FACTORS_OF_TASK
+        for start in range(0, len(numbers), most):
+            together.append(numbers[start : start + most])
+    return together
 
 
 def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
