@@ -18,12 +18,12 @@ from screening.metrics.intervals import (
     design_effect,
     grouped_rate_interval,
     percentiles,
-    predictive_interval,
     rate_interval,
     shared_design,
     student_size_factor,
 )
 from screening.metrics.operating_point import choose
+from screening.metrics.predictive_intervals import predictive_interval
 from screening.metrics.ranking import (
     area_under_roc,
     average_precision,

@@ -173,10 +173,17 @@ class Cohort:
             raise UsageError(NO_LABEL, parameters=["label"])
         return self.label
 
+    @cached_property
+    def n_by_label(self) -> Mapping[str, int]:
+        """Number of rows with each label text; raise UsageError without a label."""
+        counts = count_values(self.labels)
+        counts.pop("", None)
+        return counts
+
     @property
     def classes(self) -> list[str]:
         """Sorted texts of the label; raise UsageError without a label."""
-        return sorted({text for text in self.labels if text})
+        return sorted(self.n_by_label)
 
     def positives(
         self, positive: str | Sequence[str] | None = None
@@ -190,10 +197,8 @@ class Cohort:
             the likely case of two.
         """
         names = [positive] if isinstance(positive, str) else list(positive or ())
-        counts = count_values(self.labels)
-        counts.pop("", None)
         return positive_classes(
-            counts, names or list(self.contract.positive), self.contract
+            self.n_by_label, names or list(self.contract.positive), self.contract
         )
 
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, expit, logit, ndtr, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from screening.schemas.base import Estimate
 
@@ -332,31 +332,8 @@ def _within_correlation(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.where(defined, np.clip(correlation, 0, 1), np.nan)
 
 
-def predictive_interval(
-    prevalence: float, right: tuple[Rate, ...], wrong: tuple[Rate, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the interval of a predictive value at a known prevalence, by Bayes.
-
-    The log odds of PPV are those of the prevalence plus log sensitivity minus
-    log(1 - specificity); the two intervals are joined by MOVER (Zou and Donner 2008),
-    so each may come from any method. For NPV pass the other side: prevalence of
-    negatives, specificity and 1 - sensitivity.
-
-    Parameters
-    ----------
-    prevalence : float
-    right, wrong : (rate, low, high)
-        Share that is flagged of rows that should be, and of rows that should not be.
-    """
-    hit, hit_low, hit_high = _log_rates(right)
-    false, false_low, false_high = _log_rates(wrong)
-    odds = logit(prevalence) + hit - false
-    below = (hit - hit_low) ** 2 + (false_high - false) ** 2
-    above = (hit_high - hit) ** 2 + (false - false_low) ** 2
-    return expit(odds - np.sqrt(below)), expit(odds + np.sqrt(above))
-
-
-def _log_rates(rates: tuple[Rate, ...]) -> list[np.ndarray]:
+def log_rates(rates: tuple[Rate, ...]) -> list[np.ndarray]:
+    """Return the logarithms of rates; that of 0 is far below any interval's end."""
     return [np.log(np.maximum(rate, _MIN_RATE)) for rate in rates]
 
 
@@ -377,8 +354,8 @@ def rate_ratio(
     -------
     ratio, low, high : float
     """
-    log_rate, log_low, log_high = _log_rates(rate)
-    log_other, other_low, other_high = _log_rates(other)
+    log_rate, log_low, log_high = log_rates(rate)
+    log_other, other_low, other_high = log_rates(other)
     log_ratio = log_rate - log_other
     below = np.hypot(log_rate - log_low, other_high - log_other)
     above = np.hypot(log_high - log_rate, log_other - other_low)

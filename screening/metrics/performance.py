@@ -15,12 +15,11 @@ from numpy.typing import ArrayLike
 from screening.errors import UsageError
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.intervals import (
-    predictive_interval,
     rate_interval,
     share_range,
 )
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.predictive_intervals import predictive
+from screening.metrics.predictive_intervals import predictive, predictive_interval
 from screening.metrics.tally import (
     ThresholdCounts,
     group_codes,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from screening.metrics.intervals import beta_quantile
+from screening.metrics.intervals import Rate, beta_quantile, log_rates
 
 # Draws behind the intervals of predictive values.
 _DRAWS = 4000
@@ -80,6 +80,30 @@ def predictive(
             "npv": (1 - prevalence) * (1 - false) / (1 - flagged),
             "nne": flagged / (prevalence * sensitivity),
         }
+
+
+def predictive_interval(
+    prevalence: float, right: tuple[Rate, ...], wrong: tuple[Rate, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the interval of a predictive value at a known prevalence, by Bayes.
+
+    The log odds of PPV are those of the prevalence plus log sensitivity minus
+    log(1 - specificity); the two intervals are joined by MOVER (Zou and Donner 2008),
+    so each may come from any method. For NPV pass the other side: prevalence of
+    negatives, specificity and 1 - sensitivity.
+
+    Parameters
+    ----------
+    prevalence : float
+    right, wrong : (rate, low, high)
+        Share that is flagged of rows that should be, and of rows that should not be.
+    """
+    hit, hit_low, hit_high = log_rates(right)
+    false, false_low, false_high = log_rates(wrong)
+    odds = logit(prevalence) + hit - false
+    below = (hit - hit_low) ** 2 + (false_high - false) ** 2
+    above = (hit_high - hit) ** 2 + (false - false_low) ** 2
+    return expit(odds - np.sqrt(below)), expit(odds + np.sqrt(above))
 
 
 @dataclass(frozen=True)

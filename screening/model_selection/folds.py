@@ -123,9 +123,9 @@ def hash_names(names: np.ndarray, seed: int) -> np.ndarray:
     return pd.util.hash_array(texts, hash_key=_hash_key(seed))
 
 
-def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
-    """Return the rows sorted by the hash of their ids, or of their values without."""
-    return cohort.take(np.argsort(_hash_rows(cohort, seed), kind="stable"))
+def hash_order(cohort: Cohort, seed: int) -> np.ndarray:
+    """Return the row numbers by the hash of their ids, or of their values without."""
+    return np.argsort(_hash_rows(cohort, seed), kind="stable")
 
 
 def _hash_rows(cohort: Cohort, seed: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from screening.ledger.model_registry import series_of_champion
 from screening.model_selection.fold_fits import EncodedRows, FoldTask
 from screening.model_selection.folds import (
     Study,
-    in_hash_order,
+    hash_order,
     split_folds,
     split_study,
     sub_sample,
@@ -230,7 +230,7 @@ def sample_rows(
     notes = list(cohort.notes)
     if rule.prevalence is None and cohort.contract.prevalence is not None:
         rule = replace(rule, prevalence=cohort.contract.prevalence)
-    cohort = in_hash_order(cohort, validation.seed)
+    rows = hash_order(cohort, validation.seed)
     max_rows = validation.max_rows
     if max_rows is None or max_rows >= cohort.n_rows:
         if largest is not None and cohort.n_rows > largest:
@@ -240,14 +240,16 @@ def sample_rows(
                 f"`max_rows` {LARGEST_WHOLE // 4}",
                 parameters=["max_rows"],
             )
-        return cohort, rule, notes
-    target = task.target(cohort.labels)
+        return cohort.take(rows), rule, notes
+    target = task.target(cohort.labels)[rows]
+    groups = None if cohort.group is None else cohort.group[rows]
     rare_share = RARE_SHARE if task.kind == "binary" else 0.0
-    kept = sub_sample(target, cohort.group, max_rows, rare_share, validation.seed)
+    kept = sub_sample(target, groups, max_rows, rare_share, validation.seed)
+    sample = cohort.take(rows[kept])
     sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
     if task.kind == "multi":
         notes.append(f"{sizes}, every class in proportion")
-        return cohort.take(kept), rule, notes
+        return sample, rule, notes
     n_positive = int((target == 1).sum())
     if n_positive:
         n_kept_positive = int((target[kept] == 1).sum())
@@ -258,7 +260,7 @@ def sample_rows(
         if rule.prevalence is None:
             rule = replace(rule, prevalence=n_positive / len(target))
     notes.append(sizes)
-    return cohort.take(kept), rule, notes
+    return sample, rule, notes
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:

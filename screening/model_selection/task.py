@@ -18,7 +18,6 @@ from screening.data.labels import (
     same_label,
 )
 from screening.errors import CohortError, UsageError
-from screening.io.columns import count_values
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
 from screening.spelling import first_of, quoted_list
@@ -222,9 +221,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         positives = cohort.positives()
     rest = _other_classes(cohort.classes, positives, column)
     if several:
-        counts = count_values(cohort.labels)
-        of_classes = {name: counts[name] for name in cohort.classes}
-        watched = list(positives) or rare_classes(of_classes, cohort.contract)
+        watched = list(positives) or rare_classes(cohort.n_by_label, cohort.contract)
         classes = sorted([*positives, *rest])
         guess = "watched classes taken to be the rare ones:"
     else:
