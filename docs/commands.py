@@ -71,8 +71,8 @@ def _names(*groups: type) -> tuple[str, ...]:
     return tuple(
         option_of(name)
         for group in groups
-        for name, option in options_of(group).items()
-        if option.is_offered and name not in WITH_COMMANDS
+        for name in options_of(group)
+        if name not in WITH_COMMANDS
     )
 
 

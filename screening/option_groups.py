@@ -1,8 +1,10 @@
 """Options as fields of frozen dataclasses.
 
 A field has its type and default once, and an `Option` with the rest: what it does, how
-the command line writes it, and its least value. The options of a command, its help,
-docs/commands.md and the docstring of the group come from these fields.
+the command line writes it, and its least value. Parameters of commands are declared in
+the same way. The options of a command, its help, docs/commands.md and the docstring of
+the group come from these; `cli.groups` makes typer's options of them. A field with a
+`Keyword` in place of an `Option` is for Python alone.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,23 +23,42 @@ _OPTION_IN_HELP = re.compile(r"--([a-z-]+)")
 
 
 @dataclass(frozen=True)
-class Option:
-    """What a field of a group says beside its type and default.
+class Keyword:
+    """What a field of a group says apart from its type and default.
 
     Parameters
     ----------
     help : str
-        Its sentences in `--help` and in the docstring of the group.
+        Its sentences in the docstring of the group, and in `--help`.
+    unit : str, optional
+        Unit of the value in Python.
+    """
+
+    help: str
+    unit: str | None = field(default=None, kw_only=True)
+
+    @property
+    def help_of_parameter(self) -> str:
+        """Help with the names of parameters in place of options."""
+        return _OPTION_IN_HELP.sub(
+            lambda option: f"`{option[1].replace('-', '_')}`", self.help
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option(Keyword):
+    """A keyword that the command line has too.
+
+    Parameters
+    ----------
     metavar : str, optional
         Name of the value on the command line.
     flags : tuple of str
         Names on the command line; by default that of the field.
     panel : str, optional
         Group in the help on a terminal.
-    min : int, optional
-        Least value.
-    unit : str, optional
-        Unit of the value in Python.
+    min, max : float, optional
+        Least and greatest value.
     takes : type, optional
         Type on the command line where it is not the field's; left out, the field keeps
         its default.
@@ -47,28 +68,17 @@ class Option:
         Variable of the environment that has the value if the option is left out.
     shows_default : bool
         The help states the default.
-    is_offered : bool
-        The command line has the option; others are keywords of Python.
     """
 
-    help: str
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     panel: str | None = None
-    min: int | None = None
-    unit: str | None = None
+    min: float | None = None
+    max: float | None = None
     takes: Any = None
     read: Callable[[Any], Any] | None = None
     envvar: str | None = None
     shows_default: bool = True
-    is_offered: bool = True
-
-    @property
-    def help_of_parameter(self) -> str:
-        """Help with the names of parameters in place of options."""
-        return _OPTION_IN_HELP.sub(
-            lambda option: f"`{option[1].replace('-', '_')}`", self.help
-        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class OptionGroup:
 
     def stated(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {each.name: each.default for each in fields(self)}
         return {
             name: value
             for name, value in vars(self).items()
@@ -101,24 +111,35 @@ class OptionGroup:
 
     def words(self) -> Iterator[str]:
         """Yield the words of the command line that state the same."""
-        options = options_of(type(self))
-        for name, value in self.stated().items():
-            yield next(iter(options[name].flags), option_of(name))
-            if value is not True:
-                yield str(value)
+        stated = self.stated()
+        for name, option in options_of(type(self)).items():
+            if name not in stated:
+                continue
+            yield next(iter(option.flags), option_of(name))
+            if stated[name] is not True:
+                yield str(stated[name])
 
 
 Group = TypeVar("Group", bound=OptionGroup)
 
 
-def options_of(group: type) -> dict[str, Option]:
-    """Return the option of each field of a group."""
-    options = {}
+def keywords_of(group: type) -> dict[str, Keyword]:
+    """Return what each field of a group says, options and others."""
+    keywords = {}
     for name, hint in get_type_hints(group, include_extras=True).items():
         for extra in getattr(hint, "__metadata__", ()):
-            if isinstance(extra, Option):
-                options[name] = extra
-    return options
+            if isinstance(extra, Keyword):
+                keywords[name] = extra
+    return keywords
+
+
+def options_of(group: type) -> dict[str, Option]:
+    """Return the options of a group by the names of their fields."""
+    return {
+        name: keyword
+        for name, keyword in keywords_of(group).items()
+        if isinstance(keyword, Option)
+    }
 
 
 def option_of(parameter: str) -> str:
@@ -130,11 +151,11 @@ def documented(group: type[Group]) -> type[Group]:
     """Add the fields of a group to its docstring, as numpydoc lists parameters."""
     types = get_type_hints(group)
     parameters = "    Parameters\n    ----------\n"
-    for name, option in options_of(group).items():
+    for name, keyword in keywords_of(group).items():
         parameters += f"    {name} : {_type_in_words(types[name])}\n"
-        words = option.help_of_parameter
-        if option.unit is not None:
-            words += f" In {option.unit}."
+        words = keyword.help_of_parameter
+        if keyword.unit is not None:
+            words += f" In {keyword.unit}."
         parameters += f"        {words}\n"
     head, title, examples = str(group.__doc__).partition("    Examples\n")
     group.__doc__ = f"{head.rstrip()}\n\n{parameters}\n{title}{examples}"
@@ -179,11 +200,11 @@ def groups_from(
     left = dict(keywords)
     filled: list[Any] = []
     for kind, group in groups:
-        names = [field.name for field in fields(kind) if field.name in left]
+        names = [each.name for each in fields(kind) if each.name in left]
         given = {name: left.pop(name) for name in names}
         filled.append(kind(**given) if group is None else replace(group, **given))
     for name in left:
-        known = [field.name for kind, _ in groups for field in fields(kind)]
+        known = [each.name for kind, _ in groups for each in fields(kind)]
         raise TypeError(
             f"unexpected keyword argument '{name}'{did_you_mean(name, known)}"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NewType, TypeAlias
 from screening.clock.zone import HourOrColumn, ZoneName
 from screening.contract.choices import Unlabelled
 from screening.errors import UsageError
-from screening.option_groups import Option, OptionGroup, documented
+from screening.option_groups import Keyword, Option, OptionGroup, documented
 from screening.schemas.figures import GridName
 from screening.spelling import names_from, series_name
 
@@ -387,10 +387,9 @@ class TableOptions(OptionGroup):
     contract: ContractFile = None
     keep: Annotated[
         Collection[str],
-        Option(
+        Keyword(
             "Columns that are features whatever they contain, such as those of a "
-            "points table.",
-            is_offered=False,
+            "points table."
         ),
     ] = ()
 
@@ -518,19 +517,17 @@ class Validation(OptionGroup):
     ] = None
     forward: Annotated[
         bool,
-        Option(
+        Keyword(
             "Also train on the earlier rows alone and test on the later ones, if the "
-            "contract names a time column.",
-            is_offered=False,
+            "contract names a time column."
         ),
     ] = True
     refuse: Annotated[
         bool,
-        Option(
+        Keyword(
             "False returns a model that would be refused by a `PromiseError`. If there "
             "are too few cases for the rule, that model promises the sensitivity that "
-            "they allow.",
-            is_offered=False,
+            "they allow."
         ),
     ] = True
 
@@ -563,14 +560,13 @@ class Resources(OptionGroup):
     ] = None
     progress: Annotated[
         Progress,
-        Option("Called with the work done and the total work.", is_offered=False),
+        Keyword("Called with the work done and the total work."),
     ] = field(default=silent, repr=False)
     kept: Annotated[
         Path | None,
-        Option(
+        Keyword(
             "Private folder of finished folds, from which a training that was killed "
-            "resumes.",
-            is_offered=False,
+            "resumes."
         ),
     ] = None
 
@@ -627,16 +623,12 @@ class NightOptions(OptionGroup):
     templates: Templates = None
     published: Annotated[
         bool,
-        Option(
+        Keyword(
             "Readers see a copy of the page in another place, so that copy names "
-            "the model's page without a link.",
-            is_offered=False,
+            "the model's page without a link."
         ),
     ] = False
     batch_rows: Annotated[
         int | None,
-        Option(
-            "Rows in memory at a time; the scores do not depend on it.",
-            is_offered=False,
-        ),
+        Keyword("Rows in memory at a time; the scores do not depend on it."),
     ] = None

@@ -12,6 +12,7 @@ from screening import NightOptions, Resources, Search, Validation, compare, trai
 from screening.cli.groups import Without, with_groups
 from screening.errors import UsageError
 from screening.option_groups import (
+    Keyword,
     Option,
     OptionGroup,
     documented,
@@ -42,14 +43,14 @@ class Ward(OptionGroup):
         ),
     ] = ()
     is_open: Annotated[bool, Option("The ward is open.")] = False
-    size: Annotated[float | None, Option("Area of the ward.", is_offered=False)] = None
+    size: Annotated[float | None, Keyword("Area of the ward.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class House:
     """A group that has a group."""
 
-    place: Annotated[str, typer.Option("--place", help="Where it is.")]
+    place: Annotated[str, Option("Where it is.")]
     ward: Annotated[Ward, Without("is_open")]
 
 

@@ -18,6 +18,7 @@ from screening.cli.console import ATTENTION, bar, print_answer, printable
 from screening.cli.groups import Without
 from screening.cli.waiting import stop_waiting
 from screening.errors import CohortError, UsageError
+from screening.option_groups import Option
 from screening.registry import plugin_faults
 from screening.settings import (
     ContractFile,
@@ -53,8 +54,11 @@ def init_command(
     cohort: options.OptionalPlace = None,
     out: Annotated[
         Path | None,
-        options.in_output(
-            "--out", "-o", metavar="FILE", help="Contract to write (TOML)."
+        Option(
+            "Contract to write (TOML).",
+            metavar="FILE",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ] = None,
     *,
@@ -63,16 +67,14 @@ def init_command(
     keys: options.ContractKeys,
     names: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Print the most important columns of this model, with the titles "
+            "and units that its pages show.",
             metavar="MODEL",
-            help=(
-                "Print the most important columns of this model, with the titles "
-                "and units that its pages show."
-            ),
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; accept every guess.")
+        bool, Option("Ask nothing; accept every guess.", flags=("--yes", "-y"))
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -191,14 +193,14 @@ def check_command(
     contract: ContractFile = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="Use the contract of this model directory."),
+        Option("Use the contract of this model directory.", metavar="MODEL"),
     ] = None,
     as_of: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="With NIGHT.toml as COHORT: make the tables of this past night again, "
+        Option(
+            "With NIGHT.toml as COHORT: make the tables of this past night again, "
             "and compare them with those scored.",
+            metavar="DATE",
         ),
     ] = None,
     series: options.SeriesAsked = None,
@@ -306,9 +308,7 @@ def schema_command(
     ],
     printed: Annotated[
         bool,
-        typer.Option(
-            "--printed", help="Print the schema of a command's --json output."
-        ),
+        Option("Print the schema of a command's --json output."),
     ] = False,
 ) -> None:
     """Print the JSON Schema of a document or of a command's output."""
@@ -352,8 +352,11 @@ JOBS = (
 def demo_command(
     out: Annotated[
         Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Directory to write models and runs in."
+        Option(
+            "Directory to write models and runs in.",
+            metavar="DIR",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ],
     as_json: options.AsJson = False,

@@ -10,9 +10,10 @@ import typer
 
 from screening.cli import logs
 from screening.cli.console import print_answer, printable
-from screening.cli.options import AsJson, in_data, in_output
+from screening.cli.options import AsJson
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import Jobs
 
 if TYPE_CHECKING:
@@ -27,23 +28,26 @@ class WhichNights:
 
     night: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Make the table of a night: the stays included at its hour.",
             metavar="DATE",
-            help="Make the table of a night: the stays included at its hour.",
+            panel="Data",
         ),
     ] = None
     past: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Make the table of the past, with label and contract.",
             metavar="FROM..TO",
-            help="Make the table of the past, with label and contract.",
+            panel="Data",
         ),
     ] = None
     outcomes: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Make a table of outcomes of these nights, for `screen outcomes`.",
             metavar="FROM..TO",
-            help="Make a table of outcomes of these nights, for `screen outcomes`.",
+            panel="Data",
         ),
     ] = None
 
@@ -81,24 +85,29 @@ def features_command(
     which: WhichNights,
     out: Annotated[
         Path | None,
-        in_output("--out", "-o", metavar="FILE.parquet", help="Table to write."),
+        Option(
+            "Table to write.",
+            metavar="FILE.parquet",
+            flags=("--out", "-o"),
+            panel="Output",
+        ),
     ] = None,
     sql: Annotated[
-        bool, in_output("--sql", help="Print the SQL that makes the table.")
+        bool, Option("Print the SQL that makes the table.", panel="Output")
     ] = False,
     page: Annotated[
         Path | None,
-        in_output(
+        Option(
+            "Write a page with coverage, units, delays and codes without events.",
             metavar="FILE.html",
-            help="Write a page with coverage, units, delays and codes without events.",
+            panel="Output",
         ),
     ] = None,
     suggest: Annotated[
         bool,
-        in_data(
-            "--suggest",
-            help="List the codes in event files by number of stays, and print a first "
-            "spec.",
+        Option(
+            "List the codes in event files by number of stays, and print a first spec.",
+            panel="Data",
         ),
     ] = False,
     jobs: Jobs = -1,

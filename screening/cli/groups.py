@@ -12,7 +12,7 @@ import typer
 
 from screening.errors import UsageError
 from screening.files import is_utf8
-from screening.option_groups import Option, option_of
+from screening.option_groups import Keyword, Option, option_of
 
 # Parameters that may be written in other bytes than UTF-8: ids, and tables by path.
 IN_OTHER_BYTES = frozenset({"case", "patient", "cohort", "cohorts"})
@@ -35,8 +35,14 @@ class _Member:
 
     @property
     def option(self) -> Option | None:
-        """Its description; None without one, or if it is typer's."""
+        """Its description; None for arguments, and for parameters of Python alone."""
         return self._extra(Option)
+
+    @property
+    def is_offered(self) -> bool:
+        """True unless it is for Python alone."""
+        keyword = self._extra(Keyword)
+        return keyword is None or isinstance(keyword, Option)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -67,6 +73,7 @@ class _Member:
                 metavar=option.metavar,
                 help=option.help,
                 min=option.min,
+                max=option.max,
                 envvar=option.envvar,
                 rich_help_panel=option.panel,
                 show_default=option.shows_default,
@@ -100,7 +107,7 @@ def with_groups(
     ----------
     command : callable
         A parameter that is a dataclass is a group. Its fields are options, or again
-        groups, and are described by an `Option` or by typer's own.
+        groups. An option is described by an `Option`, an argument by typer's own.
     completions : mapping of str to callable
         Completes the values of options in a shell.
     """
@@ -129,8 +136,7 @@ def _members_of(
     for name, parameter in signature(owner).parameters.items():
         extras = getattr(hints[name], "__metadata__", ())
         member = _Member(parameter, kinds[name], extras)
-        option = member.option
-        if name not in left_out and (option is None or option.is_offered):
+        if name not in left_out and member.is_offered:
             yield member
 
 

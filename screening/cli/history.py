@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from screening.cli.console import agreement, join_reasons, print_answer
 from screening.cli.options import AsJson, LedgerHere, PageFile, SeriesAsked
 from screening.errors import ModelError, UsageError
+from screening.option_groups import Option
 
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
@@ -21,14 +20,12 @@ if TYPE_CHECKING:
 class VerifyOptions:
     """Options that verify the audit trail."""
 
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Verify the audit trail from its start.")
-    ] = False
+    verify: Annotated[bool, Option("Verify the audit trail from its start.")] = False
     head: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "With --verify: head digest of the trail, from the foot of a report.",
             metavar="HEAD",
-            help="With --verify: head digest of the trail, from the foot of a report.",
         ),
     ] = None
 
@@ -40,17 +37,17 @@ def history_command(
     trail: VerifyOptions,
     beside: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "With --series: compare with this model in shadow, or another series.",
             metavar="Y",
-            help="With --series: compare with this model in shadow, or another series.",
         ),
     ] = None,
     rates: Annotated[
         str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="With --series: table of months with patient_days, outcomes and "
+        Option(
+            "With --series: table of months with patient_days, outcomes and "
             "interventions.",
+            metavar="TABLE",
         ),
     ] = None,
     out: PageFile = None,

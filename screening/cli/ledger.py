@@ -14,6 +14,7 @@ from screening.cli.console import print_answer
 from screening.cli.options import AsJson
 from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.spelling import SERVER_LEDGER, command_line
 
 if TYPE_CHECKING:
@@ -37,21 +38,19 @@ class MoveOptions:
 
     was: Annotated[
         Path | None,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help="For restore: the backup. For moved: old place of published files; "
+        Option(
+            "For restore: the backup. For moved: old place of published files; "
             "without it, the whole site was moved.",
+            metavar="PLACE",
+            flags=("--from",),
         ),
     ] = None
     to: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "For backup: its folder. With moved --from: new place of the files; "
+            "without it, they are deleted.",
             metavar="PLACE",
-            help=(
-                "For backup: its folder. With moved --from: new place of the files; "
-                "without it, they are deleted."
-            ),
         ),
     ] = None
 
@@ -74,32 +73,23 @@ def ledger_command(
     ],
     runs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="For accept: run directory, or a folder of them."
-        ),
+        Option("For accept: run directory, or a folder of them.", metavar="DIR"),
     ] = None,
     *,
     move: MoveOptions,
     ledger: Annotated[
         str,
-        typer.Option(
-            metavar="URL", envvar="SCREEN_LEDGER", help="For merge: the ledger."
-        ),
+        Option("For merge: the ledger.", metavar="URL", envvar="SCREEN_LEDGER"),
     ] = "screening.db",
     keep: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="For backup: keep the newest N, and remove the others.",
+        Option(
+            "For backup: keep the newest N, and remove the others.", metavar="N", min=1
         ),
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option(
-            metavar="REASON",
-            help="For accept and moved: reason, kept in the trail.",
-        ),
+        Option("For accept and moved: reason, kept in the trail.", metavar="REASON"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

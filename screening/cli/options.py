@@ -18,7 +18,7 @@ import typer
 
 from screening.cli import logs
 from screening.errors import UsageError
-from screening.option_groups import option_of
+from screening.option_groups import Option, option_of
 from screening.registry import plugin_names
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
 from screening.settings import LEDGER, DatabaseOptions, Templates, series_from
@@ -67,15 +67,8 @@ def series_like(incomplete: str) -> list[str]:
         return []
 
 
-# Options that a shell completes.
-COMPLETIONS = {"series": series_like}
-
-# The groups of a command's help on a terminal.
-in_data = partial(typer.Option, rich_help_panel="Data")
-in_method = partial(typer.Option, rich_help_panel="Method")
-in_rule = partial(typer.Option, rich_help_panel="Rule")
-in_output = partial(typer.Option, rich_help_panel="Output")
-in_ledger = partial(typer.Option, rich_help_panel="Ledger")
+# Options that a shell completes, by the name of their parameter.
+COMPLETIONS = {"series": series_like, "recipe": recipes_like}
 
 _source = typer.Argument(
     metavar="COHORT",
@@ -115,15 +108,16 @@ class CohortOptions(DatabaseOptions):
         return source_of(self.cohort, self)
 
 
-AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
+AsJson = Annotated[
+    bool, Option("Print one JSON object on stdout.", flags=("--json",), panel="Output")
+]
 RecipeName = Annotated[
     str,
-    in_method(
-        "--recipe",
-        "-r",
+    Option(
+        "Method; `screen recipes` lists all.",
         metavar="NAME|FILE",
-        autocompletion=recipes_like,
-        help="Method; `screen recipes` lists all.",
+        flags=("--recipe", "-r"),
+        panel="Method",
     ),
 ]
 
@@ -149,7 +143,7 @@ RunFolder = Annotated[
 ModelAnew = Annotated[Path, _model(help="Model directory, which is rewritten.")]
 PageFile = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
+    Option("Page to write (HTML).", metavar="FILE", flags=("--out", "-o")),
 ]
 
 
@@ -159,16 +153,15 @@ class ContractKeys:
 
     capacity: Annotated[
         int | None,
-        in_data(metavar="NUMBER", help="Possible reviews per night.", min=1),
+        Option("Possible reviews per night.", metavar="NUMBER", panel="Data", min=1),
     ] = None
     set: Annotated[
         list[str] | None,
-        in_data(
+        Option(
+            "Set a key of [cohort], such as capacity=12 or display=ward,bed; "
+            "repeatable.",
             metavar="KEY=VALUE",
-            help=(
-                "Set a key of [cohort], such as capacity=12 or display=ward,bed; "
-                "repeatable."
-            ),
+            panel="Data",
         ),
     ] = None
 
@@ -189,46 +182,50 @@ class RuleOptions:
 
     min_sensitivity: Annotated[
         float | None,
-        in_rule(
+        Option(
+            "RULE: find at least this share of the cases (0.9 without a rule).",
             metavar="SHARE",
-            help=("RULE: find at least this share of the cases (0.9 without a rule)."),
+            panel="Rule",
         ),
     ] = None
     max_flag_rate: Annotated[
         float | None,
-        in_rule(
+        Option(
+            "RULE: flag at most this share of the rows, such as 0.05.",
             metavar="SHARE",
-            help="RULE: flag at most this share of the rows, such as 0.05.",
+            panel="Rule",
         ),
     ] = None
     miss_cost: Annotated[
         float | None,
-        in_rule(
+        Option(
+            "RULE: a missed case costs as much as this number of reviews, such as 20.",
             metavar="NUMBER",
-            help="RULE: a missed case costs as much as this number of reviews, such "
-            "as 20.",
+            panel="Rule",
         ),
     ] = None
     g_mean: Annotated[
-        bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")
+        bool, Option("RULE: largest sqrt(sensitivity x specificity).", panel="Rule")
     ] = False
     threshold: Annotated[
         float | None,
-        in_rule(metavar="SCORE", help="RULE: use this score as the threshold."),
+        Option("RULE: use this score as the threshold.", metavar="SCORE", panel="Rule"),
     ] = None
     confidence: Annotated[
         float | None,
-        in_rule(
+        Option(
+            "With a RULE: reach the target with this confidence, such as 0.95.",
             metavar="SHARE",
-            help="With a RULE: reach the target with this confidence, such as 0.95.",
+            panel="Rule",
         ),
     ] = None
     prevalence: Annotated[
         float | None,
-        in_rule(
-            metavar="SHARE",
-            help="With a RULE: expected share of cases when scoring, such as 0.01, for "
+        Option(
+            "With a RULE: expected share of cases when scoring, such as 0.01, for "
             "PPV and NPV.",
+            metavar="SHARE",
+            panel="Rule",
         ),
     ] = None
 
@@ -268,7 +265,9 @@ class RuleOptions:
 
 Sign = Annotated[
     Path | None,
-    in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM)."),
+    Option(
+        "Sign the model with this Ed25519 key (PEM).", metavar="KEY", panel="Output"
+    ),
 ]
 
 LedgerMaybe = Annotated[str | None, LEDGER]
@@ -303,24 +302,26 @@ def series_keys(book: Ledger, text: str | None) -> list[str]:
     return keys
 
 
-_series = partial(in_ledger, "--series", autocompletion=series_like)
 PromotedSeries = Annotated[
     str | None,
-    _series(
+    Option(
+        "Series that get the new champion; by default the contract's.",
         metavar="A,B",
-        help="Series that get the new champion; by default the contract's.",
+        panel="Ledger",
     ),
 ]
 RevisedSeries = Annotated[
     str | None,
-    _series(
-        metavar="A,B",
-        help="With --ledger: series that get the change; by default the contract's, "
+    Option(
+        "With --ledger: series that get the change; by default the contract's, "
         "else all that use MODEL.",
+        metavar="A,B",
+        panel="Ledger",
     ),
 ]
 SeriesAsked = Annotated[
-    str | None, _series(metavar="NAME", help="Only this series; by default all.")
+    str | None,
+    Option("Only this series; by default all.", metavar="NAME", panel="Ledger"),
 ]
 
 

@@ -14,14 +14,13 @@ from screening.cli.options import (
     AsJson,
     LedgerHere,
     SeriesAsked,
-    in_data,
-    in_output,
     reason_from,
     source_of,
 )
 from screening.cli.users import open_as_owner
 from screening.clock.zone import check_zone, hours_from
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import DatabaseOptions, TimeZone
 
 if TYPE_CHECKING:
@@ -39,70 +38,72 @@ class OutcomeOptions:
 
     id: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Column of the patient's id, as written in the nights.",
             metavar="COLUMN",
-            help="Column of the patient's id, as written in the nights.",
+            panel="Data",
         ),
     ] = None
     time: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Column with the time of the event, blank if there was none.",
             metavar="COLUMN",
-            help="Column with the time of the event, blank if there was none.",
+            panel="Data",
         ),
     ] = None
     event: Annotated[
         str | None,
-        in_data(
-            metavar="COLUMN", help="Column of the event's class, if there are several."
+        Option(
+            "Column of the event's class, if there are several.",
+            metavar="COLUMN",
+            panel="Data",
         ),
     ] = None
     until: Annotated[
         str | None,
-        in_data(
+        Option(
+            "Column with the end of the stay; windows that end later are censored.",
             metavar="COLUMN",
-            help="Column with the end of the stay; windows that end later are "
-            "censored.",
+            panel="Data",
         ),
     ] = None
     within: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="A row is a case if an event occurs within this time of the night's "
+        Option(
+            "A row is a case if an event occurs within this time of the night's "
             "hour, such as 72h.",
+            metavar="DURATION",
         ),
     ] = None
     after: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Exclude rows whose event is within this time after the night's hour, "
+            "such as 6h.",
             metavar="DURATION",
-            help=(
-                "Exclude rows whose event is within this time after the night's hour, "
-                "such as 6h."
-            ),
         ),
     ] = None
     again: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Time after an event until a patient is at risk again, such as 30d; "
+        Option(
+            "Time after an event until a patient is at risk again, such as 30d; "
             "by default never.",
+            metavar="DURATION",
         ),
     ] = None
     by: Annotated[
         Literal["patient", "stay"] | None,
-        typer.Option(help="Whether the table has ids of patients or of stays."),
+        Option("Whether the table has ids of patients or of stays."),
     ] = None
     events: Annotated[
         Literal["any", "first"] | None,
-        typer.Option(help="Events of a patient or stay that count."),
+        Option("Events of a patient or stay that count."),
     ] = None
     known_without_time: Annotated[
         Literal["leave_out", "case"] | None,
-        typer.Option(
-            help='A case known without a time ("yes"): leave its rows out, or count '
+        Option(
+            'A case known without a time ("yes"): leave its rows out, or count '
             "its last row as a case."
         ),
     ] = None
@@ -130,26 +131,24 @@ class TimeOptions:
 
     as_of: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="The outcomes are known up to this date, by default now; later "
+        Option(
+            "The outcomes are known up to this date, by default now; later "
             "events are refused.",
+            metavar="DATE",
         ),
     ] = None
     reach: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="The table is complete up to this date, by default estimated from "
+        Option(
+            "The table is complete up to this date, by default estimated from "
             "its last event.",
+            metavar="DATE",
         ),
     ] = None
     time_zone: TimeZone = None
     date_order: Annotated[
         Literal["dmy", "mdy"] | None,
-        typer.Option(
-            help="Order of day and month in dates that do not begin with the year."
-        ),
+        Option("Order of day and month in dates that do not begin with the year."),
     ] = None
 
 
@@ -161,9 +160,8 @@ class NightsOptions:
     series: SeriesAsked = None
     site: Annotated[
         Path | None,
-        typer.Option(
-            metavar="NIGHT.toml",
-            help="Read the outcome tables named in this site file.",
+        Option(
+            "Read the outcome tables named in this site file.", metavar="NIGHT.toml"
         ),
     ] = None
 
@@ -174,16 +172,18 @@ class FileOptions:
 
     missed: Annotated[
         Path | None,
-        in_output(
+        Option(
+            "Private CSV of cases not flagged on the night before.",
             metavar="FILE",
-            help="Private CSV of cases not flagged on the night before.",
+            panel="Output",
         ),
     ] = None
     rows: Annotated[
         Path | None,
-        in_output(
+        Option(
+            "Private CSV of every row: true label, event and reason.",
             metavar="FILE",
-            help="Private CSV of every row: true label, event and reason.",
+            panel="Output",
         ),
     ] = None
 
@@ -202,10 +202,10 @@ def outcomes_command(
     times: TimeOptions,
     accept_delivery: Annotated[
         str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Accept a table that removes most cases, or has ids unlike those of "
+        Option(
+            "Accept a table that removes most cases, or has ids unlike those of "
             "the nights, for this reason.",
+            metavar="REASON",
         ),
     ] = None,
     files: FileOptions,

@@ -19,6 +19,7 @@ from screening.cli.options import AsJson, LedgerHere
 from screening.cli.users import open_as_owner
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import Series, Templates
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 RETRAIN_DAYS = 30
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="List what would be erased, without erasing.")
+    bool, Option("List what would be erased, without erasing.", flags=("--dry-run",))
 ]
 
 
@@ -38,15 +39,13 @@ class PlaceOptions:
     ledger: LedgerHere = "screening.db"
     runs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Run directory to erase in, or a folder of them."
-        ),
+        Option("Run directory to erase in, or a folder of them.", metavar="DIR"),
     ] = None
     pages: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Also erase the patient in copies of the pages in this folder.",
             metavar="DIR",
-            help="Also erase the patient in copies of the pages in this folder.",
         ),
     ] = None
 
@@ -57,23 +56,19 @@ class ForgetOptions:
 
     models: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Model directory to erase in, or a folder of them."
-        ),
+        Option("Model directory to erase in, or a folder of them.", metavar="DIR"),
     ] = None
     retrain_by: Annotated[
         str | None,
-        typer.Option(
-            metavar="YYYY-MM-DD",
-            help="Last day on which a model that contains erased rows may score; "
+        Option(
+            "Last day on which a model that contains erased rows may score; "
             "by default in 30 days.",
+            metavar="YYYY-MM-DD",
         ),
     ] = None
     reason: Annotated[
         str,
-        typer.Option(
-            metavar="REASON", help="Reason, kept in the trail; do not name the patient."
-        ),
+        Option("Reason, kept in the trail; do not name the patient.", metavar="REASON"),
     ] = "asked for"
 
     @property
@@ -216,7 +211,7 @@ def _id(text: str) -> str:
 def purge_command(
     older_than: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Age of the nights, such as 90d, 26w or 3y."),
+        Option("Age of the nights, such as 90d, 26w or 3y.", metavar="AGE"),
     ],
     *,
     places: PlaceOptions,

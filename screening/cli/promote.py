@@ -19,6 +19,7 @@ from screening.cli.options import (
 )
 from screening.cli.users import open_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.spelling import shown_series
 
 if TYPE_CHECKING:
@@ -29,16 +30,13 @@ if TYPE_CHECKING:
 
 def promote_command(
     model: ModelFolder,
-    reason: Annotated[
-        str, typer.Option(metavar="REASON", help="Reason, kept in the trail.")
-    ],
+    reason: Annotated[str, Option("Reason, kept in the trail.", metavar="REASON")],
     ledger: LedgerHere = "screening.db",
     series: PromotedSeries = None,
     site: Annotated[
         Path | None,
-        typer.Option(
-            metavar="NIGHT.toml",
-            help="Also name MODEL in this file, and use its ledger.",
+        Option(
+            "Also name MODEL in this file, and use its ledger.", metavar="NIGHT.toml"
         ),
     ] = None,
     as_json: AsJson = False,
@@ -158,9 +156,7 @@ def retire_command(
         str,
         typer.Argument(metavar="SERIES", help="Series; `screen status` lists all."),
     ],
-    reason: Annotated[
-        str, typer.Option(metavar="REASON", help="Reason, kept in the trail.")
-    ],
+    reason: Annotated[str, Option("Reason, kept in the trail.", metavar="REASON")],
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
 ) -> None:

@@ -19,6 +19,7 @@ from screening.cli.console import print_answer
 from screening.cli.register import enter_in_register
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.scoring.exports import form_names
 from screening.settings import (
     DatabaseOptions,
@@ -39,15 +40,14 @@ class TableOfRunOptions:
 
     model: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "With --cohort: the run's model, to explain any row by all its values.",
             metavar="MODEL",
-            help="With --cohort: the run's model, to explain any row by all its "
-            "values.",
         ),
     ] = None
     cohort: Annotated[
         str | None,
-        typer.Option(metavar="COHORT", help="With --model: the run's table."),
+        Option("With --model: the run's table.", metavar="COHORT"),
     ] = None
     database: DatabaseOptions
 
@@ -139,12 +139,10 @@ Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 def export_command(
     run: options.RunFolder,
-    to: Annotated[Form, typer.Option(help="Format to write.")],
+    to: Annotated[Form, Option("Format to write.")],
     *,
     form: ExportOptions,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace existing files.")
-    ] = False,
+    force: Annotated[bool, Option("Replace existing files.")] = False,
     ledger: options.LedgerMaybe = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -280,12 +278,12 @@ def report_command(
     ],
     out: Annotated[
         Path | None,
-        options.in_output(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Page to write (HTML); by default DIR/report.html. Required for "
+        Option(
+            "Page to write (HTML); by default DIR/report.html. Required for "
             "several directories.",
+            metavar="FILE",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

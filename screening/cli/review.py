@@ -11,6 +11,7 @@ from screening.cli.console import ATTENTION, print_answer
 from screening.cli.options import AsJson, LedgerHere
 from screening.cli.users import open_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 
 if TYPE_CHECKING:
     from screening.schemas.history import VerdictsRead
@@ -32,20 +33,20 @@ def review_command(
     ledger: LedgerHere = "screening.db",
     site: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Read every file in the site's folder of verdicts, or in RUN.",
             metavar="NIGHT.toml",
-            help="Read every file in the site's folder of verdicts, or in RUN.",
         ),
     ] = None,
     series: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Refuse a RUN of another series."),
+        Option("Refuse a RUN of another series.", metavar="NAME"),
     ] = None,
     token: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Private file with the reviewer's token; its SHA-256 is recorded.",
             metavar="FILE",
-            help="Private file with the reviewer's token; its SHA-256 is recorded.",
         ),
     ] = None,
     as_json: AsJson = False,

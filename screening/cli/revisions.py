@@ -7,14 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from screening.cli import logs, options
 from screening.cli.console import facts_of, print_answer
 from screening.cli.options import AsJson
 from screening.cli.train import write_with_page
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.spelling import (
     SERVER_LEDGER,
     command_line,
@@ -36,13 +35,13 @@ def threshold_command(
     model: options.ModelAnew,
     reason: Annotated[
         str,
-        typer.Option(metavar="REASON", help="Reason, shown on every page."),
+        Option("Reason, shown on every page.", metavar="REASON"),
     ],
     *,
     rule: options.RuleOptions,
     watched: Annotated[
         str | None,
-        typer.Option("--class", metavar="NAME", help="Only this watched class."),
+        Option("Only this watched class.", metavar="NAME", flags=("--class",)),
     ] = None,
     revision: options.RevisionOptions,
     as_json: AsJson = False,
@@ -72,22 +71,19 @@ def threshold_command(
 
 def approve_command(
     model: options.ModelAnew,
-    by: Annotated[
-        str, typer.Option(metavar="NAME", help="Person responsible for its use.")
-    ],
+    by: Annotated[str, Option("Person responsible for its use.", metavar="NAME")],
     *,
     reason: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Reason; required if validation does not support the model's use.",
             metavar="REASON",
-            help="Reason; required if validation does not support the model's use.",
         ),
     ] = None,
     known_before: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B",
-            help="Columns known at the hour of the night, before the outcome.",
+        Option(
+            "Columns known at the hour of the night, before the outcome.", metavar="A,B"
         ),
     ] = None,
     revision: options.RevisionOptions,

@@ -14,6 +14,7 @@ from screening.cli import logs, options
 from screening.cli.console import join_reasons, print_answer
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import AcceptDelivery, ClusterAddress, Date, Replace
 from screening.spelling import did_you_mean
 
@@ -28,7 +29,7 @@ class OnlyOptions:
 
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this series; repeatable."),
+        Option("Only this series; repeatable.", metavar="NAME"),
     ] = None
     accept_delivery: AcceptDelivery = None
     replace: Replace = None
@@ -67,17 +68,15 @@ def run_command(
     series: OnlyOptions,
     ledger: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Ledger, if NIGHT.toml does not name one.",
             metavar="URL",
             envvar="SCREEN_LEDGER",
-            help="Ledger, if NIGHT.toml does not name one.",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="Exit 5 if the page of a series shows ATTENTION."
-        ),
+        Option("Exit 5 if the page of a series shows ATTENTION."),
     ] = False,
     cluster: ClusterAddress = None,
     as_json: options.AsJson = False,

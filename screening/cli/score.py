@@ -17,6 +17,7 @@ from screening.cli.processes import prepare_for_scoring
 from screening.cli.register import enter_in_register
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import NightOptions, PublicKeyFile, PublishOptions, Resources
 
 if TYPE_CHECKING:
@@ -30,12 +31,17 @@ class RunOutput:
 
     out: Annotated[
         Path,
-        options.in_output("--out", "-o", metavar="DIR", help="Run directory to write."),
+        Option(
+            "Run directory to write.",
+            metavar="DIR",
+            flags=("--out", "-o"),
+            panel="Output",
+        ),
     ]
     require_signature: PublicKeyFile = None
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 5 if the page shows ATTENTION."),
+        Option("Exit 5 if the page shows ATTENTION."),
     ] = False
     as_json: options.AsJson = False
 

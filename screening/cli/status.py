@@ -15,6 +15,7 @@ from screening.cli.console import ATTENTION, join_reasons, print_answer, printab
 from screening.cli.options import AsJson, LedgerMaybe, day_from
 from screening.cli.users import open_as_owner
 from screening.errors import ModelError, UsageError
+from screening.option_groups import Option
 from screening.spelling import DIGITS, EACH, names_from, shown_series
 
 if TYPE_CHECKING:
@@ -34,26 +35,24 @@ class EntryOptions:
 
     give_up: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Stop waiting for this night. Needs --series and --reason.",
+        Option(
+            "Stop waiting for this night. Needs --series and --reason.", metavar="DATE"
         ),
     ] = None
     acknowledge: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Silence this reason for attention. Needs --series, --until and --reason.",
             metavar="CODE",
-            help="Silence this reason for attention. Needs --series, --until and "
-            "--reason.",
         ),
     ] = None
     until: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="With --acknowledge: last night of silence."),
+        Option("With --acknowledge: last night of silence.", metavar="DATE"),
     ] = None
     reason: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Reason, kept in the trail."),
+        Option("Reason, kept in the trail.", metavar="REASON"),
     ] = None
 
     def check(self, names: list[str], has_site: bool) -> None:
@@ -100,20 +99,17 @@ class MonitorOptions:
 
     nagios: Annotated[
         bool,
-        typer.Option(
-            "--nagios",
-            help=(
-                "Print and exit like a Nagios plugin: 0 fine, 1 attention, 2 a night "
-                "is missing, 3 unknown."
-            ),
+        Option(
+            "Print and exit like a Nagios plugin: 0 fine, 1 attention, 2 a night "
+            "is missing, 3 unknown."
         ),
     ] = False
     ping: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Fetch this address if no night is missing (dead man's switch).",
             metavar="URL",
             envvar="SCREEN_PING",
-            help="Fetch this address if no night is missing (dead man's switch).",
         ),
     ] = None
 
@@ -135,38 +131,35 @@ class DueOptions:
 
     max_age: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION",
-            help="Maximum age of the last night, such as 90m, 26h or 2d.",
+        Option(
+            "Maximum age of the last night, such as 90m, 26h or 2d.", metavar="DURATION"
         ),
     ] = "26h"
     ledger: LedgerMaybe = None
     site: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Site file that names the expected series and the ledger.",
             metavar="NIGHT.toml",
-            help="Site file that names the expected series and the ledger.",
         ),
     ] = None
     series: Annotated[
         str,
-        typer.Option(
+        Option(
+            "Only these series, separated by commas; `each` for all.",
             metavar="NAME|each",
-            help="Only these series, separated by commas; `each` for all.",
         ),
     ] = EACH
     night: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE|today", help="Require this night, instead of --max-age."
-        ),
+        Option("Require this night, instead of --max-age.", metavar="DATE|today"),
     ] = None
     grace: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION",
-            help="With --night: time after the night's midnight by which it must "
+        Option(
+            "With --night: time after the night's midnight by which it must "
             "arrive, such as 6h.",
+            metavar="DURATION",
         ),
     ] = "0m"
 
@@ -202,27 +195,22 @@ class CheckOptions:
 
     metrics: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write metrics for Prometheus."),
+        Option("Also write metrics for Prometheus.", metavar="FILE"),
     ] = None
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="Exit 5 also if that night's page shows ATTENTION."
-        ),
+        Option("Exit 5 also if that night's page shows ATTENTION."),
     ] = False
     runs: Annotated[
         Path | None,
-        typer.Option(
+        Option(
+            "Exit 4 if run directories in this folder belong to a newer ledger.",
             metavar="DIR",
-            help="Exit 4 if run directories in this folder belong to a newer ledger.",
         ),
     ] = None
     artefacts: Annotated[
         bool,
-        typer.Option(
-            "--artefacts",
-            help="Also list every published file and who may read it.",
-        ),
+        Option("Also list every published file and who may read it."),
     ] = False
 
 

@@ -20,6 +20,7 @@ from screening.cli.options import AsJson, LedgerHere
 from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.option_groups import Option
 from screening.settings import (
     DatabaseOptions,
     Label,
@@ -74,16 +75,18 @@ class ModelOutput:
 
     out: Annotated[
         Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Model directory to write."
+        Option(
+            "Model directory to write.",
+            metavar="DIR",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ]
     force: Annotated[
         bool,
-        options.in_output(
-            "--force",
-            help="Replace an existing model even if its recipe, cohort or label "
-            "differs.",
+        Option(
+            "Replace an existing model even if its recipe, cohort or label differs.",
+            panel="Output",
         ),
     ] = False
     ledger: options.LedgerMaybe = None
@@ -209,9 +212,7 @@ def recipes_command(
     name: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="Show this recipe in full.")
     ] = None,
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print the recipe's file, for copying.")
-    ] = False,
+    toml: Annotated[bool, Option("Print the recipe's file, for copying.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or show one: paper, parameters, search."""
@@ -260,17 +261,16 @@ class MethodsOptions:
 
     recipes: Annotated[
         str,
-        typer.Option(
+        Option(
+            "Methods; the control is always included. `all` does not include `auto`.",
             metavar="A,B|all",
-            help="Methods; the control is always included. `all` does not include "
-            "`auto`.",
         ),
     ]
     control: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Method to compare the others with; by default the plain SVM.",
             metavar="RECIPE",
-            help="Method to compare the others with; by default the plain SVM.",
         ),
     ] = None
     search: Annotated[Search, Without("params")]
@@ -282,8 +282,11 @@ class ComparisonOutput:
 
     out: Annotated[
         Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Directory to write the comparison in."
+        Option(
+            "Directory to write the comparison in.",
+            metavar="DIR",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ]
     templates: Templates = None
@@ -361,18 +364,17 @@ class TruthOptions:
     label: Label = None
     positive: Annotated[
         str | None,
-        typer.Option(
-            metavar="A+B",
-            help="Label value of cases (or A+B), if it differs in COHORT.",
+        Option(
+            "Label value of cases (or A+B), if it differs in COHORT.", metavar="A+B"
         ),
     ] = None
     prevalence: Annotated[
         float | None,
-        typer.Option(
+        Option(
+            "Share of cases in the other place, if not as in COHORT.",
+            metavar="SHARE",
             min=0,
             max=1,
-            metavar="SHARE",
-            help="Share of cases in the other place, if not as in COHORT.",
         ),
     ] = None
 
@@ -383,16 +385,18 @@ class ValidationOutput:
 
     out: Annotated[
         Path,
-        options.in_output(
-            "--out", "-o", metavar="DIR", help="Directory to write the validation in."
+        Option(
+            "Directory to write the validation in.",
+            metavar="DIR",
+            flags=("--out", "-o"),
+            panel="Output",
         ),
     ]
     recalibrate: Annotated[
         bool,
-        typer.Option(
-            "--recalibrate",
-            help="Write a model for the other place: the same ranking, with "
-            "threshold and chances fitted there.",
+        Option(
+            "Write a model for the other place: the same ranking, with "
+            "threshold and chances fitted there."
         ),
     ] = False
     templates: Templates = None
@@ -476,25 +480,23 @@ class RetrainingOptions:
 
     nights: Annotated[
         str,
-        typer.Option(
-            metavar="PATTERN",
-            help="Tables of the nights, such as in/{series}/{date}.csv.",
+        Option(
+            "Tables of the nights, such as in/{series}/{date}.csv.", metavar="PATTERN"
         ),
     ]
     ledger: LedgerHere = "screening.db"
     accept_delivery: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Accept a cohort with ids unlike those of the nights, for this reason.",
             metavar="REASON",
-            help="Accept a cohort with ids unlike those of the nights, for this "
-            "reason.",
         ),
     ] = None
     review_by: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Day on which to review the model; by default in two years.",
             metavar="YYYY-MM-DD",
-            help="Day on which to review the model; by default in two years.",
         ),
     ] = None
 
