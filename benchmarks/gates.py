@@ -38,11 +38,11 @@ from screening import read_cohort
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.io.columns import frame_of
+from screening.monitoring.delivery import independent
 from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,
     REFERENCE_NIGHTS,
     Gates,
-    independent,
     own_nights,
     profile,
 )

@@ -21,15 +21,14 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from screening.contract.contract import Contract
-from screening.ledger.nights import PastNights
+from screening.ledger.past_nights import PastNights
 from screening.metrics.control import inner_edges, score_cells
 from screening.metrics.usual_events import usual_events
-from screening.monitoring.delivery import examine, share_that_stays
+from screening.monitoring.delivery import examine, independent, share_that_stays
 from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,
     REFERENCE_NIGHTS,
     Gates,
-    independent,
     profile,
 )
 from screening.report.night_attention import STANDARD_ERRORS

@@ -17,7 +17,7 @@ from screening.identity.table import IdReader
 from screening.identity.writing import colliding, reduced_form
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
-from screening.ledger.nights import known_patients
+from screening.ledger.past_nights import known_patients
 from screening.store.model import save_model
 
 SAME = [

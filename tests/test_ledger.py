@@ -13,7 +13,8 @@ from ledger_nights import QUESTION, enter, night, of_ward, states, verdicts_of
 from screening.errors import UsageError
 from screening.ledger.database import CHAMPIONS, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import audit_sample, open_night, past_nights
+from screening.ledger.nights import audit_sample, open_night
+from screening.ledger.past_nights import past_nights
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS
 from screening.schemas.run import STATES, VERDICTS

@@ -7,9 +7,9 @@ import pytest
 from ledger_nights import night
 from numpy.random import default_rng
 
-from screening.ledger.nights import PastNights
+from screening.ledger.past_nights import PastNights
 from screening.metrics.usual_events import usual_events
-from screening.monitoring.drift import STAY_UNKNOWN
+from screening.monitoring.delivery import STAY_UNKNOWN
 from screening.schemas.run import Delivery
 from screening.scoring.series_history import _usual_flags
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, sparse, stats
 
-from screening.monitoring.drift import STAY_UNKNOWN, independent
+from screening.monitoring.delivery import STAY_UNKNOWN, independent
 
 WINDOWS = (3, 5, 7, 10, 14, 20, 28)
 """Numbers of recent nights that are compared with the nights before them."""

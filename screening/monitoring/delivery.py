@@ -24,6 +24,8 @@ from screening.schemas.run import Delivery
 MIN_NIGHTS = 5
 # The last nights that count: wards grow and shrink.
 MAX_NIGHTS = 28
+# Share of patients assumed to be there on the next night, where no column names them.
+STAY_UNKNOWN = 0.9
 # Nominal chance of a false alarm a night, by finding. All together were measured to be
 # under one in a hundred (docs/benchmarks.md).
 ALPHA = {
@@ -145,6 +147,20 @@ def share_that_stays(nights: Iterable[Delivery]) -> float | None:
     if not n_before:
         return None
     return (n_still + 0.5) / (n_before + 1)
+
+
+def independent(stay: float | None) -> float:
+    """Return how many independent rows a patient's row is worth where so many stay.
+
+    Nights are alike like those of a Markov chain.
+
+    Parameters
+    ----------
+    stay : float or None
+        Share that is there on the next night; None if patients are not recognised.
+    """
+    share = STAY_UNKNOWN if stay is None else stay
+    return (1 - share) / (1 + share)
 
 
 def examine(

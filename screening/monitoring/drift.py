@@ -327,8 +327,6 @@ MIN_NAMED_ROWS = 5
 MIN_REFERENCE_NIGHTS = 20
 # Last nights that this reference is made of.
 REFERENCE_NIGHTS = 56
-# Share of patients assumed to be there on the next night, where no column names them.
-STAY_UNKNOWN = 0.9
 
 
 @dataclass(frozen=True)
@@ -368,20 +366,6 @@ def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
         worth,
         "Ask the source of the column what has changed since the nights before.",
     )
-
-
-def independent(stay: float | None) -> float:
-    """Return how many independent rows a patient's row is worth where so many stay.
-
-    Nights are alike like those of a Markov chain.
-
-    Parameters
-    ----------
-    stay : float or None
-        Share that is there on the next night; None if patients are not recognised.
-    """
-    share = STAY_UNKNOWN if stay is None else stay
-    return (1 - share) / (1 + share)
 
 
 @dataclass(frozen=True)

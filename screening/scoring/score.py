@@ -37,12 +37,12 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.nights import (
-    known_patients,
     open_night,
     refuse_old_night,
     reserve,
     series_by,
 )
+from screening.ledger.past_nights import known_patients
 from screening.ledger.verifying import refuse_older
 from screening.option_groups import groups_from
 from screening.report import draw_run
@@ -211,6 +211,7 @@ def score(
         publish(out, "run") as folder,
         refused_file(night.refused) as refused,
     ):
+        id_reader = _id_reader(model, ledger, series_key, date, night.shadow)
         gates = model.gates()
         unused = UnusedRows()
         stream = model.opened(
@@ -220,7 +221,7 @@ def score(
             gates=gates,
             observers=[unused, *refused],
             contract=contract,
-            ids=_id_reader(model, ledger, series_key, date, night.shadow),
+            ids=id_reader,
         )
         # The reader has read the table once before, if the contract needs it.
         scorer = BlockScorer(model, date, stream.read_ahead())

@@ -17,20 +17,21 @@ from screening.errors import CohortError, ScreenError
 from screening.identity.hashes import Patients
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Night
-from screening.ledger.nights import PastNights, Tonight, past_nights
+from screening.ledger.nights import Tonight
+from screening.ledger.past_nights import PastNights, past_nights
 from screening.ledger.standing import mark_standing
 from screening.metrics.usual_events import usual_events
 from screening.monitoring.delivery import (
+    STAY_UNKNOWN,
     Finding,
     examine,
+    independent,
     share_that_stays,
     still_there,
 )
 from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,
-    STAY_UNKNOWN,
     Gates,
-    independent,
     own_nights,
 )
 from screening.report.model_attention import review_due
