@@ -196,11 +196,7 @@ def score(
         source = source.of_night(date)
     night = replace(night, date=date, series=night.series or model.contract.series)
     series_key = series_by(night.series, Question.of(model.facts))
-    model.refuse_overdue()
-    _refuse_other_night(out, date, model)
-    check_templates(night.templates, "run")
-    if ledger is not None:
-        _refuse_other_ledger(ledger, out, series_key, date, night.accept_delivery)
+    _refuse_night(model, out, night, ledger, series_key)
     started = datetime.datetime.now(datetime.UTC)
     began = time.perf_counter()
     with (
@@ -322,6 +318,57 @@ def _refuse_options(night: NightOptions, ledger: Ledger | None) -> None:
             )
 
 
+def _refuse_night(
+    model: Model,
+    out: str | Path,
+    night: NightOptions,
+    ledger: Ledger | None,
+    series: str,
+) -> None:
+    """Refuse a night that cannot be scored, whatever its table contains.
+
+    Raises
+    ------
+    ModelError
+        If the model should have been trained again by now, or the ledger is a copy of a
+        site's, or older than its run directories.
+    UsageError
+        If the directory contains another night or model, or a template cannot be drawn.
+    CohortError
+        If the night is long before the first one of its series.
+    """
+    model.refuse_overdue()
+    date = str(night.date)
+    _refuse_other_night(out, date, model)
+    check_templates(night.templates, "run")
+    if ledger is not None:
+        with ledger.reading() as connection:
+            refuse_copy(connection)
+            refuse_old_night(connection, series, date, night.accept_delivery)
+        siblings = Path(out).resolve().parent
+        refuse_older(ledger, siblings, "*", shown_series(series))
+
+
+def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
+    """Raise UsageError if the directory contains another night, or another model's."""
+    try:
+        earlier = read_run(out)
+    except ModelError:
+        # Without a run, or with a damaged one, it may be replaced.
+        return
+    if earlier.date != night:
+        content = f"the night of {earlier.date}"
+    elif earlier.model.digest != model.digest:
+        content = "this night, scored by another model"
+    else:
+        return
+    raise UsageError(
+        f"{out} contains {content}, but a run directory belongs to one night of one "
+        "model; give another `out`, or move that directory away",
+        parameters=["out"],
+    )
+
+
 def _id_reader(
     model: Model, ledger: Ledger | None, series: str, night: str, shadow: bool
 ) -> IdReader:
@@ -331,20 +378,6 @@ def _id_reader(
         shadow_model = model.digest if shadow else None
         known = known_patients(ledger, series, night, shadow_model)
     return model.id_reader(hashes_of_series(series), known)
-
-
-def _refuse_other_ledger(
-    ledger: Ledger, out: str | Path, series: str, night: str, accepted: str | None
-) -> None:
-    """Refuse a copy of a site's ledger, one older than the run directories, or a night.
-
-    `accepted`: why the table is right anyway.
-    """
-    with ledger.reading() as connection:
-        refuse_copy(connection)
-        refuse_old_night(connection, series, night, accepted)
-    siblings = Path(out).resolve().parent
-    refuse_older(ledger, siblings, "*", shown_series(series))
 
 
 def _write_rows(
@@ -398,23 +431,3 @@ def _page_of(model: Model, out: str | Path, night: NightOptions) -> str | None:
         model.directory.resolve() / "report.html", Path(out).resolve()
     )
     return link if link.isprintable() else None
-
-
-def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
-    """Raise UsageError if the directory contains another night, or another model's."""
-    try:
-        earlier = read_run(out)
-    except ModelError:
-        # Without a run, or with a damaged one, it may be replaced.
-        return
-    if earlier.date != night:
-        content = f"the night of {earlier.date}"
-    elif earlier.model.digest != model.digest:
-        content = "this night, scored by another model"
-    else:
-        return
-    raise UsageError(
-        f"{out} contains {content}, but a run directory belongs to one night of one "
-        "model; give another `out`, or move that directory away",
-        parameters=["out"],
-    )
