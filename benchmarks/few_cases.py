@@ -65,7 +65,10 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
     past = whole.take(np.sort(np.concatenate([cases, others])))
     task, _ = infer_task(past, several=False)
     study = replace(
-        split_study(past, task, Validation(repeats=1, seed=seed)), n_settings=1
+        split_study(
+            past, task.target(past.labels), task, Validation(repeats=1, seed=seed)
+        ),
+        n_settings=1,
     )
     members: dict[str, Member] = {}
     for recipe in (*AUTO.members, *AUTO.scarce):

@@ -31,11 +31,11 @@ from screening.metrics.calibration import (
     probability_intervals,
 )
 from screening.metrics.chances import chances_at
+from screening.metrics.intervals import share_range
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,
-    prevalence_range,
     prevalence_tonight,
 )
 from screening.metrics.subgroups import (
@@ -291,7 +291,7 @@ def test_predictive_values_prevalence(given_prevalence, seed):
     """Predictive values rise with prevalence and lie in their intervals."""
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
-    rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
+    rows = at_local_prevalence(point, share_range(positive), given_prevalence).rows
     prevalences = [row.prevalence for row in rows]
     ppvs = [row["ppv"].value for row in rows]
 
@@ -307,9 +307,7 @@ def test_estimate_row_headline():
     """The estimate row is the headline and the ends know their prevalence."""
     scores, positive, _ = scored(600)
     point = choose(scores, positive, MinSensitivity(0.9))
-    low, estimate, high = at_local_prevalence(
-        point, prevalence_range(positive), None
-    ).rows
+    low, estimate, high = at_local_prevalence(point, share_range(positive), None).rows
 
     for name in ("ppv", "npv", "nne", "flag_rate"):
         assert estimate[name] == point[name]
@@ -337,9 +335,9 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
 
     assert 0.90 <= hit / 300 <= 1.0
     # An estimate comes with its interval, which fewer groups widen.
-    share = prevalence_range(np.arange(1000) % 10 == 0)
+    share = share_range(np.arange(1000) % 10 == 0)
     groups = np.repeat(np.arange(20), 50)
-    wide = prevalence_range(np.arange(1000) < 100, groups)
+    wide = share_range(np.arange(1000) < 100, groups)
     unsure = (0.5, 0.4, 0.6)
     expected = (0.1, 0.083, 0.120)
     assert share.value_and_interval == pytest.approx(expected, abs=0.002)

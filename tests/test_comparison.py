@@ -122,7 +122,10 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     recipe = load_recipe("svm")
     task = infer_task(whole, False)[0]
     study = replace(
-        split_study(whole, task, Validation(folds=3, repeats=1)), n_settings=1
+        split_study(
+            whole, task.target(whole.labels), task, Validation(folds=3, repeats=1)
+        ),
+        n_settings=1,
     )
     held_out = study.fold[0] == 0
     other_label = np.where(whole.label == "yes", "no", "yes")
@@ -625,7 +628,10 @@ def test_factor_contrast_same_machine(folder):
     whole = cohort(folder, "one")
     task = infer_task(whole, False)[0]
     study = replace(
-        split_study(whole, task, Validation(folds=3, repeats=1)), n_settings=4
+        split_study(
+            whole, task.target(whole.labels), task, Validation(folds=3, repeats=1)
+        ),
+        n_settings=4,
     )
     held_out = held_out_by(study, load_recipe("williams"))
     contrast = held_out.factor

@@ -323,7 +323,12 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     )
     task, *_ = infer_task(cohort, False)
     study = replace(
-        split_study(cohort, task, Validation(folds=5, repeats=1, seed=seed)),
+        split_study(
+            cohort,
+            task.target(cohort.labels),
+            task,
+            Validation(folds=5, repeats=1, seed=seed),
+        ),
         n_settings=3,
     )
     held_out = held_out_by(study, load_recipe(recipe), jobs=1)

@@ -33,11 +33,12 @@ from screening.metrics.figures import (
     figures_in,
     gain,
 )
+from screening.metrics.intervals import share_range
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
-from screening.metrics.performance import prevalence_range, rates
+from screening.metrics.performance import rates
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
 from screening.report.verdict import beaten_by_other
@@ -187,7 +188,7 @@ def test_net_benefit_of_rates_is_that_of_many_rows():
     """An operating point joins the intervals of its rates and of the prevalence."""
     rows = rows_of(800, 200, 900, 2100, chance_at_threshold=0.2)
     expected = Rates(
-        rows.sensitivity, rows.specificity, prevalence_range(rows.positive), 0.2
+        rows.sensitivity, rows.specificity, share_range(rows.positive), 0.2
     )
 
     joined = evaluate_rates(expected, [NET_BENEFIT])["net_benefit"]

@@ -133,7 +133,9 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": ill})
     nameless = read_cohort(table, label="ill", need_label=True)
     task, *_ = infer_task(nameless, False)
-    study = split_study(nameless, task, Validation(repeats=1))
+    study = split_study(
+        nameless, task.target(nameless.labels), task, Validation(repeats=1)
+    )
     fold = study.fold[0]
     ill = nameless.label == "yes"
     is_same = kind[:, None] == kind
@@ -148,9 +150,9 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
     rows = np.tile(np.arange(cohort.n_rows), 21)
     many = cohort.take(rows)
     task, *_ = infer_task(cohort, False)
-    study = split_study(cohort, task, Validation(repeats=3))
-    few = split_study(cohort, task, Validation())
-    one = split_study(many, task, Validation())
+    study = split_study(cohort, task.target(cohort.labels), task, Validation(repeats=3))
+    few = split_study(cohort, task.target(cohort.labels), task, Validation())
+    one = split_study(many, task.target(many.labels), task, Validation())
 
     assert study.fold.shape == (3, cohort.n_rows)
     for fold in study.fold:
@@ -180,7 +182,9 @@ def test_a_class_that_some_dealt_fold_lacks_is_not_watched():
     cohort = read_cohort(wards, label="ward", group="hospital", need_label=True)
     task, *_ = infer_task(cohort, True)
     task = task.replace(watched=["icu", "surgery"])
-    study = split_study(cohort, task, Validation(folds=10, repeats=1))
+    study = split_study(
+        cohort, task.target(cohort.labels), task, Validation(folds=10, repeats=1)
+    )
 
     assert study.folds == 4
     assert list(study.task.watched) == ["icu"]

@@ -86,7 +86,13 @@ FORESTS = ("random_forest", "balanced_forest")
 def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
     """The model mixes trees of all folds; held-out rows are scored before that."""
     study = replace(
-        split_study(cohort, BINARY_TASK, Validation(repeats=1)), n_settings=1
+        split_study(
+            cohort,
+            BINARY_TASK.target(cohort.labels),
+            BINARY_TASK,
+            Validation(repeats=1),
+        ),
+        n_settings=1,
     )
     held_out = held_out_by(study, load_recipe(recipe))
     forests = held_out.ensemble.machines

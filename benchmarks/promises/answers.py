@@ -120,4 +120,4 @@ def observed_sensitivity(past: Past, flagged: np.ndarray) -> Estimate:
 def sensitivity_of(table: PublicTable, flagged: np.ndarray) -> Estimate:
     """Return the share of a table's cases that are flagged, with Wilson's interval."""
     patients = None if table.group is None else table.group[table.case]
-    return Estimate(*share_range(flagged[table.case].astype(bool), patients))
+    return share_range(flagged[table.case].astype(bool), patients)

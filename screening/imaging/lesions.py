@@ -467,7 +467,7 @@ def judge_lesions_elsewhere(
         n_patients=len(patients),
         n_lesions=len(peaks),
         missed=int((peaks < threshold).sum()),
-        sensitivity=Estimate(*share_range(peaks >= threshold, codes)),
+        sensitivity=share_range(peaks >= threshold, codes),
         false_positives=_false_range(false, model.facts.training.seed),
         froc=_froc_curve(patients, observed),
     )

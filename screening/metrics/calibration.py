@@ -304,7 +304,7 @@ def calibration_elsewhere(
     weight = np.ones(len(scores))
     as_written = chances_at(scores, written.platt)[0]
     p = _bound(as_written)
-    share, low, high = share_range(positive, codes)
+    share, low, high = share_range(positive, codes).value_and_interval
     if prevalence is not None:
         weight = _weights_for_prevalence(positive, prevalence)
         share = low = high = prevalence

@@ -233,9 +233,7 @@ def student_size_factor(n_units: int) -> float:
     return float(ndtri(0.975) / t) ** 2
 
 
-def share_range(
-    events: np.ndarray, codes: np.ndarray | None
-) -> tuple[float, float, float]:
+def share_range(events: np.ndarray, codes: np.ndarray | None = None) -> Estimate:
     """Return the share of rows with an event, and its 95 % interval.
 
     Wilson's interval for as many rows as the groups are worth.
@@ -250,7 +248,7 @@ def share_range(
     size = len(events) / design
     share = float(np.mean(events))
     low, high = rate_interval(share * size, size)
-    return share, float(low), float(high)
+    return Estimate(share, float(low), float(high))
 
 
 def grouped_rate_interval(

@@ -163,7 +163,7 @@ class JudgedRows:
         codes = self.codes
         if self.weight is None:
             codes_of_rows = None if codes is None else codes[among]
-            return Estimate(*share_range(events[among], codes_of_rows))
+            return share_range(events[among], codes_of_rows)
         units = np.arange(len(events)) if codes is None else codes
         share = weighted_share(events[among], self.weight[among], units[among])
         return Estimate(*share)

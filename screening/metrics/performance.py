@@ -14,10 +14,7 @@ from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
-from screening.metrics.intervals import (
-    rate_interval,
-    share_range,
-)
+from screening.metrics.intervals import rate_interval
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.predictive_intervals import predictive, predictive_interval
 from screening.metrics.tally import (
@@ -274,13 +271,6 @@ def per_class(
         rows.append(row)
     confusion = Confusion(classes=list(classes), counts=counts.tolist())
     return confusion, rows
-
-
-def prevalence_range(
-    positive: np.ndarray, groups: np.ndarray | None = None
-) -> Estimate:
-    """Return the share of positive rows with its 95 % interval."""
-    return Estimate(*share_range(positive, group_codes(groups)))
 
 
 def at_local_prevalence(

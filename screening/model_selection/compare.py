@@ -33,7 +33,7 @@ from screening.metrics.paired import (
 )
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
-from screening.model_selection.folds import Study
+from screening.model_selection.folds import Study, drop_rare_classes
 from screening.model_selection.held_out import (
     FactorContrast,
     HeldOutDecisions,
@@ -59,7 +59,7 @@ from screening.model_selection.preparing import (
     read_labelled_cohort,
 )
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import Task, drop_rare_classes, infer_task
+from screening.model_selection.task import Task, infer_task
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import with_scores

@@ -18,7 +18,8 @@ from screening.data.cohort import Cohort
 from screening.data.dependence import Sign
 from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
-from screening.model_selection.task import Task, drop_rare_classes
+from screening.metrics.tally import units_of
+from screening.model_selection.task import Task
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Leak
 from screening.schemas.validation import WithoutCases
@@ -337,6 +338,7 @@ def _folds_of_caller(cohort: Cohort, target: np.ndarray) -> np.ndarray:
 
 def split_study(
     sample: Cohort,
+    target: np.ndarray,
     task: Task,
     validation: Validation,
     without_cases: WithoutCases | None = None,
@@ -348,7 +350,6 @@ def split_study(
     enough for every fold rows are dealt whatever their labels. Parameters as for
     ``Study``.
     """
-    target = task.target(sample.labels)
     dealt_by = target if without_cases is None else np.zeros_like(target)
     fold_notes: tuple[str, ...] = ()
     if sample.fold is not None:
@@ -377,6 +378,41 @@ def split_study(
     )
     watched, task_notes = drop_rare_classes(task, target, groups, study.folds)
     return replace(study, task=watched, notes=[*task_notes, *fold_notes])
+
+
+def drop_rare_classes(
+    task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
+) -> tuple[Task, list[str]]:
+    """Drop classes that are too rare to watch from the task; also return a note.
+
+    For a class with fewer groups than folds only a threshold that flags everything
+    could be promised. Classes that the caller named stay watched.
+
+    Parameters
+    ----------
+    task : Task
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    folds : int
+    """
+    if task.kind == "binary" or task.positive:
+        return task, []
+    unit = "rows" if groups is None else "groups"
+    kept = []
+    dropped = []
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        n_units = units_of(target == code, groups)
+        if n_units >= folds:
+            kept.append(name)
+        else:
+            dropped.append(f"{name} ({n_units} {unit})")
+    if not kept or not dropped:
+        return task, []
+    note = (
+        f"not watched, because too few for {folds} folds: {', '.join(dropped)} (to "
+        "watch them, name them with `positive`)"
+    )
+    return task.replace(watched=kept), [note]
 
 
 def sub_sample(

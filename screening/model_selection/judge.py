@@ -32,6 +32,7 @@ from screening.metrics.figures import (
     evaluate_rates,
     figures_in,
 )
+from screening.metrics.intervals import share_range
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
@@ -40,7 +41,6 @@ from screening.metrics.performance import (
     curve,
     per_class,
     population_of,
-    prevalence_range,
     rates,
 )
 from screening.metrics.subgroups import (
@@ -375,7 +375,7 @@ def with_chance(
         return point
     prevalence = Estimate(*[point.prevalence] * 3)
     if point.rule.prevalence is None:
-        prevalence = prevalence_range(held.watched[:, m], held.groups)
+        prevalence = share_range(held.watched[:, m], held.codes)
     expected = Rates(point["sensitivity"], point["specificity"], prevalence, chance)
     figures = evaluate_rates(expected, figures_in("point"))
     return point.replace(figures={**point.figures, **figures})

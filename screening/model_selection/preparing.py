@@ -95,8 +95,9 @@ def prepare_study(
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
     if by_landmarks(params):
         largest = None
-    sample, rule, notes = sample_rows(cohort, task, rule, validation, largest)
-    study = split_study(sample, task, validation, without_cases)
+    rows, rule, notes = sample_rows(cohort, task, target, rule, validation, largest)
+    sample = cohort.take(rows)
+    study = split_study(sample, target[rows], task, validation, without_cases)
     contract = model_contract(recipe, sample)
     read = sample.with_features(contract)
     questions, same = leaks(read, study.task, by_class=without_cases is None)
@@ -210,16 +211,18 @@ def _largest_exact(
 def sample_rows(
     cohort: Cohort,
     task: Task,
+    target: np.ndarray,
     rule: Rule,
     validation: Validation,
     largest: int | None = None,
-) -> tuple[Cohort, Rule, list[str]]:
-    """Sample the rows to train on; also return the rule and notes.
+) -> tuple[np.ndarray, Rule, list[str]]:
+    """Sample the numbers of the rows to train on; also return the rule and notes.
 
     Parameters
     ----------
     cohort : Cohort
     task : Task
+    target : int ndarray of shape (n_rows,)
     rule : Rule
         Returned with the prevalence, if the sample no longer has it.
     validation : Validation
@@ -240,16 +243,14 @@ def sample_rows(
                 f"`max_rows` {LARGEST_WHOLE // 4}",
                 parameters=["max_rows"],
             )
-        return cohort.take(rows), rule, notes
-    target = task.target(cohort.labels)[rows]
+        return rows, rule, notes
     groups = None if cohort.group is None else cohort.group[rows]
     rare_share = RARE_SHARE if task.kind == "binary" else 0.0
-    kept = sub_sample(target, groups, max_rows, rare_share, validation.seed)
-    sample = cohort.take(rows[kept])
+    kept = rows[sub_sample(target[rows], groups, max_rows, rare_share, validation.seed)]
     sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
     if task.kind == "multi":
         notes.append(f"{sizes}, every class in proportion")
-        return sample, rule, notes
+        return kept, rule, notes
     n_positive = int((target == 1).sum())
     if n_positive:
         n_kept_positive = int((target[kept] == 1).sum())
@@ -260,7 +261,7 @@ def sample_rows(
         if rule.prevalence is None:
             rule = replace(rule, prevalence=n_positive / len(target))
     notes.append(sizes)
-    return sample, rule, notes
+    return kept, rule, notes
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:

@@ -17,10 +17,10 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import Pooling
 from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
-from screening.metrics.intervals import codes_of
+from screening.metrics.intervals import codes_of, share_range
 from screening.metrics.operating_point import ThresholdSelector, overall
-from screening.metrics.performance import prevalence_range
 from screening.metrics.rank_threshold import RankSelector
+from screening.metrics.tally import group_codes
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
@@ -92,12 +92,13 @@ def shares_of(
     target : int ndarray of shape (n_rows,)
     groups : ndarray of shape (n_rows,), optional
     """
+    codes = group_codes(groups)
     shares = {}
     for name, code in zip(task.watched, task.watched_codes, strict=True):
         is_class = target == code
         shares[name] = Estimate()
         if is_class.any():
-            shares[name] = prevalence_range(is_class, groups)
+            shares[name] = share_range(is_class, codes)
     return shares
 
 
@@ -199,6 +200,11 @@ class HeldOutScores:
     def scores(self) -> np.ndarray:
         """Mean over the repeats, shape (n_rows, n_watched)."""
         return self.repeats.mean(axis=0)
+
+    @cached_property
+    def codes(self) -> np.ndarray | None:
+        """Number of each row's group, (n_rows,); None if rows are independent."""
+        return group_codes(self.groups)
 
     @cached_property
     def watched(self) -> np.ndarray:

@@ -18,7 +18,6 @@ from screening.data.labels import (
     same_label,
 )
 from screening.errors import CohortError, UsageError
-from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
 from screening.spelling import first_of, quoted_list
 
@@ -294,38 +293,3 @@ def _joined_labels(
     """Return the labels of classes that join several; None if no class does."""
     joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
     return joined or None
-
-
-def drop_rare_classes(
-    task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
-) -> tuple[Task, list[str]]:
-    """Drop classes that are too rare to watch from the task; also return a note.
-
-    For a class with fewer groups than folds only a threshold that flags everything
-    could be promised. Classes that the caller named stay watched.
-
-    Parameters
-    ----------
-    task : Task
-    target : int ndarray of shape (n_rows,)
-    groups : ndarray of shape (n_rows,), optional
-    folds : int
-    """
-    if task.kind == "binary" or task.positive:
-        return task, []
-    unit = "rows" if groups is None else "groups"
-    kept = []
-    dropped = []
-    for name, code in zip(task.watched, task.watched_codes, strict=True):
-        n_units = units_of(target == code, groups)
-        if n_units >= folds:
-            kept.append(name)
-        else:
-            dropped.append(f"{name} ({n_units} {unit})")
-    if not kept or not dropped:
-        return task, []
-    note = (
-        f"not watched, because too few for {folds} folds: {', '.join(dropped)} (to "
-        "watch them, name them with `positive`)"
-    )
-    return task.replace(watched=kept), [note]

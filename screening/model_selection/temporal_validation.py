@@ -101,6 +101,7 @@ def _study_of_past(study: Study, past: np.ndarray) -> Study:
     """Return the study of the rows of the past, in three folds at most."""
     earlier = split_study(
         study.sample.take(past),
+        study.target[past],
         study.task,
         replace(study.validation, folds=min(study.folds, 3), repeats=1),
         study.without_cases,
