@@ -7,17 +7,18 @@ import os
 import ssl
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from screening.errors import CohortError, UsageError, of_system
-from screening.files import digest_of, escape_bytes
+from screening.files import escape_bytes
 from screening.io.arrow_files import ArrowFile, ParquetFile, partition_of
 from screening.io.csv_files import CsvFile
 from screening.io.excel import ExcelFile
@@ -63,19 +64,48 @@ def suffixes() -> tuple[str, ...]:
     return tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
 
 
-def source_at(place: Readable) -> Source:
+class _Kind(NamedTuple):
+    """What can be done with a kind of source."""
+
+    open: Callable[[], Source]
+    exists: Callable[[], bool]
+    is_fetched: bool = False
+
+
+def _kind_of(source: Readable) -> _Kind:
+    """Return the kind of a source: a database, a table in memory, a URL, or files."""
+    if isinstance(source, Database):
+        return _Kind(partial(open_database, source), partial(_has_rows, source))
+    if not isinstance(source, str | Path):
+        return _Kind(partial(open_table, source), lambda: True)
+    place = str(_local_place(source))
+    if "://" in place:
+        opened = partial(open_remote, place)
+        return _Kind(opened, partial(_exists_elsewhere, place), is_fetched=True)
+    return _Kind(partial(_open_files, place), partial(_exists_here, place))
+
+
+def source_at(source: Readable) -> Source:
     """Return the source of files, images, a database, or a table in memory."""
-    if isinstance(place, Database):
-        return open_database(place)
-    if not isinstance(place, str | Path):
-        return open_table(place)
-    place = _local_place(place)
-    if isinstance(place, str) and "://" in place:
-        return open_remote(place)
-    if _has_images(place):
-        return cast(Source, optional("images").open_images(Path(place)))
-    files, notes = local_files(place)
-    return source_over(files, notes)
+    return _kind_of(source).open()
+
+
+def digests(source: str | Database) -> list[str]:
+    """Return the SHA-256 of each file of a source, or of a database's answer.
+
+    Empty for a source elsewhere, and for one that cannot be read.
+    """
+    try:
+        kind = _kind_of(source)
+        files = [] if kind.is_fetched else kind.open().files
+        return [file.sha256 for file in files]
+    except (UsageError, CohortError):
+        return []
+
+
+def exists(source: str | Database) -> bool:
+    """Return True if there is a table: files, or at least one row of a database."""
+    return _kind_of(source).exists()
 
 
 def open_database(database: Database) -> Source:
@@ -84,6 +114,27 @@ def open_database(database: Database) -> Source:
     from screening.io.database import ask_database
 
     return ask_database(database)
+
+
+def _has_rows(database: Database) -> bool:
+    """Return True if a database's table or query has a row."""
+    try:
+        return bool(open_database(database).n_rows)
+    except (UsageError, CohortError):
+        return False
+
+
+def _open_files(place: str) -> Source:
+    """Open a file, a folder of tables or images, or a glob as a source."""
+    if _has_images(place):
+        return cast(Source, optional("images").open_images(Path(place)))
+    files, notes = local_files(place)
+    return source_over(files, notes)
+
+
+def _exists_here(place: str) -> bool:
+    """Return True if a file, folder or glob match is there."""
+    return Path(place).exists() or bool(glob.glob(place, recursive=True))
 
 
 def _local_place(place: str | Path) -> str | Path:
@@ -97,37 +148,6 @@ def _local_place(place: str | Path) -> str | Path:
             "path of the file"
         )
     return url2pathname(url.path)
-
-
-def digests(source: str | Database) -> list[str]:
-    """Return the SHA-256 of each file of a source, or of a database's answer.
-
-    Empty for a source elsewhere, and for one that cannot be read.
-    """
-    try:
-        if isinstance(source, Database):
-            return [part.sha256 for part in open_database(source).files]
-        source = str(_local_place(source))
-        if _has_images(source):
-            images = optional("images").open_images(Path(source))
-            return [part.sha256 for part in images.files]
-        files, _ = local_files(source)
-        return [digest_of(path) for path in files]
-    except (UsageError, CohortError):
-        return []
-
-
-def exists(source: str | Database) -> bool:
-    """Return True if there is a table: files, or at least one row of a database."""
-    if isinstance(source, Database):
-        try:
-            return bool(open_database(source).n_rows)
-        except (UsageError, CohortError):
-            return False
-    place = str(_local_place(source))
-    if "://" in place:
-        return _exists_elsewhere(place)
-    return Path(place).exists() or bool(glob.glob(place, recursive=True))
 
 
 def _exists_elsewhere(url: str) -> bool:
