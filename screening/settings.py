@@ -632,3 +632,8 @@ class NightOptions(OptionGroup):
         int | None,
         Keyword("Rows in memory at a time; the scores do not depend on it."),
     ] = None
+
+    @property
+    def may_replace(self) -> bool:
+        """True if a scored night may be entered again: `replace` is the reason."""
+        return self.force or self.replace is not None

@@ -407,7 +407,7 @@ def test_net_benefit_of_nights_needs_one_chance_at_their_thresholds():
     assert rates_of(rows.assign(chance_at_threshold=np.nan))["net_benefit"] == UNDEFINED
 
 
-@pytest.mark.parametrize("table", ["beside", "parts", "compared"])
+@pytest.mark.parametrize("table", ["baselines", "members", "compared"])
 def test_a_figure_that_methods_are_compared_by_has_a_formula(table):
     """Without one its column would be empty, without a word."""
     entry = figure(title="E", help="Errors.", form="share", order=95, tables=[table])

@@ -169,7 +169,7 @@ def _refuse_combinations(
         raise UsageError("a night in shadow has no page; leave out --publish")
     if ledger:
         return
-    if night.force or night.replace is not None:
+    if night.may_replace:
         raise UsageError(
             "--force and --replace make a new revision in a ledger; give --ledger too"
         )

@@ -22,33 +22,33 @@ CONTRACT_ENDING = ".contract.toml"
 MAX_NAMES = 20
 
 
-def contract_beside(source: Readable) -> Path | None:
+def contract_next_to(source: Readable) -> Path | None:
     """Return the contract that was written with a table, such as `past.contract.toml`.
 
-    None if the table is not a file, or has none beside it.
+    None if the table is not a file, or has none next to it.
     """
     if not isinstance(source, str | Path) or "://" in str(source):
         return None
-    beside = Path(source).with_suffix(CONTRACT_ENDING)
-    is_there = Path(source).is_file() and beside.is_file()
-    return beside if is_there else None
+    path = Path(source).with_suffix(CONTRACT_ENDING)
+    is_there = Path(source).is_file() and path.is_file()
+    return path if is_there else None
 
 
 def draft_of_table(table: TableOptions, source: Readable) -> tuple[Draft, list[str]]:
-    """Return the contract that options state, or that is beside the table.
+    """Return the contract that options state, or that is next to the table.
 
-    Also a note on the one beside it.
+    Also a note on the one next to it.
     """
     roles = table.stated()
     roles.pop("keep", None)
     contract = roles.pop("contract", None)
     if contract is not None:
         return draft_contract(contract, **roles), []
-    beside = contract_beside(source)
+    found = contract_next_to(source)
     notes = []
-    if beside is not None:
-        notes.append(f"the contract is {beside.name}, next to the table")
-    return draft_contract(beside, **roles), notes
+    if found is not None:
+        notes.append(f"the contract is {found.name}, next to the table")
+    return draft_contract(found, **roles), notes
 
 
 def draft_contract(

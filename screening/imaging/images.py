@@ -24,7 +24,7 @@ from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.io.readers import (
-    Batches,
+    RecordBatches,
     Source,
     SourceFile,
     open_each,
@@ -252,7 +252,7 @@ class PatientImages(SourceFile):
             group=self.patient, shape=list(self._grid.shape), affine=affine.tolist()
         )
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the voxels of the mask, x running fastest.
 
         CohortError if a file is damaged or the mask is empty.

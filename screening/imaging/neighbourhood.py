@@ -21,7 +21,7 @@ from screening.contract.violations import FAULTS, MAX_SHOWN_ROWS
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.columns import runs_of
-from screening.io.readers import Batches, Source, SourceFile
+from screening.io.readers import RecordBatches, Source, SourceFile
 from screening.spelling import first_of
 
 _STATISTICS = ("mean", "sd", "gradient")
@@ -303,7 +303,7 @@ class _NeighbourhoodFile(SourceFile):
         for channel in channels:
             self.header += _feature_names(channel)
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order, those of one patient at a time.
 
         Raises
@@ -318,7 +318,7 @@ class _NeighbourhoodFile(SourceFile):
             if not set(_feature_names(channel)).isdisjoint(wanted)
         ]
         if not channels:
-            yield from self.file.batches(wanted, batch_rows)
+            yield from self.file.record_batches(wanted, batch_rows)
             return
         read = [name for name in wanted if name in self.file.header]
         columns_of_grid = [self.group, *self.axes]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from screening.files import refuse_other_bytes
 from screening.io.arrow_types import refuse_other_texts
 from screening.io.columns import Columns
-from screening.io.readers import Batches, SectionedFile
+from screening.io.readers import RecordBatches, SectionedFile
 
 # A missing value as the name of a folder, by Hive and Spark.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -69,7 +69,7 @@ class ParquetFile(SectionedFile):
 
     def read_sections(
         self, numbers: range, wanted: list[str], batch_rows: int
-    ) -> Batches:
+    ) -> RecordBatches:
         """Yield the rows of consecutive row groups."""
         first_row = 1 + sum(self.section_rows[: numbers.start])
         stored = [name for name in wanted if name not in self.partition]
@@ -116,7 +116,7 @@ class ArrowFile(SectionedFile):
 
     def read_sections(
         self, numbers: range, wanted: list[str], batch_rows: int
-    ) -> Batches:
+    ) -> RecordBatches:
         """Yield the rows of consecutive record batches."""
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
             for number in numbers:

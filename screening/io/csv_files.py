@@ -29,7 +29,7 @@ from pyarrow import csv as arrow_csv
 from screening.errors import CohortError
 from screening.io.arrow_types import refuse_other_texts
 from screening.io.number_formats import NUMBER, decimal_marks
-from screening.io.readers import Batches, TableFile
+from screening.io.readers import RecordBatches, TableFile
 
 DELIMITERS = {
     ",": "comma",
@@ -207,7 +207,7 @@ class CsvFile(TableFile):
             note += ", no line end after the last row"
         return note
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+    def read(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order, as text; raise CohortError at a broken one."""
         if not self.head.endswith(("\n", "\r")):
             return
@@ -260,7 +260,7 @@ class CsvFile(TableFile):
             "is a line end missing?"
         )
 
-    def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> Batches:
+    def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> RecordBatches:
         """Yield the rows in Arrow's blocks.
 
         Parameters

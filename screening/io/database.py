@@ -36,7 +36,7 @@ from screening.io.connections import (
 )
 from screening.io.queries import NIGHT, Database, read_query
 from screening.io.readers import (
-    Batches,
+    RecordBatches,
     Source,
     SourceFile,
     refuse_header,
@@ -186,7 +186,7 @@ class KeptAnswer(SourceFile):
             },
         }
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in blocks as they were kept, whatever `batch_rows`."""
         columns = [self.header.index(name) for name in wanted]
         for start in self._starts:

@@ -16,7 +16,7 @@ from screening.errors import CohortError, UsageError
 from screening.io.csv_files import SAMPLE_ROWS
 from screening.io.excel_sheets import SheetMarks, marks_of_sheet, size_of_sheet
 from screening.io.number_formats import decimal_marks
-from screening.io.readers import Batches, TableFile
+from screening.io.readers import RecordBatches, TableFile
 from screening.spelling import first_of
 
 # Names of sheets in a message.
@@ -134,7 +134,7 @@ class ExcelFile(TableFile):
                 "remove everything above the column names"
             )
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+    def read(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order, as text."""
         places = [self.header.index(name) for name in wanted]
         width = len(self.header)

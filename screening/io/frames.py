@@ -15,7 +15,7 @@ import pyarrow as pa
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import to_plain_types
 from screening.io.readers import (
-    Batches,
+    RecordBatches,
     Source,
     SourceFile,
     rebatch,
@@ -55,7 +55,7 @@ class TableInMemory(SourceFile):
             update_digest(digest, batch)
         self.sha256 = digest.hexdigest()
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order."""
         yield from self.table.select(wanted).to_batches(max_chunksize=batch_rows)
 

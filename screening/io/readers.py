@@ -5,8 +5,10 @@ source
 file
     A file on disk (`TableFile`), the images of a patient, the answer of a database, or
     a table in memory: any `SourceFile`.
+record batch
+    Arrow's: consecutive rows, as many as the file's reader finds convenient.
 block
-    Consecutive rows of a file that are in memory together, in columns.
+    Consecutive rows of a file that are in memory together, made of record batches.
 range
     Consecutive rows of a file that a process can read without the rows above them.
 section
@@ -116,7 +118,7 @@ class FileFormat:
         return self.other_marks.get(column, self.decimal_mark)
 
 
-Batches = Iterator[pa.RecordBatch]
+RecordBatches = Iterator[pa.RecordBatch]
 """Rows in order, in the columns asked for.
 
 Two columns of bool may follow these: the masks `ragged` and `repeated_header` of a
@@ -125,7 +127,7 @@ block.
 
 
 class SourceFile:
-    """One file of a source; subclasses read it in `batches`.
+    """One file of a source; subclasses read it in `record_batches`.
 
     Attributes
     ----------
@@ -146,7 +148,7 @@ class SourceFile:
     rows : int or None
         Number of rows; for most files known once `blocks` was read to its end.
     origin : mapping
-        Facts that documents show beside the digest.
+        Facts that documents show with the digest.
     stamps : mapping
         Size and time of each file that must not change while it is read.
     ends_in_newline : bool or None
@@ -171,7 +173,7 @@ class SourceFile:
         """Facts that are needed to parse the cells of a block."""
         return FileFormat(self.name, self.decimal_mark, self.other_marks)
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order, in batches of any size."""
         raise NotImplementedError
 
@@ -204,7 +206,9 @@ class SourceFile:
         wanted = list(dict.fromkeys(columns))
         batch_rows = limit_rows(batch_rows, len(wanted))
         n_rows = 0
-        for block in blocks_of(self.batches(wanted, batch_rows), wanted, batch_rows):
+        for block in blocks_of(
+            self.record_batches(wanted, batch_rows), wanted, batch_rows
+        ):
             yield block
             n_rows += block.n_rows
         self.refuse_changed()
@@ -228,14 +232,14 @@ def limit_rows(batch_rows: int, n_columns: int) -> int:
 
 
 def blocks_of(
-    batches: Batches, wanted: list[str], batch_rows: int, first_row: int = 1
+    batches: RecordBatches, wanted: list[str], batch_rows: int, first_row: int = 1
 ) -> Iterator[Block]:
     """Yield consecutive rows of a file in blocks of `batch_rows` rows.
 
     Parameters
     ----------
     batches : iterator of pa.RecordBatch
-        As `SourceFile.batches` yields them.
+        As `SourceFile.record_batches` yields them.
     wanted : list of str
         Names of the columns.
     batch_rows : int
@@ -253,7 +257,7 @@ def blocks_of(
         first_row += batch.num_rows
 
 
-def rebatch(batches: Batches, n_rows: int) -> Batches:
+def rebatch(batches: RecordBatches, n_rows: int) -> RecordBatches:
     """Yield the same rows, `n_rows` a batch.
 
     A batch is shorter at the end, before a change of a column's type, and before an
@@ -334,11 +338,11 @@ class TableFile(SourceFile):
         """Set `header`, and `note`, `decimal_mark`, `other_marks` where they differ."""
         raise NotImplementedError
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+    def read(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order, in batches of any size, errors as they come."""
         raise NotImplementedError
 
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+    def record_batches(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order; errors name the file."""
         with self._errors_named():
             yield from self.read(wanted, batch_rows)
@@ -398,7 +402,7 @@ class FileRange:
 
     def __iter__(self) -> Iterator[Block]:
         self.file.refuse_changed()
-        batches = self.file.row_batches(
+        batches = self.file.rows_between(
             self.start, self.stop, self.columns, self.batch_rows
         )
         yield from blocks_of(batches, self.columns, self.batch_rows, self.start + 1)
@@ -419,7 +423,7 @@ def rows_of_range(n_rows: int | None, n_processes: int) -> int:
     return 2 * RANGE_ROWS
 
 
-def _slice_rows(batches: Batches, start: int, stop: int) -> Batches:
+def _slice_rows(batches: RecordBatches, start: int, stop: int) -> RecordBatches:
     """Yield rows `start` to `stop`, counted from 0."""
     n_before = 0
     for batch in batches:
@@ -445,17 +449,17 @@ class SectionedFile(TableFile):
 
     def read_sections(
         self, numbers: range, wanted: list[str], batch_rows: int
-    ) -> Batches:
+    ) -> RecordBatches:
         """Yield the rows of consecutive sections in order, errors as they come."""
         raise NotImplementedError
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+    def read(self, wanted: list[str], batch_rows: int) -> RecordBatches:
         """Yield the rows in order."""
         return self.read_sections(range(len(self.section_rows)), wanted, batch_rows)
 
-    def row_batches(
+    def rows_between(
         self, start: int, stop: int, wanted: list[str], batch_rows: int
-    ) -> Batches:
+    ) -> RecordBatches:
         """Yield rows `start` to `stop`, counted from 0, in batches of any size."""
         ends = np.cumsum(self.section_rows)
         first = int(np.searchsorted(ends, start, side="right"))

@@ -123,7 +123,7 @@ class Comparison(InBrief):
     def _titles(self) -> dict[str, str]:
         """Return names and titles of the figures that a line shows."""
         titles = titles_of(self.facts)
-        names = [figure.name for figure in figures_in("beside")]
+        names = [figure.name for figure in figures_in("baselines")]
         names.append(self.facts.first_figure)
         return {name: titles[name] for name in names}
 
@@ -453,7 +453,7 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
             n_settings=n_settings,
         )
         without = replace(rows, scores=contrast.without[:, column])
-        by_class.append(evaluate_differences(rows, without, figures_in("parts")))
+        by_class.append(evaluate_differences(rows, without, figures_in("members")))
     gaps = means_over_classes(by_class)
     if task.kind == "multi":
         gaps["macro_recall"] = recall_difference(

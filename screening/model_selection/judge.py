@@ -153,7 +153,7 @@ class Judgement:
         """Figures of the table of methods, means over the watched classes."""
         n_classes = len(self.points)
         return means_over_classes(
-            [self.figures_of(m, "beside") for m in range(n_classes)]
+            [self.figures_of(m, "baselines") for m in range(n_classes)]
         )
 
     @cached_property
@@ -277,7 +277,7 @@ class Judgement:
                 threshold=point.threshold,
                 n_positive=point.n_positive,
                 n_negative=point.n_negative,
-                figures=after.figures_of(m, "beside"),
+                figures=after.figures_of(m, "baselines"),
                 observed_expected=calibration.observed_expected,
                 slope=calibration.slope,
                 intercept=calibration.intercept,
@@ -489,8 +489,8 @@ def _member_alone(judgement: Judgement, j: int) -> BlendMember:
         own_rows = replace(rows, scores=alone.scores[:, m], threshold=threshold)
         of_others = replace(rows, scores=without[:, m])
         classes[name] = MemberAlone(
-            figures=evaluate(own_rows, figures_in("parts")),
-            gains=evaluate_differences(rows, of_others, figures_in("parts")),
+            figures=evaluate(own_rows, figures_in("members")),
+            gains=evaluate_differences(rows, of_others, figures_in("members")),
             rule=rule,
             threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
             weight=float(weights[j, m]),
@@ -643,7 +643,7 @@ def _method_figures(judgement: Judgement) -> dict[str, Estimate]:
 def method_differences(
     method: Judgement,
     other: Judgement,
-    table: Table = "beside",
+    table: Table = "baselines",
     chances_at_threshold: Sequence[float | None] | None = None,
 ) -> dict[str, Estimate]:
     """Return figures of a table of a method minus those of another, by name.

@@ -185,7 +185,7 @@ def _cohort_block(
         },
         "class_columns": _among(known, CLASS_TITLES),
         "factors": [method for method in methods if method.factor is not None],
-        "factor_columns": _titles("parts") | _among(known, ("macro_recall",)),
+        "factor_columns": _titles("members") | _among(known, ("macro_recall",)),
         "several_watched": any(len(method.counts) > 1 for method in methods),
         "drawn": drawn,
         "roc": roc_curves(drawn, number),

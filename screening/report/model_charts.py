@@ -286,7 +286,7 @@ def comparison_table(model: ModelDocument) -> dict[str, object] | None:
     comparison = model.validation.comparison
     if comparison is None:
         return None
-    titles = {figure.name: figure.title for figure in figures_in("beside")}
+    titles = {figure.name: figure.title for figure in figures_in("baselines")}
     titles["macro_recall"] = "Mean recall"
     columns = {
         name: title

@@ -219,7 +219,6 @@ def score(
             contract=contract,
             ids=id_reader,
         )
-        # The reader has read the table once before, if the contract needs it.
         scorer = BlockScorer(model, date, stream.read_ahead())
         rows = Rows(folder / "scores.parquet")
         pieces = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
@@ -248,7 +247,7 @@ def score(
                 ledger,
                 entry,
                 summary.flagged_cases(rows),
-                force=night.force or night.replace is not None,
+                force=night.may_replace,
                 again=night.accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)

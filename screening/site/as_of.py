@@ -107,7 +107,7 @@ def _changed_by_digests(file: FileFacts, table: SourceFile) -> list[str] | None:
 
 def _ids(table: SourceFile, column: str) -> pa.ChunkedArray:
     """Return the ids of a table as texts."""
-    batches = table.batches([column], MAX_BLOCK_CELLS)
+    batches = table.record_batches([column], MAX_BLOCK_CELLS)
     cells = [pc.cast(batch.column(0), pa.string()) for batch in batches]
     return pa.chunked_array(cells, pa.string())
 

@@ -322,7 +322,7 @@ def _tables_of_database(
         schema = pa.schema([(column, pa.string()) for column in part.header])
         blocks = (
             block.rename_columns(part.header).cast(schema)
-            for block in part.batches(part.header, BLOCK_ROWS)
+            for block in part.record_batches(part.header, BLOCK_ROWS)
         )
         rows = pa.RecordBatchReader.from_batches(schema, blocks)
         view = f"{name}_{table}_read"

@@ -33,8 +33,8 @@ Table = Literal[
     "ranking",  # held-out rows, whatever the threshold
     "promise",  # `screen train` prints it, and `screen validate` compares with it
     "side_by_side",  # one row for each of several models
-    "beside",  # a model's page: other methods on the same held-out rows
-    "parts",  # members of a blend alone
+    "baselines",  # a model's page: other methods on the same held-out rows
+    "members",  # members of a blend alone
     "compared",  # `screen compare`: one row for each method
     "ranked",  # figures by which `screen compare` ranks methods
 ]
@@ -134,8 +134,10 @@ class Figure:
         if unknown:
             raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
         formulas = self.formulas
-        if self.tables & {"beside", "parts"} and formulas.difference is None:
-            raise ValueError("a figure of `beside` or `parts` needs a `difference`")
+        if self.tables & {"baselines", "members"} and formulas.difference is None:
+            raise ValueError(
+                "a figure of `baselines` or `members` needs a `difference`"
+            )
         if "compared" in self.tables and not (
             formulas.difference or formulas.of_samples
         ):

@@ -20,7 +20,7 @@ _OF_BOTH_RATES: tuple[Table, ...] = (
     "point",
     "promise",
     "side_by_side",
-    "beside",
+    "baselines",
     "compared",
 )
 
