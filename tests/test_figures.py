@@ -38,7 +38,7 @@ from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
-from screening.metrics.performance import rates
+from screening.metrics.performance import figures_at_prevalence
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report.page import render_model
 from screening.report.verdict import beaten_by_other
@@ -177,7 +177,7 @@ def test_net_benefit_of_a_sample_is_that_of_its_table():
     scores = default_rng(0).normal(size=400) + positive
     rows = JudgedRows(scores, positive, 0.5, chance_at_threshold=0.1)
     of_table = replace(rows, weight=weights_of_table(positive, 0.05))
-    at_prevalence = rates(rows.sensitivity, rows.specificity, 0.05, 0.1)
+    at_prevalence = figures_at_prevalence(rows.sensitivity, rows.specificity, 0.05, 0.1)
 
     assert benefit_of(of_table).value == pytest.approx(
         at_prevalence["net_benefit"].value

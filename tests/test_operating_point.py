@@ -39,7 +39,12 @@ from screening.metrics.operating_point import (
     overall,
     pick,
 )
-from screening.metrics.performance import curve, performance, population_of, rates
+from screening.metrics.performance import (
+    curve,
+    figures_at_prevalence,
+    performance,
+    population_of,
+)
 from screening.metrics.ties import as_new, number_ties
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
@@ -400,8 +405,8 @@ def test_observed_predictive_interval():
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
     prevalence = float(np.mean(y))
-    known = rates(seen["sensitivity"], seen["specificity"], prevalence)
-    rare = rates(seen["sensitivity"], seen["specificity"], 0.05)
+    known = figures_at_prevalence(seen["sensitivity"], seen["specificity"], prevalence)
+    rare = figures_at_prevalence(seen["sensitivity"], seen["specificity"], 0.05)
 
     ppv_interval = np.array(rate_interval(seen.true_positive, flagged))
     npv_interval = np.array(rate_interval(seen.true_negative, left))

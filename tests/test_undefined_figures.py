@@ -13,10 +13,10 @@ from screening.metrics.intervals import percentiles
 from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.performance import (
+    figures_at_prevalence,
     per_class,
     performance,
     population_of,
-    rates,
 )
 from screening.metrics.ranking import area_of_levels, placements
 from screening.metrics.subgroups import band_edges, levels_of
@@ -98,8 +98,8 @@ def test_rates_one_class():
     """Without cases the flag rate is 1 - specificity; without others, sensitivity."""
     known = Estimate(0.8, 0.7, 0.9)
 
-    no_cases = rates(UNDEFINED, known, 0.1)
-    no_others = rates(known, UNDEFINED, 0.1)
+    no_cases = figures_at_prevalence(UNDEFINED, known, 0.1)
+    no_others = figures_at_prevalence(known, UNDEFINED, 0.1)
 
     flagged = no_cases["flag_rate"].value_and_interval
     assert flagged == pytest.approx((0.2, 0.1, 0.3))
@@ -112,7 +112,7 @@ def test_rates_certain_prevalence(prevalence):
     """Where everybody or nobody has the condition, PPV has no interval."""
     known = Estimate(0.8, 0.7, 0.9)
 
-    found = rates(known, known, prevalence)
+    found = figures_at_prevalence(known, known, prevalence)
 
     assert found["ppv"].low is None
     assert found["flag_rate"].value == pytest.approx(

@@ -307,8 +307,7 @@ def schema_command(
         ),
     ],
     printed: Annotated[
-        bool,
-        Option("Print the schema of a command's --json output."),
+        bool, Option("Print the schema of a command's --json output.")
     ] = False,
 ) -> None:
     """Print the JSON Schema of a document or of a command's output."""

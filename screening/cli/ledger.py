@@ -78,8 +78,7 @@ def ledger_command(
     *,
     move: MoveOptions,
     ledger: Annotated[
-        str,
-        Option("For merge: the ledger.", metavar="URL", envvar="SCREEN_LEDGER"),
+        str, Option("For merge: the ledger.", metavar="URL", envvar="SCREEN_LEDGER")
     ] = "screening.db",
     keep: Annotated[
         int | None,

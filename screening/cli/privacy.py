@@ -210,8 +210,7 @@ def _id(text: str) -> str:
 
 def purge_command(
     older_than: Annotated[
-        str,
-        Option("Age of the nights, such as 90d, 26w or 3y.", metavar="AGE"),
+        str, Option("Age of the nights, such as 90d, 26w or 3y.", metavar="AGE")
     ],
     *,
     places: PlaceOptions,

@@ -46,8 +46,7 @@ class TableOfRunOptions:
         ),
     ] = None
     cohort: Annotated[
-        str | None,
-        Option("With --model: the run's table.", metavar="COHORT"),
+        str | None, Option("With --model: the run's table.", metavar="COHORT")
     ] = None
     database: DatabaseOptions
 

@@ -39,8 +39,7 @@ def review_command(
         ),
     ] = None,
     series: Annotated[
-        str | None,
-        Option("Refuse a RUN of another series.", metavar="NAME"),
+        str | None, Option("Refuse a RUN of another series.", metavar="NAME")
     ] = None,
     token: Annotated[
         Path | None,

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 def threshold_command(
     model: options.ModelAnew,
-    reason: Annotated[
-        str,
-        Option("Reason, shown on every page.", metavar="REASON"),
-    ],
+    reason: Annotated[str, Option("Reason, shown on every page.", metavar="REASON")],
     *,
     rule: options.RuleOptions,
     watched: Annotated[

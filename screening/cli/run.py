@@ -28,8 +28,7 @@ class OnlyOptions:
     """Options of a run of some series only, such as with a corrected table."""
 
     only: Annotated[
-        list[str] | None,
-        Option("Only this series; repeatable.", metavar="NAME"),
+        list[str] | None, Option("Only this series; repeatable.", metavar="NAME")
     ] = None
     accept_delivery: AcceptDelivery = None
     replace: Replace = None
@@ -75,8 +74,7 @@ def run_command(
         ),
     ] = None,
     strict: Annotated[
-        bool,
-        Option("Exit 5 if the page of a series shows ATTENTION."),
+        bool, Option("Exit 5 if the page of a series shows ATTENTION.")
     ] = False,
     cluster: ClusterAddress = None,
     as_json: options.AsJson = False,

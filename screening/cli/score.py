@@ -39,10 +39,7 @@ class RunOutput:
         ),
     ]
     require_signature: PublicKeyFile = None
-    strict: Annotated[
-        bool,
-        Option("Exit 5 if the page shows ATTENTION."),
-    ] = False
+    strict: Annotated[bool, Option("Exit 5 if the page shows ATTENTION.")] = False
     as_json: options.AsJson = False
 
 

@@ -47,12 +47,10 @@ class EntryOptions:
         ),
     ] = None
     until: Annotated[
-        str | None,
-        Option("With --acknowledge: last night of silence.", metavar="DATE"),
+        str | None, Option("With --acknowledge: last night of silence.", metavar="DATE")
     ] = None
     reason: Annotated[
-        str | None,
-        Option("Reason, kept in the trail.", metavar="REASON"),
+        str | None, Option("Reason, kept in the trail.", metavar="REASON")
     ] = None
 
     def check(self, names: list[str], has_site: bool) -> None:
@@ -194,12 +192,10 @@ class CheckOptions:
     """Options that say what is checked and reported besides the nights."""
 
     metrics: Annotated[
-        Path | None,
-        Option("Also write metrics for Prometheus.", metavar="FILE"),
+        Path | None, Option("Also write metrics for Prometheus.", metavar="FILE")
     ] = None
     strict: Annotated[
-        bool,
-        Option("Exit 5 also if that night's page shows ATTENTION."),
+        bool, Option("Exit 5 also if that night's page shows ATTENTION.")
     ] = False
     runs: Annotated[
         Path | None,
@@ -209,8 +205,7 @@ class CheckOptions:
         ),
     ] = None
     artefacts: Annotated[
-        bool,
-        Option("Also list every published file and who may read it."),
+        bool, Option("Also list every published file and who may read it.")
     ] = False
 
 

@@ -28,7 +28,7 @@ Need = Literal[
 
 
 def is_enough(n_units: int, min_units: int) -> bool:
-    """Return True if a figure of so many patients is shown, and not withheld."""
+    """Return True if a figure of so many units is shown, and not withheld."""
     return n_units >= min_units
 
 
@@ -50,8 +50,8 @@ class JudgedRows:
         Weights with which shares of these rows are those of the table that they were
         sampled from (``weights_of_table``); by default rows are all there is.
     min_units : int
-        Rows, or groups, below which a figure is withheld, such as the contract's
-        `suppress`.
+        Units (independent rows, or groups) below which a figure is withheld, such as
+        the contract's `suppress`.
     fold : ndarray of shape (n_rows,), optional
         Fold in which a row was held out.
     n_settings : int, optional
@@ -105,7 +105,7 @@ class JudgedRows:
 
     @cached_property
     def units(self) -> Mapping[str, int]:
-        """Number of rows of each kind, or of the groups that have some."""
+        """Number of units of each kind: rows, or groups that have some."""
         return {
             "rows": units_of(np.ones(len(self.scores), dtype=bool), self.codes),
             "cases": units_of(self.positive, self.codes),
@@ -149,6 +149,8 @@ class JudgedRows:
 
     def share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
         """Return the share of some rows with an event, with its interval.
+
+        Undefined, and so withheld, where these rows are too few.
 
         Parameters
         ----------

@@ -104,7 +104,7 @@ def check_rows(
     return LabelledRows(scores, positive, group_codes(groups), n_groups)
 
 
-def rates(
+def figures_at_prevalence(
     sensitivity: Estimate,
     specificity: Estimate,
     prevalence: float,
@@ -304,7 +304,7 @@ def at_local_prevalence(
     for prevalence in prevalences:
         figures = point.figures
         if not np.isclose(prevalence, point.prevalence):
-            figures = rates(
+            figures = figures_at_prevalence(
                 point["sensitivity"],
                 point["specificity"],
                 prevalence,

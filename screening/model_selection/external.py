@@ -19,7 +19,7 @@ from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.chances import chance_at_threshold
 from screening.metrics.intervals import codes_of, independent_difference
-from screening.metrics.performance import rates
+from screening.metrics.performance import figures_at_prevalence
 from screening.model_selection.judge import choose_point, judge, with_chance
 from screening.model_selection.scores import (
     FrozenOperatingPoints,
@@ -415,7 +415,7 @@ def _class_elsewhere(
             lesions=promise.lesions,
             figures={
                 **promised,
-                **rates(
+                **figures_at_prevalence(
                     promise["sensitivity"],
                     promise["specificity"],
                     prevalence,

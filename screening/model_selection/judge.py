@@ -39,9 +39,9 @@ from screening.metrics.paired import recall_difference, weighted_recalls
 from screening.metrics.performance import (
     at_local_prevalence,
     curve,
+    figures_at_prevalence,
     per_class,
     population_of,
-    rates,
 )
 from screening.metrics.subgroups import (
     performance_by_subgroup,
@@ -583,7 +583,7 @@ def _observed_point(
     observed = population_of(rows, "point")
     prevalence = held.population.prevalence
     if prevalence is not None:
-        figures = rates(
+        figures = figures_at_prevalence(
             observed["sensitivity"], observed["specificity"], prevalence, chance
         )
         observed = observed.replace(figures=figures, prevalence=prevalence)

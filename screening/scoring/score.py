@@ -140,7 +140,8 @@ def score(
     model : Model
         Trained or loaded.
     source : path, URL, Database, or table
-        As `read_cohort` takes it; read once, in batches.
+        As `read_cohort` takes it; read in blocks, and read ahead if the contract asks
+        what only the whole table shows.
     out : str or Path
         Run directory; it appears whole or not at all.
     ledger : Ledger, optional

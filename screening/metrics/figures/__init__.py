@@ -1,4 +1,8 @@
-"""Figures of a population of rows: an entry each, in the modules of this folder."""
+"""Figures of a population of rows, such as sensitivity: an entry each.
+
+A function decorated by `figure`, in a module of this folder or of a plug-in, is an
+entry of `FIGURES`: that is all it takes. `base` has what entries are made of.
+"""
 
 from screening.metrics.figures.base import (
     FIGURES,

@@ -29,7 +29,7 @@ Table = Literal[
     "nights",  # all those nights together
     "observed",  # labelled rows of a night or of another place (`performance`)
     "own_boundary",  # held-out rows, flagged at the machine's own boundary
-    "point",  # an operating point, by `Formulas.of_rates`
+    "point",  # an operating point: by `of_rates`, others by `metrics.operating_point`
     "ranking",  # held-out rows, whatever the threshold
     "promise",  # `screen train` prints it, and `screen validate` compares with it
     "side_by_side",  # one row for each of several models
@@ -69,7 +69,7 @@ OfSamples = Callable[[ResampledRows], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Formulas:
-    """Further formulas of a figure, which tables of other things than rows need.
+    """Formulas of a figure for tables of other things than one population of rows.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ class Figure:
     order : int
         Columns of a table are sorted by it.
     compute : callable
-        Returns the figure, with its 95 % interval, from `JudgedRows`.
+        The decorated function: the figure of `JudgedRows`, with its 95 % interval.
     formulas : Formulas
-        Of what has no rows of its own, and of two methods.
+        The figure of an operating point, and of two methods.
     """
 
     name: str
@@ -150,21 +150,20 @@ def _shipped() -> Iterator[tuple[str, Figure]]:
     """Yield the figures in the modules of this folder: being there is enough."""
     package = __name__.rpartition(".")[0]
     for module in iter_modules(import_module(package).__path__):
-        members = vars(import_module(f"{package}.{module.name}"))
-        for figure in members.values():
-            if isinstance(figure, Figure):
-                yield figure.name, figure
+        for member in vars(import_module(f"{package}.{module.name}")).values():
+            if isinstance(member, Figure):
+                yield member.name, member
 
 
-def _accepted(name: str, figure: Any) -> Figure:
+def _accepted(name: str, member: Any) -> Figure:
     """Return the figure of a plug-in; TypeError or ValueError if it cannot be used."""
-    if not isinstance(figure, Figure):
+    if not isinstance(member, Figure):
         raise TypeError("it is not a function decorated with `figure(...)`")
-    if figure.name != name:
+    if member.name != name:
         raise ValueError(f"its function is not called {name!r}")
-    if "point" in figure.tables and figure.formulas.of_rates is None:
+    if "point" in member.tables and member.formulas.of_rates is None:
         raise ValueError("a figure of `point` needs `of_rates`")
-    return figure
+    return member
 
 
 FIGURES: Registry[Figure] = Registry("figure", _shipped, _accepted)
@@ -213,7 +212,8 @@ def figures_in(table: Table) -> list[Figure]:
 def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate figures of a population of rows: by name, each with its 95 % interval.
 
-    A figure is undefined where the population has too little of what it needs.
+    A figure is undefined where the rows do not have what it needs: so figures of too
+    few patients are withheld.
     """
     found = {}
     for each in figures:
