@@ -44,8 +44,8 @@ from screening.monitoring.drift import (
     REFERENCE_NIGHTS,
     Gates,
     own_nights,
-    profile,
 )
+from screening.monitoring.profile import profile
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 SIZES = (1, 5, 10, 20, 40, 240)

@@ -27,8 +27,8 @@ from sets import UCI
 from screening.contract.contract import Contract, Feature
 from screening.data.out_of_bounds import Bounds, bounds_of_range
 from screening.io.columns import Columns
-from screening.monitoring.drift import profile
 from screening.monitoring.other_readings import ColumnReadings, readings_of_columns
+from screening.monitoring.profile import profile
 
 SAMPLE = Path(__file__).parents[1] / "sample_cohorts" / "nosocomial_past.csv"
 LEFT_OUT = 1 / 3

@@ -29,8 +29,8 @@ from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,
     REFERENCE_NIGHTS,
     Gates,
-    profile,
 )
+from screening.monitoring.profile import profile
 from screening.report.night_attention import STANDARD_ERRORS
 from screening.schemas.run import Delivery, ScoreCounts
 from screening.scoring.reference_distribution import compared

@@ -6,10 +6,8 @@ from flow_cohorts import columns_of, patients
 
 from screening.contract.contract import Contract
 from screening.io.columns import count_rows
-from screening.monitoring.drift import (
-    Gates,
-    profile,
-)
+from screening.monitoring.drift import Gates
+from screening.monitoring.profile import profile
 from screening.schemas.model import Profile
 
 CONTRACT = Contract.from_dict(

@@ -24,13 +24,17 @@ from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
 from screening.data.stream import ReadOptions
 from screening.io.columns import SampledValues
-from screening.monitoring import distances as chance
-from screening.monitoring.distances import ks, psi, total_variation
+from screening.monitoring import chance
 from screening.monitoring.drift import (
     ALARMS,
     Gates,
+)
+from screening.monitoring.profile import (
     equal_shares,
+    ks,
     profile,
+    psi,
+    total_variation,
 )
 from screening.store.loading import load_model
 from screening.store.model import save_model

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import Outline, nosocomial_run
 
-from screening.monitoring.drift import number_profile
+from screening.monitoring.profile import number_profile
 from screening.report import render_run
 from screening.report.histograms import FLOOR, WIDTH, FeatureLine, data_section
 from screening.schemas.run import RunDocument

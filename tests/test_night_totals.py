@@ -23,7 +23,7 @@ from screening.data.unused_rows import UnusedRows
 from screening.errors import CohortError
 from screening.io import readers
 from screening.io.readers import Block
-from screening.monitoring import drift
+from screening.monitoring import profile
 from screening.scoring import (
     flagged_list,
     night_totals,
@@ -101,8 +101,8 @@ def model(request):
 def bounds_are_reached():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reference_distribution, "MOST_UNITS", 20)
-        patch.setattr(drift, "MOST_SAMPLED", 16)
-        patch.setattr(drift, "MOST_UNSEEN", 2)
+        patch.setattr(profile, "MOST_SAMPLED", 16)
+        patch.setattr(profile, "MOST_UNSEEN", 2)
         patch.setattr(night_totals, "CASES_EXPLAINED", 5)
         patch.setattr(night_totals, "N_ROWS_OF_IDS", 40)
         yield

@@ -29,8 +29,8 @@ from screening.data.out_of_bounds import (
     bounds_of_range,
 )
 from screening.errors import CohortError
-from screening.monitoring.drift import number_profile, profile
 from screening.monitoring.other_readings import readings_of_columns
+from screening.monitoring.profile import number_profile, profile
 from screening.schemas.model import NumberProfile, Profile
 from screening.scoring.check_values import count_channels, odd_channels
 from screening.scoring.exporting import read_flagged

@@ -15,7 +15,8 @@ from screening.contract.contract import Contract
 from screening.contract.quantities import quantity_named, standard_unit
 from screening.errors import CohortError
 from screening.monitoring import units
-from screening.monitoring.drift import Gates, number_profile, profile
+from screening.monitoring.drift import Gates
+from screening.monitoring.profile import number_profile, profile
 from screening.monitoring.units import Conversion, conversions_of, unit_shift
 
 DRAWS = {

@@ -20,7 +20,7 @@ from screening.monitoring.column_drift import (
     Measure,
     SeriesNights,
 )
-from screening.monitoring.drift import N_SHARES
+from screening.monitoring.profile import N_SHARES
 from screening.schemas.run import Delivery
 
 

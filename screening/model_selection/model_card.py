@@ -19,7 +19,7 @@ from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import Judgement
 from screening.model_selection.preparing import by_landmarks, cost_of_landmarks
 from screening.model_selection.scores import ScoredMethod
-from screening.monitoring.drift import profile
+from screening.monitoring.profile import profile
 from screening.recipes.encoders import RowEncoder
 from screening.recipes.plugins import plugins_needed
 from screening.schemas.base import FORMAT_VERSION

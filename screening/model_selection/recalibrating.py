@@ -18,7 +18,7 @@ from screening.model_selection.external import read_labelled
 from screening.model_selection.folds import choose_groups, split_folds
 from screening.model_selection.judge import judge, refuse_too_few
 from screening.model_selection.train import validation_table
-from screening.monitoring.drift import profile
+from screening.monitoring.profile import profile
 from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
 from screening.schemas.model import (

@@ -1,8 +1,7 @@
 """Comparing tonight's table with the training rows, and with its series' own nights.
 
-Training stores a small profile; the pass over a night's table counts on its bins, so
-that memory does not grow with the table. Every alarm is a test against chance at the
-night's own size; all together have the chance `ALARMS` of a false one.
+Every alarm is a test against chance at the night's own size; all together have the
+chance `ALARMS` of a false one.
 
 A ward differs every night from the mean of the wards that a model learned from, and
 that cannot be acted on. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,9 +24,9 @@ import pyarrow as pa
 from screening.contract.contract import Contract
 from screening.data.observers import CheckedBlock, Observer
 from screening.data.sentinels import is_usual_code, sentinel_counts
-from screening.io.columns import Columns, SampledValues, count_rows, count_values
-from screening.monitoring import distances
-from screening.monitoring.distances import TENTHS, effective_units, equal_shares
+from screening.io.columns import Columns
+from screening.monitoring import chance
+from screening.monitoring.profile import N_SHARES, ColumnCounts, ColumnGate
 from screening.monitoring.units import (
     UnitShift,
     conversions_of,
@@ -37,7 +35,7 @@ from screening.monitoring.units import (
     unit_shift,
 )
 from screening.schemas.base import Reason
-from screening.schemas.model import NumberProfile, Profile, TextProfile
+from screening.schemas.model import NumberProfile, Profile
 from screening.schemas.reasons import (
     MISSING_MORE,
     NUMBER_FOR_UNKNOWN,
@@ -48,250 +46,6 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import FeatureDrift
 from screening.spelling import first_of
-
-STEPS = 50
-MOST_CATEGORIES = 1000
-MOST_UNSEEN = 1000
-MOST_SAMPLED = 512
-# Of a larger number other units overflow; it is an error of the cell.
-LARGEST_SAMPLED = 1e100
-# Bins of a column, as nights are compared and as the ledger keeps them.
-BINS = 20
-# A column's counts begin with rows, those with a value, those of an unseen category and
-# those outside the range of training; its bins follow.
-N_SHARES = 4
-
-
-def profile(
-    features: Columns, contract: Contract, groups: np.ndarray | None = None
-) -> Profile:
-    """Count the training rows on bins of their own quantiles, to compare nights with.
-
-    Parameters
-    ----------
-    features : dict of str to ndarray
-        Typed columns, before any normalisation within groups.
-    contract : Contract
-    groups : ndarray of shape (n_rows,), optional
-        Rows of a group are alike, so that the number of groups determines how certain a
-        difference is.
-    """
-    n_rows = count_rows(features)
-    n_units: float = n_rows
-    if groups is not None:
-        n_units = effective_units(np.unique(groups, return_counts=True)[1])
-    described: dict[str, NumberProfile | TextProfile] = {}
-    for name, feature in contract.features.items():
-        values = features[name]
-        if feature.type == "number":
-            described[name] = number_profile(values)
-        else:
-            counted = count_texts(values)
-            ordered = sorted(counted, key=lambda text: (-counted[text], text))
-            most_frequent = ordered[:MOST_CATEGORIES]
-            counts = {text: counted[text] for text in most_frequent}
-            more = sum(counted.values()) - sum(counts.values())
-            described[name] = TextProfile(counts=counts, more=more)
-    return Profile(n_rows=n_rows, n_units=n_units, features=described)
-
-
-def number_profile(values: np.ndarray) -> NumberProfile:
-    """Return the distribution of a column of numbers, shape (n_rows,)."""
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return NumberProfile(edges=(), counts=(0,), range=None)
-    # Data values as edges, right-closed: then no bin is empty.
-    shares = np.arange(1, STEPS) / STEPS
-    edges = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-    edges = edges[edges < values.max()]
-    return NumberProfile(
-        edges=edges.tolist(),
-        counts=binned(values, edges).tolist(),
-        range=(float(values.min()), float(values.max())),
-    )
-
-
-def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Count the values in each right-closed bin, shape (n_edges + 1,)."""
-    # A fifth of the time of sorting the values, or of searching the edges for each.
-    ends = [np.count_nonzero(values <= edge) for edge in edges]
-    return np.diff(ends, prepend=0, append=len(values))
-
-
-def count_texts(values: np.ndarray) -> dict[str, int]:
-    """Count how often each text, or code written as text, occurs."""
-    return {
-        f"{value:g}" if isinstance(value, float) else value: n
-        for value, n in count_values(values).items()
-    }
-
-
-@dataclass(frozen=True)
-class ColumnCounts:
-    """Counts of one column in some rows; counts of consecutive rows add up.
-
-    Parameters
-    ----------
-    n_rows : int
-    present : int
-        Rows with a value, one of an unseen category included.
-    outside : int
-        Rows with a number outside the range of training.
-    bins : ndarray of int, shape (n_bins,)
-        Rows in each bin of the training profile.
-    unseen : Counter
-        Rows of each category that training never had; "" for those beyond
-        `MOST_UNSEEN`.
-    sample : SampledValues
-        Of numbers.
-    """
-
-    n_rows: int
-    present: int
-    outside: int
-    bins: np.ndarray
-    unseen: Counter[str]
-    sample: SampledValues
-
-    def __add__(self, other: ColumnCounts) -> ColumnCounts:
-        return ColumnCounts(
-            self.n_rows + other.n_rows,
-            self.present + other.present,
-            self.outside + other.outside,
-            self.bins + other.bins,
-            _first_texts(self.unseen + other.unseen),
-            self.sample + other.sample,
-        )
-
-
-def _first_texts(counts: Counter[str]) -> Counter[str]:
-    """Keep the first `MOST_UNSEEN` texts in alphabetical order; "" counts the others.
-
-    A text that is kept of a sum was kept of each of its terms, so its count is whole.
-    """
-    texts = sorted(text for text in counts if text)
-    for text in texts[MOST_UNSEEN:]:
-        counts[""] += counts.pop(text)
-    return counts
-
-
-class ColumnGate:
-    """A feature's distribution in training, and that of the night so far.
-
-    Attributes
-    ----------
-    counted : ColumnCounts
-        Of tonight.
-    known : dict of str or None to int
-        Bin of each text of training; -1 for a missing one.
-    more : int
-        Training rows of categories beyond `MOST_CATEGORIES`: with any, no text can be
-        said to be unseen.
-    coarse_bin : ndarray of int, shape (n_bins,)
-        Coarse bin of each bin of the profile.
-    training : ndarray of int
-        Counts of the training rows, as `tonight` returns those of the night.
-    """
-
-    def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
-        self.past = past
-        self.numeric = isinstance(past, NumberProfile)
-        self.known: dict[str | None, int] = {None: -1}
-        self.more = 0
-        if isinstance(past, NumberProfile):
-            bins = [*past.counts]
-        else:
-            bins = [*past.counts.values()]
-            self.more = past.more
-            self.known |= {text: i for i, text in enumerate(past.counts)}
-        self.expected = np.array(bins, dtype=float)
-        # At most `BINS` bins: shares of the training rows, or the most frequent
-        # categories.
-        most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
-        self.coarse_bin = (
-            equal_shares(self.expected, BINS) if self.numeric else most_frequent
-        )
-        past_bins = np.bincount(self.coarse_bin, self.expected).astype(int)
-        n_present = sum(bins) + self.more
-        self.training = np.array([n_rows_past, n_present, 0, 0, *past_bins])
-        no_rows = np.zeros(0, dtype=np.int64)
-        self.counted = self.count(np.zeros(0), no_rows)
-
-    def tonight(self) -> np.ndarray:
-        """Return `N_SHARES` counts of tonight, and then its bins."""
-        counted = self.counted
-        bins = np.bincount(self.coarse_bin, counted.bins).astype(int)
-        n_unseen = counted.unseen.total()
-        return np.array(
-            [counted.n_rows, counted.present, n_unseen, counted.outside, *bins]
-        )
-
-    def count(
-        self, values: np.ndarray, rows: np.ndarray, n_unlisted: int = 0
-    ) -> ColumnCounts:
-        """Count the typed values of some rows.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-        rows : ndarray of int, shape (n_rows,)
-            Numbers of the rows, from 0.
-        n_unlisted : int
-            Rows with a text that an ordinal does not list. Their value is missing in
-            `values`; they count as present and unseen.
-        """
-        if isinstance(self.past, NumberProfile):
-            return self._count_numbers(self.past, values, rows)
-        bins = np.zeros(len(self.expected), dtype=np.int64)
-        unseen: Counter[str] = Counter()
-        present = n_unlisted
-        for text, n in count_texts(values).items():
-            present += n
-            if text in self.known:
-                bins[self.known[text]] += n
-            elif not self.more:
-                unseen[text] += n
-        if n_unlisted:
-            unseen[""] += n_unlisted
-        sample = SampledValues(MOST_SAMPLED)
-        return ColumnCounts(len(values), present, 0, bins, _first_texts(unseen), sample)
-
-    def _count_numbers(
-        self, past: NumberProfile, values: np.ndarray, rows: np.ndarray
-    ) -> ColumnCounts:
-        is_finite = np.isfinite(values)
-        finite = values[is_finite]
-        bins = binned(finite, np.asarray(past.edges, float))
-        outside = 0
-        if past.range:
-            low, high = past.range
-            is_outside = (finite < low) | (finite > high)
-            outside = int(np.count_nonzero(is_outside))
-        is_sampled = is_finite & (np.abs(values) < LARGEST_SAMPLED)
-        sample = SampledValues.of(MOST_SAMPLED, rows[is_sampled], values[is_sampled])
-        return ColumnCounts(len(values), finite.size, outside, bins, Counter(), sample)
-
-    def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
-        """Return the largest difference of shares.
-
-        Cumulative shares of numbers; of texts, shares of any set of known categories.
-        """
-        measure = distances.ks if self.numeric else distances.total_variation
-        return measure(past, now)
-
-    def index(self) -> float | None:
-        """Return the PSI of tenths of the training rows, or of the categories."""
-        if self.numeric:
-            tenth = equal_shares(self.expected, TENTHS)
-            return distances.psi(
-                np.bincount(tenth, self.expected),
-                np.bincount(tenth, self.counted.bins),
-            )
-        return distances.psi(
-            np.append(self.expected, self.more),
-            np.append(self.counted.bins, self.counted.unseen.total()),
-        )
-
 
 # Rate of false alarms by gate, on nights from the population of training: together
 # one in a hundred. A new gate is added here, in `KINDS`, in `SHARES` and in
@@ -434,7 +188,7 @@ class Gates(Observer):
         }
         # Chance of a false alarm of one column: all together keep to `ALARMS`.
         self.allowed = {
-            gate: chance / max(n_columns[gate], 1) for gate, chance in ALARMS.items()
+            gate: rate / max(n_columns[gate], 1) for gate, rate in ALARMS.items()
         }
 
     @property
@@ -595,7 +349,7 @@ class Gates(Observer):
         blocks = pa.Table.from_struct_array(pa.concat_arrays(self.groups))
         counted = blocks.group_by("values").aggregate([("counts", "sum")])
         sizes = counted["counts_sum"].to_numpy()
-        return effective_units(sizes) / int(sizes.sum())
+        return chance.effective_units(sizes) / int(sizes.sum())
 
     @cached_property
     def sentinels(self) -> dict[str, dict[float, int]]:
@@ -644,7 +398,7 @@ class Gates(Observer):
             return None
         units = column.counted.present * self.worth
         units_before = column.expected.sum() * self.training.worth
-        p = distances.other_distribution(distance, units, units_before)
+        p = chance.other_distribution(distance, units, units_before)
         values = column.counted.sample.values
         is_sentinel = np.isin(values, [*self.sentinels.get(name, {})])
         return unit_shift(
@@ -698,15 +452,15 @@ class Gates(Observer):
             is_of_training = past is self.training and gate != "missing"
             if not is_of_training:
                 met_before = n_met_before * past.worth
-                p = distances.more_often(met, units, met_before, units_before)
+                p = chance.more_often(met, units, met_before, units_before)
                 description = f"{description}, {past.where} {usual:.0%}"
             elif gate == "unseen":
                 unseen = np.array([*column.counted.unseen.values()])
-                p = distances.never_seen(
+                p = chance.never_seen(
                     unseen * self.worth, column.expected * past.worth, units
                 )
             else:
-                p = distances.outside(met, units, units_before)
+                p = chance.outside(met, units, units_before)
             if gate == "unseen":
                 description += self._named_categories(name)
             yield gate, f"{n_met} of {n_rows} rows {description}", p
@@ -737,9 +491,9 @@ class Gates(Observer):
         if distance < MIN_REPORTED_DISTANCE:
             return
         if column.numeric:
-            p = distances.other_distribution(distance, bins.sum(), bins_before.sum())
+            p = chance.other_distribution(distance, bins.sum(), bins_before.sum())
         else:
-            p = distances.other_shares(bins, bins_before)
+            p = chance.other_shares(bins, bins_before)
         where = f"{past.where} (distance {distance:.2f})"
         yield "values", f"distributed differently than {where}", p
 

@@ -25,8 +25,7 @@ from screening.monitoring.column_drift import (
     outbreak,
     slow_rise,
 )
-from screening.monitoring.distances import equal_shares
-from screening.monitoring.drift import BINS
+from screening.monitoring.profile import BINS, equal_shares
 from screening.report import format as shown
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile

@@ -1,7 +1,7 @@
-"""Distances of a night's counts from those of training, and their p-values.
+"""p-values of a night's counts beside those of training.
 
-P-values are valid at any size: training rows are a sample too, exchangeable with those
-of the night, and the split between them is what chance decides. Rows of one group are
+They are valid at any size: training rows are a sample too, exchangeable with those of
+the night, and the split between them is what chance decides. Rows of one group are
 alike; they count as their effective number.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 Counts = Sequence[float] | np.ndarray
 
@@ -20,60 +19,6 @@ Counts = Sequence[float] | np.ndarray
 MOST_UNITS = 20_000
 TWO_SAMPLES = 2.17
 TILTS = np.geomspace(1e-3, 60.0, 240)
-TENTHS = 10
-
-
-def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
-    """Return which of `n_steps` equal shares of the training rows each bin is in.
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_bins,)
-        Training rows in each bin.
-    n_steps : int
-    """
-    counted = np.asarray(counts, float)
-    weight = counted / max(counted.sum(), 1.0)
-    middle = np.cumsum(weight) - weight / 2
-    step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
-    _, share = np.unique(step, return_inverse=True)
-    return share
-
-
-def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Return the population stability index, sum of (q - p) ln(q / p) over bins.
-
-    An empty bin counts as half a row.
-    """
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.any() or not now.any():
-        return None
-    filled = (before > 0) | (now > 0)
-    p = np.maximum(before[filled], 0.5) / before.sum()
-    q = np.maximum(now[filled], 0.5) / now.sum()
-    terms = (q - p) * np.log(q / p)
-    return float(terms.sum())
-
-
-def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Return the Kolmogorov-Smirnov distance of shares over ordered bins, 0 to 1."""
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.sum() or not now.sum():
-        return None
-    differences = now / now.sum() - before / before.sum()
-    return float(np.abs(np.cumsum(differences)).max())
-
-
-def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Largest difference of the shares of any set of categories, 0 to 1."""
-    before = np.asarray(expected, float)
-    now = np.asarray(observed, float)
-    if not before.sum() or not now.sum():
-        return None
-    differences = before / before.sum() - now / now.sum()
-    return float(np.abs(differences).sum() / 2)
 
 
 def effective_units(sizes: Iterable[int]) -> float:
