@@ -311,7 +311,7 @@ def labelled(folder, labels):
 def test_positive_labels(tmp_path, labels, asked, positives):
     """Those asked for, else the affirming, else what is no denial, else the rarer."""
     cohort = labelled(tmp_path, labels)
-    assert list(cohort.positives(asked)) == positives
+    assert list(cohort.classes_named(asked or ())) == positives
     expected = [int(text in positives) for text in labels]
     assert cohort.y(asked).tolist() == expected
 
@@ -330,7 +330,7 @@ def test_positive_labels(tmp_path, labels, asked, positives):
 def test_a_plus_joins_labels_unless_it_is_part_of_one(
     tmp_path, labels, asked, positives
 ):
-    assert labelled(tmp_path, [*labels]).positives(asked) == positives
+    assert labelled(tmp_path, [*labels]).classes_named(asked) == positives
 
 
 @pytest.mark.parametrize(
@@ -348,4 +348,4 @@ def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(
     tmp_path, labels, asked, message
 ):
     with pytest.raises(UsageError, match=message):
-        labelled(tmp_path, labels).positives(asked)
+        labelled(tmp_path, labels).classes_named(asked or ())

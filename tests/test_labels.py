@@ -70,7 +70,7 @@ def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(
 ):
     cohort = labelled(tmp_path, {0: "Mrs Smith", 1: "Mr Smyth"})
     with pytest.raises(UsageError) as refused:
-        cohort.positives(positive)
+        cohort.classes_named(positive or ())
     assert "Sm" not in str(refused.value)
 
 

@@ -185,26 +185,33 @@ class Cohort:
         """Sorted texts of the label; raise UsageError without a label."""
         return sorted(self.n_by_label)
 
-    def positives(
-        self, positive: str | Sequence[str] | None = None
-    ) -> dict[str, tuple[str, ...]]:
-        """Return the positive classes, each with its label texts.
+    @cached_property
+    def positives(self) -> dict[str, tuple[str, ...]]:
+        """Positive classes that the contract names, each with its label texts.
+
+        If it names none, the likely case of two.
+        """
+        return self.classes_named(self.contract.positive)
+
+    def classes_named(self, names: str | Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return classes by their names, such as "A+B", each with its label texts.
+
+        Without names it is the likely case of two classes.
+        """
+        each = [names] if isinstance(names, str) else names
+        return positive_classes(self.n_by_label, each, self.contract)
+
+    def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
+        """Return 1 for rows of a positive class, else 0; shape (n_rows,).
 
         Parameters
         ----------
         positive : str or sequence of str, optional
-            Names of the classes. By default those of the contract; if it names none,
-            the likely case of two.
+            Names of the classes; by default as for `positives`.
         """
-        names = [positive] if isinstance(positive, str) else list(positive or ())
-        return positive_classes(
-            self.n_by_label, names or list(self.contract.positive), self.contract
-        )
-
-    def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
-        """Return 1 for rows of a positive class, else 0; shape (n_rows,)."""
-        labels = chain.from_iterable(self.positives(positive).values())
-        return np.isin(self.labels, list(labels)).astype(np.int64)
+        classes = self.classes_named(positive) if positive else self.positives
+        labels = list(chain.from_iterable(classes.values()))
+        return np.isin(self.labels, labels).astype(np.int64)
 
 
 def concatenate(batches: Sequence[Cohort]) -> Cohort:

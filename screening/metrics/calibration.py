@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit, ndtr
 from sklearn.linear_model import LogisticRegression
@@ -743,11 +744,8 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
     Rows of one group, such as a patient, are not independent.
     """
-    codes = codes_of(groups)
-    n_groups = codes.max(initial=-1) + 1
-    highest = np.full(n_groups, -np.inf)
-    np.maximum.at(highest, codes, np.asarray(scores, float))
-    return np.sort(highest)
+    highest = pd.Series(np.asarray(scores, float)).groupby(groups).max()
+    return np.sort(highest.to_numpy())
 
 
 def resolution_warning(

@@ -341,7 +341,7 @@ def _true_classes(
         target = task.target(known_labels(model.facts, model.contract, rows, remedy))
     elif task.kind == "binary":
         refuse_no_outcome(model.facts, model.contract, rows)
-        cases = list(rows.positives(positive))
+        cases = list(rows.classes_named(positive))
         target = rows.y(positive)
     else:
         raise UsageError(

@@ -189,7 +189,7 @@ def _positive_labels(
     """Return the label texts of cases; without cases their names in the model."""
     if not has_cases:
         return tuple(names)
-    (labels,) = past.positives(names).values()
+    (labels,) = past.classes_named(names).values()
     return labels
 
 

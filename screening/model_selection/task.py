@@ -217,7 +217,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     _refuse_one_label(cohort, column)
     positives: dict[str, tuple[str, ...]] = {}
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:
-        positives = cohort.positives()
+        positives = cohort.positives
     rest = _other_classes(cohort.classes, positives, column)
     if several:
         watched = list(positives) or rare_classes(cohort.n_by_label, cohort.contract)

@@ -529,7 +529,7 @@ def several_asked(cohort: Cohort) -> bool:
     """Return True if there are more than two classes and no single positive one."""
     if len(cohort.classes) <= 2:
         return False
-    return not cohort.contract.positive or len(cohort.positives()) > 1
+    return not cohort.contract.positive or len(cohort.positives) > 1
 
 
 def separates_classes(recipe: Recipe, cohort: Cohort) -> bool:
