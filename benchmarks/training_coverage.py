@@ -38,11 +38,11 @@ from sets import skip_unless_there, table
 from screening.data.cohort import Cohort
 from screening.errors import ScreenError
 from screening.metrics.calibration import group_maxima, p_values
+from screening.metrics.groups import group_codes
 from screening.metrics.operating_point import overall
 from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import delong, half_width, placements
-from screening.metrics.tally import group_codes
 from screening.model_selection.scores import HeldOutScores
 
 LEAST, FRESH, NEW_PATIENTS, ALPHA = 30, 20_000, 1500, 0.05

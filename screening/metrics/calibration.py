@@ -30,14 +30,13 @@ from screening.metrics.chances import (
     log_odds_at,
     net_benefit,
 )
+from screening.metrics.groups import codes_of, group_codes, sum_by_group
 from screening.metrics.intervals import (
-    codes_of,
     design_effect,
     rate_interval,
     share_range,
     student_size_factor,
 )
-from screening.metrics.tally import group_codes, sum_by_group
 from screening.schemas.base import Estimate
 from screening.schemas.validation import Bin, Calibration, DecisionCurve, Floor, Platt
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
+from screening.metrics.groups import codes_of
 from screening.schemas.base import Estimate
 
 LEVEL = 0.95
@@ -25,12 +26,6 @@ _MIN_RATE = 1e-9
 _MIN_VARIANCE = 1e-12
 
 Rate = TypeVar("Rate", bound=ArrayLike)
-
-
-def codes_of(values: ArrayLike) -> np.ndarray:
-    """Return the number of each value among the distinct ones, ascending, (n,)."""
-    _, codes = np.unique(np.asarray(values), return_inverse=True)
-    return codes.ravel()
 
 
 def rate_interval(

@@ -9,9 +9,10 @@ from typing import Literal, Self
 
 import numpy as np
 
+from screening.metrics.groups import group_codes, units_of
 from screening.metrics.intervals import share_range, weighted_share
 from screening.metrics.predictive_intervals import variance_inflation
-from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last, units_of
+from screening.metrics.tally import ThresholdCounts, rate_at_last
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import LabelledCounts
 

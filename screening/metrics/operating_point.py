@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from screening.metrics.figures import Rates, evaluate_rates, figures_in
+from screening.metrics.groups import codes_of
 from screening.metrics.intervals import (
-    codes_of,
     design_effect,
     shared_design,
     student_size_factor,

@@ -18,8 +18,8 @@ from scipy.stats import chi2
 
 from screening.clock.windows import Known, Window, with_truth
 from screening.metrics.figures import Figure, evaluate, figures_in
+from screening.metrics.groups import codes_of
 from screening.metrics.intervals import (
-    codes_of,
     design_effect,
     grouped_rate_interval,
     rate_interval,

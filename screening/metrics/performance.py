@@ -14,15 +14,11 @@ from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
+from screening.metrics.groups import group_codes
 from screening.metrics.intervals import rate_interval
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.predictive_intervals import predictive, predictive_interval
-from screening.metrics.tally import (
-    ThresholdCounts,
-    group_codes,
-    rate_bands,
-    spaced_thresholds,
-)
+from screening.metrics.tally import ThresholdCounts, rate_bands, spaced_thresholds
 from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
 from screening.schemas.figures import (
     AtPrevalence,

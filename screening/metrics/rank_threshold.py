@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from screening.metrics.figures import Rates, evaluate_rates, figures_in
+from screening.metrics.groups import units_of
 from screening.metrics.intervals import design_effect, exact_interval
 from screening.metrics.operating_point import ThresholdSelector, notes_on_ties
 from screening.metrics.predictive_intervals import predictive
-from screening.metrics.tally import units_of
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import (
     NO_CASE_SEEN,

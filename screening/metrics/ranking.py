@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
+from screening.metrics.groups import fewest_units
 from screening.metrics.intervals import LEVEL, percentiles, rate_interval
-from screening.metrics.tally import ThresholdCounts, fewest_units, spaced_thresholds
+from screening.metrics.tally import ThresholdCounts, spaced_thresholds
 from screening.schemas.base import Estimate
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from screening.metrics.intervals import codes_of, grouped_rate_interval, rate_interval
+from screening.metrics.groups import units_of
+from screening.metrics.intervals import grouped_rate_interval, rate_interval
 
 # Bootstrap draws behind every resampled interval.
 _DRAWS = 2000
@@ -16,30 +16,6 @@ _DRAWS = 2000
 _MAX_BLOCKS = 2000
 # Default number of thresholds of `spaced_thresholds`.
 _THRESHOLDS = 400
-
-
-def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
-    """Return numbers 0, 1, ... of the groups; None if rows are independent.
-
-    They are without groups, or if every row is a group of its own.
-    """
-    if groups is None:
-        return None
-    codes = codes_of(groups)
-    n_groups = codes.max(initial=-1) + 1
-    return None if n_groups == len(codes) else codes
-
-
-def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
-    """Return the number of chosen rows, or of groups with chosen rows."""
-    if codes is None:
-        return int(chosen.sum())
-    return len(np.unique(codes[chosen]))
-
-
-def fewest_units(positive: np.ndarray, codes: np.ndarray | None) -> int:
-    """Return the number of rows, or groups, of the class that has the fewest."""
-    return min(units_of(positive, codes), units_of(~positive, codes))
 
 
 @dataclass(frozen=True)
@@ -211,8 +187,3 @@ def rate_bands(
         sizes = np.full(len(count), units)
         return rate_interval(count * (units / max(total, 1)), sizes)
     return grouped_rate_interval(*counts.by_group(chosen))
-
-
-def sum_by_group(values: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-    """Sum the values of each group; independent rows keep theirs."""
-    return values if codes is None else np.bincount(codes, weights=values)

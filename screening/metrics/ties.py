@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.intervals import codes_of
+from screening.metrics.groups import codes_of
 from screening.metrics.tally import ThresholdCounts
 
 # Equal rows count as ties if there are so many, and this share of all rows: together

@@ -21,6 +21,7 @@ from screening.files import digest_of_json
 from screening.io.opening import Readable
 from screening.io.queries import Database
 from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
+from screening.metrics.groups import fewest_units
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import (
     DRAWS,
@@ -32,7 +33,6 @@ from screening.metrics.paired import (
     with_resampled_interval,
 )
 from screening.metrics.ranks import rank_entry
-from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study, drop_rare_classes
 from screening.model_selection.held_out import (
     FactorContrast,

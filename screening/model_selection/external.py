@@ -18,7 +18,8 @@ from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.chances import chance_at_threshold
-from screening.metrics.intervals import codes_of, independent_difference
+from screening.metrics.groups import codes_of
+from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import figures_at_prevalence
 from screening.model_selection.judge import choose_point, judge, with_chance
 from screening.model_selection.scores import (

@@ -25,7 +25,7 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.metrics.intervals import codes_of
+from screening.metrics.groups import codes_of
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import (
     Parameters,

@@ -18,7 +18,7 @@ from screening.data.cohort import Cohort
 from screening.data.dependence import Sign
 from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
-from screening.metrics.tally import units_of
+from screening.metrics.groups import units_of
 from screening.model_selection.task import Task
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Leak

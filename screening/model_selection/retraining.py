@@ -16,7 +16,7 @@ from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import ReadOptions, open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.labels import Judged, LastWord
-from screening.metrics.tally import units_of
+from screening.metrics.groups import units_of
 from screening.model_selection.judged_patients import (
     count_rewritten,
     patients_of,

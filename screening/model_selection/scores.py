@@ -17,10 +17,10 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import Pooling
 from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
-from screening.metrics.intervals import codes_of, share_range
+from screening.metrics.groups import codes_of, group_codes
+from screening.metrics.intervals import share_range
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
-from screening.metrics.tally import group_codes
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task

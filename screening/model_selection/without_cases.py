@@ -16,7 +16,7 @@ import numpy as np
 from screening.data.cohort import Cohort
 from screening.data.labels import affirmative_class, joined_labels, means_case
 from screening.errors import UsageError
-from screening.metrics.tally import units_of
+from screening.metrics.groups import units_of
 from screening.model_selection.task import Task
 from screening.recipes.recipe import Recipe
 from screening.schemas.figures import NO_CASE_SEEN, MaxFlagRate, Rule, Threshold

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from screening.metrics.figures.base import figure
+from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z
 from screening.metrics.judged_rows import JudgedRows
-from screening.metrics.tally import sum_by_group
 from screening.schemas.base import UNDEFINED, Estimate
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from screening.metrics import chances
 from screening.metrics.figures.base import Formulas, Rates, figure
+from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z, student_size_factor
 from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
-from screening.metrics.tally import sum_by_group
 from screening.schemas.base import UNDEFINED, Estimate
 
 
