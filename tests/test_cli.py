@@ -24,7 +24,7 @@ from ledger_nights import enter, night
 from written_files import contents_of, page_in, read_json
 
 from screening import MaxFlagRate, save_model
-from screening.cli import EXAMPLES, data, options
+from screening.cli import EXAMPLES, demo, options
 from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
 from screening.schemas.model import ModelDocument
@@ -554,8 +554,8 @@ def test_check_by_model_builds_no_machine(table, cohort, trained, tmp_path):
 
 
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
-    job = data.JOBS[0]._replace(recipe="logistic", max_rows=150)
-    monkeypatch.setattr(data, "JOBS", (job,))
+    job = demo.JOBS[0]._replace(recipe="logistic", max_rows=150)
+    monkeypatch.setattr(demo, "JOBS", (job,))
     places = as_json("demo", "--out", tmp_path / "demo")["reports"]
     assert len(places) == 2
     pages = []

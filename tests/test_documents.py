@@ -80,7 +80,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     --json is asked.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("screening.cli.data._whole_job", lambda *job: None)
+    monkeypatch.setattr("screening.cli.demo._whole_job", lambda *job: None)
     written(patients(), tmp_path / "past.csv")
     written(patients(90, seed=5), tmp_path / "v.csv")
     for day, seed in (("2026-03-01", 1), ("2026-03-02", 2)):

@@ -1,4 +1,10 @@
-"""The `screen` command: the only place that prints, exits or knows typer."""
+"""The `screen` command: the only place that prints, exits or knows typer.
+
+A command is a function in the module of its name, except for those that share most of
+their code: `forget` and `purge` (privacy), `threshold` and `approve` (revisions),
+`promote` and `retire` (promote). What computes is imported within these functions:
+`--help`, and commands that need little of it, do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +16,33 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from screening.cli.boundary import Command, Commands, bounded, exits, offers
-from screening.cli.data import check_command, demo_command, init_command, schema_command
+from screening.cli.check import check_command
+from screening.cli.compare import compare_command
+from screening.cli.demo import demo_command
+from screening.cli.explain import explain_command
+from screening.cli.export import export_command
 from screening.cli.features import features_command
 from screening.cli.groups import with_groups
 from screening.cli.history import history_command
+from screening.cli.init import init_command
 from screening.cli.ledger import ledger_command
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import COMPLETIONS
 from screening.cli.outcomes import outcomes_command
 from screening.cli.privacy import forget_command, purge_command
 from screening.cli.promote import promote_command, retire_command
-from screening.cli.reports import explain_command, export_command, report_command
+from screening.cli.recipes import recipes_command
+from screening.cli.report import report_command
+from screening.cli.retrain import retrain_command
 from screening.cli.review import review_command
 from screening.cli.revisions import approve_command, threshold_command
 from screening.cli.run import run_command
+from screening.cli.schema import schema_command
 from screening.cli.score import score_command
 from screening.cli.serve import serve_command
 from screening.cli.status import status_command
-from screening.cli.train import (
-    compare_command,
-    recipes_command,
-    retrain_command,
-    train_command,
-    validate_command,
-)
+from screening.cli.train import train_command
+from screening.cli.validate import validate_command
 from screening.cli.waiting import WORK, shown_work
 
 # Options in groups for people, plain lines for programs.

@@ -141,12 +141,7 @@ def _figures_of_point(
 ) -> dict[str, str]:
     """Return the figures of an operating point, each with its interval."""
     from screening.metrics.figures import figures_in
-    from screening.report.format import (
-        in_sentence,
-        percent,
-        share_words,
-        with_interval,
-    )
+    from screening.report.format import in_sentence, percent, share_words, with_interval
     from screening.schemas.base import UNDEFINED
 
     figures = {"threshold": f"{point.threshold:.4g}"}

@@ -352,13 +352,32 @@ def reason_from(option: str, text: str | None) -> str | None:
     return text
 
 
-def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
+# Parameters that the recorded command leaves out, so that the same training gives the
+# same bytes: they have no effect on the model or, as the nights that a retraining
+# learns from, are recorded by their digests.
+NOT_RECORDED = frozenset(
+    (
+        "out",
+        "templates",
+        "jobs",
+        "as_json",
+        "force",
+        "sign",
+        "cluster",
+        "ledger",
+        "nights",
+        "accept_delivery",
+    )
+)
+
+
+def command_of(context: typer.Context) -> str:
     """Return the command as it was typed, files by name only, for a model's record."""
     arguments = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         unstated: tuple[Any, ...] = (None, [], (), False, parameter.default)
-        if parameter.name not in leave_out and value not in unstated:
+        if parameter.name not in NOT_RECORDED and value not in unstated:
             arguments += _words_of(parameter, value)
     return shlex.join(arguments)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from screening.cli import logs, options
 from screening.cli.console import facts_of, print_answer
+from screening.cli.model_output import write_with_page
 from screening.cli.options import AsJson
-from screening.cli.train import write_with_page
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.option_groups import Option

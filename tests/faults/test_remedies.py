@@ -496,7 +496,7 @@ def test_no_command_printed():
 # By module and function that prints commands, the tests that type them.
 TYPED = {
     # Types what the first day prints.
-    "cli/data.py:_whole_job": "test_first_day.py",
+    "cli/demo.py:_whole_job": "test_first_day.py",
     "cli/ledger.py:_restore": "test_restored_ledger_goes_on",
     "cli/revisions.py:_note_earlier_answers": "test_approval.py",
     "ledger/database.py:_repairing": "test_altered_tables_rebuilt",
