@@ -14,7 +14,7 @@ from numpy.random import default_rng
 from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
-from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, population_of
 from screening.report.model_attention import with_attention
@@ -61,7 +61,7 @@ def validated(
         "point": chosen.to_dict(),
         "curve": curve(scores, y).to_dict(),
         "summary": population_of(
-            JudgedRows(scores, y, np.inf, n_settings=1), "ranking"
+            EvaluatedRows(scores, y, np.inf, n_settings=1), "ranking"
         ).to_dict(),
         "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }

@@ -31,8 +31,8 @@ from screening.metrics.calibration import (
     probability_intervals,
 )
 from screening.metrics.chances import chances_at
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.intervals import share_range
-from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,
@@ -133,7 +133,7 @@ def test_chances_have_no_floor_without_one():
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
-    judged = JudgedRows(scores, positive, threshold, groups, min_units=5)
+    judged = EvaluatedRows(scores, positive, threshold, groups, min_units=5)
     (column,) = performance_by_subgroup(table_of(level=levels), judged)
     return column.rows
 
@@ -197,7 +197,7 @@ def test_flag_rate_enriched_sample():
     kept = positive | (default_rng(1).random(20_000) < 0.3)
     share = positive.mean()
     weight = weights_of_table(positive[kept], share)
-    sample = JudgedRows(scores[kept], positive[kept], 1.0, weight=weight)
+    sample = EvaluatedRows(scores[kept], positive[kept], 1.0, weight=weight)
     sampled_levels = table_of(s=["x"] * kept.sum())
     (of_sample,) = performance_by_subgroup(sampled_levels, sample)
     (whole,) = rows_of(["x"] * 20_000, scores, positive, 1.0)
@@ -253,7 +253,7 @@ def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
     is_case = np.arange(100) % 3 == 0
-    judged = JudgedRows(np.arange(100.0), is_case, 50.0, min_units=5)
+    judged = EvaluatedRows(np.arange(100.0), is_case, 50.0, min_units=5)
     of_training = table_of(ward=["a", "b"] * 50)
     described = performance_by_subgroup(of_training, judged)
     wards = ["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7

@@ -24,9 +24,9 @@ from screening import (
     load_recipe,
     read_cohort,
 )
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import FIGURES
 from screening.metrics.intervals import student_size_factor
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.predictive_intervals import (
@@ -360,7 +360,7 @@ def test_a_promised_sensitivity_is_kept_on_average(cohorts):
     true = []
     for model in cohorts:
         scores = model.scores[0]
-        rows = JudgedRows(scores, model.y, np.inf, n_settings=1)
+        rows = EvaluatedRows(scores, model.y, np.inf, n_settings=1)
         area = FIGURES["auroc"].compute(rows)
         point = choose(scores, model.y, RULES[0])
         areas.append(area.low <= model.auroc <= area.high)

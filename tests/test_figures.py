@@ -22,6 +22,7 @@ from written_files import read_json
 
 import screening
 from screening.metrics.calibration import decision_curve
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import (
     FIGURES,
     Rates,
@@ -34,7 +35,6 @@ from screening.metrics.figures import (
     gain,
 )
 from screening.metrics.intervals import share_range
-from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
@@ -60,7 +60,7 @@ def rows_of(hits, misses, false, clear, **options):
     counts = [hits, misses, false, clear]
     scores = np.repeat([1.0, 0.0, 1.0, 0.0], counts)
     positive = np.repeat([True, True, False, False], counts)
-    return JudgedRows(scores, positive, 1.0, **options)
+    return EvaluatedRows(scores, positive, 1.0, **options)
 
 
 def ratios_of(rows):
@@ -116,7 +116,7 @@ def wards(seed=0, n_patients=120, chance=0.25):
     positive = ill[groups]
     level = rng.normal(size=n_patients)[groups]
     scores = level + positive + 0.3 * rng.normal(size=len(groups))
-    return JudgedRows(scores, positive, 0.8, groups, chance_at_threshold=chance)
+    return EvaluatedRows(scores, positive, 0.8, groups, chance_at_threshold=chance)
 
 
 def resampled(*methods, n_draws=400):
@@ -175,7 +175,7 @@ def test_net_benefit_of_a_sample_is_that_of_its_table():
     """Weights give the cases the table's share, as at a stated prevalence."""
     positive = np.arange(400) < 200
     scores = default_rng(0).normal(size=400) + positive
-    rows = JudgedRows(scores, positive, 0.5, chance_at_threshold=0.1)
+    rows = EvaluatedRows(scores, positive, 0.5, chance_at_threshold=0.1)
     of_table = replace(rows, weight=weights_of_table(positive, 0.05))
     at_prevalence = figures_at_prevalence(rows.sensitivity, rows.specificity, 0.05, 0.1)
 
@@ -259,7 +259,7 @@ def test_decision_curve_is_the_net_benefit_at_each_chance():
 
     pairs = list(zip(curve.threshold, curve.model, strict=True))
     for chance, benefit in pairs[::13]:
-        rows = JudgedRows(p, positive, chance, chance_at_threshold=chance)
+        rows = EvaluatedRows(p, positive, chance, chance_at_threshold=chance)
         assert benefit == pytest.approx(benefit_of(rows).value)
 
 

@@ -29,8 +29,8 @@ from screening import (
     train,
 )
 from screening.errors import UsageError
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.intervals import rate_interval
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -457,7 +457,7 @@ def test_groups_widen_every_interval():
     dealt = choose(scores, y, Threshold(0.5), group, fold=group % 5)
     whole = choose(scores, y, Threshold(0.5), group, fold=None)
     one, best = (
-        population_of(JudgedRows(*labelled(), np.inf, n_settings=n), "ranking")
+        population_of(EvaluatedRows(*labelled(), np.inf, n_settings=n), "ranking")
         for n in (1, 24)
     )
 
@@ -476,7 +476,7 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
     fold = np.arange(len(y)) % 5
     made = [choose(scores, y, rule, group, fold=fold) for rule in RULES]
-    ranking = population_of(JudgedRows(scores, y, np.inf, group), "ranking")
+    ranking = population_of(EvaluatedRows(scores, y, np.inf, group), "ranking")
     made += [curve(scores, y, group), ranking]
     for figures in made:
         content = figures.to_dict()

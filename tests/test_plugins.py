@@ -29,9 +29,9 @@ from screening.factors.base import Factor
 from screening.factors.bumps import Bumps
 from screening.io.opening import _accepted_reader
 from screening.io.readers import TableFile
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import FIGURES
 from screening.metrics.figures.base import _accepted as _accepted_figure
-from screening.metrics.judged_rows import JudgedRows
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
 from screening.registry import KINDS, Registry, accepted_class, without_plugins
@@ -499,7 +499,7 @@ def test_page_on_plugins_names_fields():
     """Fields of the objects that functions get are on docs/plugins.md."""
     page = (TESTS.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
     table = page.partition("## What functions get")[2].partition("##")[0]
-    for kind in (FlaggedRows, JudgedRows, Line):
+    for kind in (FlaggedRows, EvaluatedRows, Line):
         (row,) = re.findall(rf"^\| `{kind.__name__}` \| (.*) \|$", table, re.MULTILINE)
         named = set(re.findall(r"`([a-z_]+)[`(]", row.replace("`run.json`", "")))
         known = {*dir(kind), *kind.__dataclass_fields__, *Value.__dataclass_fields__}

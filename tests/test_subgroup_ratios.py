@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from report_fixture import appraised, nosocomial_model
 from scipy.stats.contingency import relative_risk
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import figures_in
 from screening.metrics.intervals import independent_ratio, rate_interval
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report import render_model
 from screening.schemas.base import Estimate
@@ -64,7 +64,7 @@ def model_document():
     sex = rng.choice(["f", "m"], 900).astype(object)
     effect = np.where(ward == "a", 0.5, 2.0)
     scores = rng.normal(size=900) + effect * positive
-    judged = JudgedRows(scores, positive, 1.0, min_units=5)
+    judged = EvaluatedRows(scores, positive, 1.0, min_units=5)
     columns = performance_by_subgroup({"ward": ward, "sex": sex}, judged)
     model = appraised(nosocomial_model())
     (point,) = model["operating_points"]

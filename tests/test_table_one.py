@@ -5,7 +5,7 @@ import pytest
 from numpy.random import default_rng
 
 from screening.contract.contract import Contract, Feature
-from screening.metrics.judged_rows import JudgedRows
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.subgroups import performance_by_subgroup, performance_in_cells
 from screening.metrics.table_one import table_one
 
@@ -115,7 +115,7 @@ def test_subgroup_is_compared_with_all_other_rows():
     # In one subgroup cases score no higher than others.
     effect = np.where(level == "low", 0.0, 2.0)
     scores = rng.normal(size=600) + effect * positive
-    judged = JudgedRows(scores, positive, 1.0, min_units=5)
+    judged = EvaluatedRows(scores, positive, 1.0, min_units=5)
 
     (column,) = performance_by_subgroup({"part": level}, judged)
 
@@ -146,7 +146,7 @@ def test_every_figure_of_a_subgroup_stands_beside_the_rest():
     twice = np.minimum(2 * chance, 1)
     true_chance = np.where(is_low, twice, chance)
     positive = rng.random(2000) < true_chance
-    judged = JudgedRows(chance, positive, 0.3, chance=chance, min_units=5)
+    judged = EvaluatedRows(chance, positive, 0.3, chance=chance, min_units=5)
 
     (column,) = performance_by_subgroup({"part": level}, judged)
 
@@ -177,7 +177,7 @@ def test_columns_are_crossed_where_every_cell_holds_enough():
     sex = np.tile(["f", "m"], n // 2).astype(object)
     ward = texts("ab", [500, 300])
     rare = texts("ab", [790, 10])
-    judged = JudgedRows(scores, positive, 1.0, min_units=5)
+    judged = EvaluatedRows(scores, positive, 1.0, min_units=5)
 
     columns = {"sex": sex, "ward": ward}
     (crossed,) = performance_in_cells(columns, judged)
@@ -200,7 +200,7 @@ def test_cell_without_rows_is_left_out():
     sex = np.tile(["f", "m"], 200).astype(object)
     ward = np.where(sex == "f", np.repeat(["a", "b"], 200), "b").astype(object)
     positive = np.arange(400) // 2 % 2 == 0
-    judged = JudgedRows(np.linspace(0, 1, 400), positive, 0.5, min_units=5)
+    judged = EvaluatedRows(np.linspace(0, 1, 400), positive, 0.5, min_units=5)
 
     (crossed,) = performance_in_cells({"sex": sex, "ward": ward}, judged)
 
@@ -211,7 +211,7 @@ def test_smallest_cell_is_the_contracts():
     levels = texts("ab", [8, 60])
     scores = np.linspace(0, 1, 68)
     positive = np.arange(68) % 2 == 0
-    judged = JudgedRows(scores, positive, 0.5, min_units=10)
+    judged = EvaluatedRows(scores, positive, 0.5, min_units=10)
 
     (column,) = performance_by_subgroup({"x": levels}, judged)
 

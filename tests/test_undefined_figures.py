@@ -8,9 +8,9 @@ import pytest
 from screening.errors import UsageError
 from screening.metrics.calibration import resolution_warning
 from screening.metrics.control import control_charts
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import FIGURES
 from screening.metrics.intervals import percentiles
-from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.performance import (
     figures_at_prevalence,
@@ -38,7 +38,7 @@ NEEDS_BOTH = (
 @pytest.mark.parametrize("positive", ONE_CLASS.values(), ids=ONE_CLASS)
 def test_figures_one_class(name, positive):
     """A figure of both classes is undefined if a class is missing."""
-    rows = JudgedRows(SCORES, positive, 0.5)
+    rows = EvaluatedRows(SCORES, positive, 0.5)
 
     assert FIGURES[name].compute(rows) == UNDEFINED
 
@@ -153,19 +153,19 @@ def test_expected_without_chances():
     positive = np.array([True, False, False])
     chance = np.array([0.5, 0.3, 0.2])
 
-    assert compute(JudgedRows(SCORES, positive, 0.5)) == UNDEFINED
+    assert compute(EvaluatedRows(SCORES, positive, 0.5)) == UNDEFINED
     with_gap = np.array([0.5, np.nan, 0.2])
-    assert compute(JudgedRows(SCORES, positive, 0.5, chance=with_gap)) == UNDEFINED
-    assert compute(JudgedRows(SCORES, positive, 0.5, chance=chance)).value == 1
+    assert compute(EvaluatedRows(SCORES, positive, 0.5, chance=with_gap)) == UNDEFINED
+    assert compute(EvaluatedRows(SCORES, positive, 0.5, chance=chance)).value == 1
     nobody = ONE_CLASS["others only"]
-    assert compute(JudgedRows(SCORES, nobody, 0.5, chance=chance)) == Estimate(0.0)
+    assert compute(EvaluatedRows(SCORES, nobody, 0.5, chance=chance)) == Estimate(0.0)
 
 
 def test_ranking_one_class():
     """AUROC and its rows' contributions are undefined without both classes."""
     for positive in ONE_CLASS.values():
         area, contributions = placements(SCORES, positive)
-        summary = population_of(JudgedRows(SCORES, positive, 0.5), "ranking")
+        summary = population_of(EvaluatedRows(SCORES, positive, 0.5), "ranking")
 
         assert np.isnan(area)
         assert np.isnan(contributions).all()

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy.stats import chi2
 
 from screening.clock.windows import Known, Window, with_truth
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import Figure, evaluate, figures_in
 from screening.metrics.groups import codes_of
 from screening.metrics.intervals import (
@@ -24,7 +25,6 @@ from screening.metrics.intervals import (
     grouped_rate_interval,
     rate_interval,
 )
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.history import (
@@ -87,8 +87,8 @@ def outcome_figures(
     # Scores of two models have no common order.
     figures = {
         **rates.figures,
-        **evaluate(_judged(of_last), _of_whole_series(is_area=True)),
-        **evaluate(_judged(with_outcome), _of_whole_series(is_area=False)),
+        **evaluate(_evaluated(of_last), _of_whole_series(is_area=True)),
+        **evaluate(_evaluated(with_outcome), _of_whole_series(is_area=False)),
     }
     by_month = [
         OutcomesByMonth(
@@ -165,7 +165,7 @@ def figures_of_class(
     of_class = with_truth(of_class, known.of_names(texts), window, complete)
     with_outcome = with_known_truth(of_class)
     rates = rates_of(with_outcome)
-    areas = evaluate(_judged(with_outcome), _of_whole_series(is_area=True))
+    areas = evaluate(_evaluated(with_outcome), _of_whole_series(is_area=True))
     return OutcomesByClass(
         label=name,
         lead=lead_time(detected_events(of_class)),
@@ -188,19 +188,19 @@ def rates_of(rows: pd.DataFrame) -> KnownNights:
 
     Intervals allow for patients with several nights.
     """
-    judged = _judged(rows)
+    evaluated = _evaluated(rows)
     return KnownNights(
         nights=int(rows["night"].nunique()),
         rows=len(rows),
         patients=int(rows["patient"].nunique()),
-        cases=int(judged.positive.sum()),
-        flagged=int(judged.flagged.sum()),
-        true_positive=int((judged.flagged & judged.positive).sum()),
-        figures=evaluate(judged, figures_in("outcomes")),
+        cases=int(evaluated.positive.sum()),
+        flagged=int(evaluated.flagged.sum()),
+        true_positive=int((evaluated.flagged & evaluated.positive).sum()),
+        figures=evaluate(evaluated, figures_in("outcomes")),
     )
 
 
-def _judged(rows: pd.DataFrame) -> RowsOfNights:
+def _evaluated(rows: pd.DataFrame) -> RowsOfNights:
     """Convert rows with a known truth to those of figures."""
     return RowsOfNights(
         scores=rows["score"].to_numpy(),
@@ -234,7 +234,7 @@ def _of_whole_series(*, is_area: bool) -> list[Figure]:
 
 
 @dataclass(frozen=True)
-class RowsOfNights(JudgedRows):
+class RowsOfNights(EvaluatedRows):
     """Rows of nights; all nights of a patient are one group.
 
     Parameters

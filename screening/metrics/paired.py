@@ -64,7 +64,7 @@ class ResampledRows:
     weights : ndarray of shape (n_draws, n_rows)
         How often each row counts in each draw.
     chance_at_threshold : float, optional
-        As for ``JudgedRows``.
+        As for ``EvaluatedRows``.
     """
 
     scores: np.ndarray

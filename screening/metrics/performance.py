@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.groups import group_codes
 from screening.metrics.intervals import rate_interval
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.predictive_intervals import predictive, predictive_interval
 from screening.metrics.tally import ThresholdCounts, rate_bands, spaced_thresholds
 from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
@@ -155,11 +155,11 @@ def performance(
     """Return what a threshold that was chosen elsewhere does on these labelled rows.
 
     One class may be absent: a figure that needs it is undefined. Parameters as for
-    ``check_rows`` and ``JudgedRows``.
+    ``check_rows`` and ``EvaluatedRows``.
     """
     scores, positive, _, _ = check_rows(scores, y, groups)
     group_of_row = None if groups is None else np.asarray(groups)
-    rows = JudgedRows(
+    rows = EvaluatedRows(
         scores,
         positive,
         float(threshold),
@@ -173,7 +173,7 @@ def performance(
     )
 
 
-def population_of(rows: JudgedRows, table: Table) -> JudgedPopulation:
+def population_of(rows: EvaluatedRows, table: Table) -> JudgedPopulation:
     """Return the figures of a table of some rows, and how many rows they are."""
     n_positive = int(rows.positive.sum())
     return JudgedPopulation(
@@ -288,7 +288,7 @@ def at_local_prevalence(
     stated : float, optional
         Prevalence at the place of use. Half and twice of it are then its range.
     chance_at_threshold : float, optional
-        As for ``JudgedRows``.
+        As for ``EvaluatedRows``.
     """
     assert point.prevalence is not None
     value, low, high = share.value_and_interval

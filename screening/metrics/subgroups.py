@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
+from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
 from screening.metrics.figures import Figure, evaluate, figures_in
 from screening.metrics.intervals import independent_difference, independent_ratio
-from screening.metrics.judged_rows import JudgedRows, is_enough
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts
@@ -115,7 +115,10 @@ def _band_names(edges: Sequence[float]) -> list[str]:
 
 
 def _subgroup(
-    rows: JudgedRows, name: str | None, is_level: np.ndarray, beside_rest: bool = True
+    rows: EvaluatedRows,
+    name: str | None,
+    is_level: np.ndarray,
+    beside_rest: bool = True,
 ) -> Subgroup:
     """Return the figures of some rows, beside those of all others."""
     figures = figures_in("subgroups")
@@ -136,7 +139,7 @@ def _subgroup(
 
 
 def _figures_of_level(
-    level: JudgedRows, name: str | None, figures: Sequence[Figure]
+    level: EvaluatedRows, name: str | None, figures: Sequence[Figure]
 ) -> Subgroup:
     """Return the figures of the rows of one level, and the names of those withheld."""
     few = [
@@ -161,7 +164,7 @@ def _figures_of_level(
     )
 
 
-def _has_enough(rows: JudgedRows, is_cell: np.ndarray) -> bool:
+def _has_enough(rows: EvaluatedRows, is_cell: np.ndarray) -> bool:
     """Return True if enough cases and enough others are among some rows."""
     cell = rows.take(is_cell)
     return cell.has("cases") and cell.has("others")
@@ -188,7 +191,7 @@ class _LevelsOfColumn:
 
 
 def performance_by_subgroup(
-    subgroups: Columns, rows: JudgedRows, rule: Rule | None = None
+    subgroups: Columns, rows: EvaluatedRows, rule: Rule | None = None
 ) -> list[SubgroupFacts]:
     """Return the figures of each level of each column, beside those of all other rows.
 
@@ -198,7 +201,7 @@ def performance_by_subgroup(
     Parameters
     ----------
     subgroups : dict of str to ndarray of shape (n_rows,)
-    rows : JudgedRows
+    rows : EvaluatedRows
     rule : Rule, optional
         Rule that chose the threshold; None if it was set by hand.
     """
@@ -223,7 +226,7 @@ def performance_by_subgroup(
 
 
 def performance_in_cells(
-    subgroups: Columns, rows: JudgedRows, rule: Rule | None = None
+    subgroups: Columns, rows: EvaluatedRows, rule: Rule | None = None
 ) -> list[CrossedSubgroups]:
     """Return the figures of the cells of each two columns.
 

@@ -20,9 +20,9 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.opening import Readable
 from screening.io.queries import Database
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
 from screening.metrics.groups import fewest_units
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import (
     DRAWS,
     ResampledRows,
@@ -445,7 +445,7 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
     by_class = []
     codes = zip(task.watched_columns, task.watched_codes, strict=True)
     for column, code in codes:
-        rows = JudgedRows(
+        rows = EvaluatedRows(
             contrast.decisions[:, column],
             target == code,
             np.inf,

@@ -24,6 +24,7 @@ from screening.metrics.calibration import (
     refit_calibration,
 )
 from screening.metrics.chances import chance_at_threshold, chances_at
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import (
     Rates,
     Table,
@@ -33,7 +34,6 @@ from screening.metrics.figures import (
     figures_in,
 )
 from screening.metrics.intervals import share_range
-from screening.metrics.judged_rows import JudgedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
 from screening.metrics.performance import (
@@ -126,10 +126,10 @@ class Judgement:
         """Return the calibrated chance at the threshold of a watched class, if any."""
         return chance_at_threshold(_calibration(self, m), self.points[m].threshold)
 
-    def rows(self, m: int) -> JudgedRows:
+    def rows(self, m: int) -> EvaluatedRows:
         """Return the rows of a watched class, by its number, at its threshold."""
         held = self.held
-        return JudgedRows(
+        return EvaluatedRows(
             held.scores[:, m],
             held.watched[:, m],
             self.points[m].threshold,
@@ -206,7 +206,7 @@ class Judgement:
         figures = {}
         for m, name in enumerate(held.task.watched):
             as_scores = flagged[:, m].astype(float)
-            rows = JudgedRows(as_scores, held.watched[:, m], 1.0, held.groups)
+            rows = EvaluatedRows(as_scores, held.watched[:, m], 1.0, held.groups)
             of_class = evaluate(rows, figures_in("own_boundary"))
             figures[name] = PopulationFigures(figures=of_class)
         return figures
@@ -422,7 +422,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
             chance = chances_at(scores, calibration.platt)[0]
         positive = held.watched[:, m]
         prevalence = held.population.shares[held.task.watched[m]].value
-        rows = JudgedRows(
+        rows = EvaluatedRows(
             scores,
             positive,
             point.threshold,
@@ -573,7 +573,7 @@ def _observed_point(
         point = held.operating_point(m, as_given, seed)
         return with_chance(held, m, point, calibration).replace(rule=rule)
     chance = chance_at_threshold(calibration, threshold)
-    rows = JudgedRows(
+    rows = EvaluatedRows(
         held.scores[:, m],
         held.watched[:, m],
         float(threshold),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, figure
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import delong, precision_with_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
 
-def _difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+def _difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
     return area_difference(
         first.scores,
         second.scores,
@@ -57,7 +57,7 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
     order=60,
     formulas=Formulas(difference=_difference, of_samples=_area_of_samples),
 )
-def auroc(rows: JudgedRows) -> Estimate:
+def auroc(rows: EvaluatedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
     if rows.positive.all() or not rows.positive.any():
         return UNDEFINED
@@ -72,7 +72,7 @@ def auroc(rows: JudgedRows) -> Estimate:
     order=65,
     formulas=Formulas(of_samples=_precision_of_samples),
 )
-def average_precision(rows: JudgedRows) -> Estimate:
+def average_precision(rows: EvaluatedRows) -> Estimate:
     """Return the mean precision over the cases, with its bootstrap interval."""
     if rows.positive.all() or not rows.positive.any():
         return UNDEFINED

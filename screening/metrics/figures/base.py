@@ -1,7 +1,7 @@
 """A figure as one entry, and the functions that evaluate entries.
 
-`figure` makes a function of judged rows an entry, and `figures_in` chooses those of a
-table. `evaluate` computes entries of judged rows; `evaluate_rates`,
+`figure` makes a function of evaluated rows an entry, and `figures_in` chooses those of
+a table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
 `evaluate_differences` and `evaluate_samples` compute one kind of their further
 `Formulas`.
 """
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from screening.metrics.judged_rows import JudgedRows, Need
+from screening.metrics.evaluated_rows import EvaluatedRows, Need
 from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
@@ -61,9 +61,9 @@ class Rates:
 
 Value = TypeVar("Value", Estimate, np.ndarray)
 
-Compute = Callable[[JudgedRows], Estimate]
+Compute = Callable[[EvaluatedRows], Estimate]
 OfRates = Callable[[Rates], Estimate]
-Difference = Callable[[JudgedRows, JudgedRows], Estimate]
+Difference = Callable[[EvaluatedRows, EvaluatedRows], Estimate]
 OfSamples = Callable[[ResampledRows], np.ndarray]
 
 
@@ -113,7 +113,7 @@ class Figure:
     order : int
         Columns of a table are sorted by it.
     compute : callable
-        The decorated function: the figure of `JudgedRows`, with its 95 % interval.
+        The decorated function: the figure of `EvaluatedRows`, with its 95 % interval.
     formulas : Formulas
         The figure of an operating point, and of two methods.
     """
@@ -181,7 +181,7 @@ def figure(
     tables: Iterable[Table] = (),
     formulas: Formulas = Formulas(),
 ) -> Callable[[Compute], Figure]:
-    """Make a function from judged rows to an estimate the figure of its name.
+    """Make a function from evaluated rows to an estimate the figure of its name.
 
     Parameters as for ``Figure``.
     """
@@ -209,7 +209,7 @@ def figures_in(table: Table) -> list[Figure]:
     return sorted(shown, key=lambda figure: figure.order)
 
 
-def evaluate(rows: JudgedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
+def evaluate(rows: EvaluatedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate figures of a population of rows: by name, each with its 95 % interval.
 
     A figure is undefined where the rows do not have what it needs: so figures of too
@@ -233,7 +233,7 @@ def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimat
 
 
 def evaluate_differences(
-    first: JudgedRows, second: JudgedRows, figures: Iterable[Figure]
+    first: EvaluatedRows, second: EvaluatedRows, figures: Iterable[Figure]
 ) -> dict[str, Estimate]:
     """Evaluate figures of a first method minus those of a second, on the same rows.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z
-from screening.metrics.judged_rows import JudgedRows
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -20,7 +20,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     tables=("subgroups", "nights"),
     order=70,
 )
-def observed_expected(rows: JudgedRows) -> Estimate:
+def observed_expected(rows: EvaluatedRows) -> Estimate:
     """Return the number of cases over the sum of the rows' chances.
 
     Undefined without a chance of every row. The logarithm of the ratio is taken for

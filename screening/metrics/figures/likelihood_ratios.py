@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Rates, Table, figure
 from screening.metrics.intervals import rate_ratio
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -49,7 +49,7 @@ def _negative_of_rates(rates: Rates) -> Estimate:
     order=50,
     formulas=Formulas(of_rates=_positive_of_rates, of_samples=_positive_of_samples),
 )
-def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
+def positive_likelihood_ratio(rows: EvaluatedRows) -> Estimate:
     """Return sensitivity / (1 - specificity)."""
     return _positive_of_rates(Rates(rows.sensitivity, rows.specificity))
 
@@ -64,7 +64,7 @@ def positive_likelihood_ratio(rows: JudgedRows) -> Estimate:
     order=51,
     formulas=Formulas(of_rates=_negative_of_rates, of_samples=_negative_of_samples),
 )
-def negative_likelihood_ratio(rows: JudgedRows) -> Estimate:
+def negative_likelihood_ratio(rows: EvaluatedRows) -> Estimate:
     """Return (1 - sensitivity) / specificity."""
     return _negative_of_rates(Rates(rows.sensitivity, rows.specificity))
 

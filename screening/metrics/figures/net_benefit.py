@@ -8,22 +8,22 @@ from functools import partial
 import numpy as np
 
 from screening.metrics import chances
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Rates, figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z, student_size_factor
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
 
-def _of_each_row(rows: JudgedRows, chance: float) -> np.ndarray:
+def _of_each_row(rows: EvaluatedRows, chance: float) -> np.ndarray:
     """Return what each row adds to the net benefit, (n_rows,): 0 unless flagged."""
     is_true = rows.flagged & rows.positive
     is_false = rows.flagged & ~rows.positive
     return chances.net_benefit(is_true, is_false, chance)
 
 
-def _mean(values: np.ndarray, rows: JudgedRows) -> Estimate:
+def _mean(values: np.ndarray, rows: EvaluatedRows) -> Estimate:
     """Return the weighted mean of a value of each row, with its interval.
 
     It is a ratio of sums of independent groups, or rows; of few groups the interval has
@@ -41,7 +41,7 @@ def _mean(values: np.ndarray, rows: JudgedRows) -> Estimate:
     return Estimate(mean, mean - reach, mean + reach)
 
 
-def _difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+def _difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
     """Return a paired difference; undefined unless both count reviews at one rate."""
     chance = first.chance_at_threshold
     if chance is None or chance != second.chance_at_threshold:
@@ -100,7 +100,7 @@ def _of_rates(rates: Rates) -> Estimate:
         of_rates=_of_rates, difference=_difference, of_samples=_of_samples
     ),
 )
-def net_benefit(rows: JudgedRows) -> Estimate:
+def net_benefit(rows: EvaluatedRows) -> Estimate:
     """Return the net benefit of the flags; undefined without a chance."""
     if rows.chance_at_threshold is None:
         return UNDEFINED

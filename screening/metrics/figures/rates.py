@@ -6,8 +6,8 @@ from operator import attrgetter
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Table, figure
-from screening.metrics.judged_rows import JudgedRows
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -25,13 +25,13 @@ _OF_BOTH_RATES: tuple[Table, ...] = (
 )
 
 
-def _sensitivity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+def _sensitivity_difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
     cases = first.take(first.positive)
     by_second = second.take(second.positive)
     return share_difference(cases.flagged, by_second.flagged, groups=cases.groups)
 
 
-def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
+def _specificity_difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
     # Folds differ in specificity, which is of many rows; of a few cases a fold their
     # variance between folds cannot be told from chance.
     without = first.take(~first.positive)
@@ -52,7 +52,7 @@ def _specificity_difference(first: JudgedRows, second: JudgedRows) -> Estimate:
         difference=_sensitivity_difference, of_samples=attrgetter("sensitivity")
     ),
 )
-def sensitivity(rows: JudgedRows) -> Estimate:
+def sensitivity(rows: EvaluatedRows) -> Estimate:
     """Return the share of cases that is flagged."""
     return rows.sensitivity
 
@@ -68,7 +68,7 @@ def sensitivity(rows: JudgedRows) -> Estimate:
         difference=_specificity_difference, of_samples=attrgetter("specificity")
     ),
 )
-def specificity(rows: JudgedRows) -> Estimate:
+def specificity(rows: EvaluatedRows) -> Estimate:
     """Return the share of others that is not flagged."""
     return rows.specificity
 
@@ -88,7 +88,7 @@ def specificity(rows: JudgedRows) -> Estimate:
     ),
     order=30,
 )
-def ppv(rows: JudgedRows) -> Estimate:
+def ppv(rows: EvaluatedRows) -> Estimate:
     """Return the share of flagged rows that are cases."""
     return rows.share(rows.positive, rows.flagged)
 
@@ -101,7 +101,7 @@ def ppv(rows: JudgedRows) -> Estimate:
     tables=("subgroups", "observed", "point", "promise"),
     order=40,
 )
-def npv(rows: JudgedRows) -> Estimate:
+def npv(rows: EvaluatedRows) -> Estimate:
     """Return the share of unflagged rows that are others."""
     return rows.share(~rows.positive, ~rows.flagged)
 
@@ -115,7 +115,7 @@ def npv(rows: JudgedRows) -> Estimate:
     tables=("subgroups", "night", "observed", "point", "side_by_side"),
     order=90,
 )
-def flag_rate(rows: JudgedRows) -> Estimate:
+def flag_rate(rows: EvaluatedRows) -> Estimate:
     """Return the share of rows that is flagged."""
     return rows.share(rows.flagged, np.ones(len(rows.scores), dtype=bool))
 
@@ -129,7 +129,7 @@ def flag_rate(rows: JudgedRows) -> Estimate:
     tables=("observed", "point"),
     order=35,
 )
-def nne(rows: JudgedRows) -> Estimate:
+def nne(rows: EvaluatedRows) -> Estimate:
     """Return the number needed to evaluate, 1 / PPV."""
     share, low, high = rows.share(rows.positive, rows.flagged).value_and_interval
     return Estimate(*[1 / end if end else None for end in (share, high, low)])
@@ -149,7 +149,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     order=5,
     formulas=Formulas(of_samples=_accuracy_of_samples),
 )
-def accuracy(rows: JudgedRows) -> Estimate:
+def accuracy(rows: EvaluatedRows) -> Estimate:
     """Return the share of rows whose flag is right, without an interval."""
     return Estimate(float(np.mean(rows.flagged == rows.positive)))
 
@@ -162,7 +162,7 @@ def accuracy(rows: JudgedRows) -> Estimate:
     tables=("observed",),
     order=24,
 )
-def f1(rows: JudgedRows) -> Estimate:
+def f1(rows: EvaluatedRows) -> Estimate:
     """Return the harmonic mean of sensitivity and PPV, without an interval."""
     hits = int((rows.flagged & rows.positive).sum())
     n_flagged = int(rows.flagged.sum())
@@ -181,7 +181,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
     order=22,
     formulas=Formulas(of_samples=_min_sensitivity_of_samples),
 )
-def min_sensitivity(rows: JudgedRows) -> Estimate:
+def min_sensitivity(rows: EvaluatedRows) -> Estimate:
     """Return the smaller of both rates, without an interval."""
     of_cases = rows.sensitivity.value
     of_others = rows.specificity.value
@@ -202,7 +202,7 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
     order=23,
     formulas=Formulas(of_samples=_g_mean_of_samples),
 )
-def g_mean(rows: JudgedRows) -> Estimate:
+def g_mean(rows: EvaluatedRows) -> Estimate:
     """Return the geometric mean of both rates, without an interval."""
     of_cases = rows.sensitivity.value
     of_others = rows.specificity.value

@@ -34,7 +34,7 @@ def is_enough(n_units: int, min_units: int) -> bool:
 
 
 @dataclass(frozen=True)
-class JudgedRows:
+class EvaluatedRows:
     """Rows at a threshold that was chosen elsewhere.
 
     Parameters
