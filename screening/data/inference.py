@@ -44,8 +44,11 @@ from screening.data.outcome_rules import (
 from screening.data.role_rules import (
     MAX_NAMES,
     TableSummary,
+    coordinates_of_groups,
     guessed_columns,
     infer_coordinates,
+    infer_date_order,
+    infer_group,
     infer_roles,
     infer_stems,
     likely_outcomes,
@@ -210,10 +213,10 @@ def infer_contract(
     signs: list[Sign] = []
     if not independent:
         signs = dependence(source, draft, table.head)
-    _infer_group(draft, signs)
+    infer_group(draft, signs)
     if ask:
         _ask_for_roles(table, stated, draft, ask)
-    _infer_date_order(table, draft)
+    infer_date_order(table, draft)
     candidates = outcome_candidates(table, draft)
     rivals: list[OutcomeColumn] = []
     if draft.label and not stated.label:
@@ -268,30 +271,6 @@ def drop_guessed_keys(draft: Draft, stated: Contract) -> list[str]:
     return [note]
 
 
-def _infer_group(draft: Draft, signs: Sequence[Sign]) -> None:
-    """Make the column that separates patients the group."""
-    sign = next((sign for sign in signs if sign.column), None)
-    if sign is None or sign.column is None or draft.group:
-        return
-    draft.group = sign.column
-    if sign.kind == "first_row_only":
-        draft.fill_down = [sign.column]
-    if sign.kind == "stem":
-        draft.group_stem = True
-        draft.id = draft.id or sign.column
-
-
-def _infer_date_order(table: TableSummary, draft: Draft) -> None:
-    """Set the notation of the dates, as far as they allow."""
-    summary = table.columns.get(draft.time or "")
-    if summary is None or draft.date_order or draft.date_numbers:
-        return
-    if not summary.dates:
-        draft.date_numbers = summary.date_numbers
-    elif summary.day_or_month_first and summary.date_orders:
-        draft.date_order = min(summary.date_orders)
-
-
 def _ask_for_roles(
     table: TableSummary, stated: Contract, draft: Draft, ask: Ask
 ) -> None:
@@ -341,7 +320,7 @@ def _infer_columns(
         No column is left as a feature.
     """
     notes = infer_stems(table, draft)
-    notes += _coordinates_of_groups(table, draft)
+    notes += coordinates_of_groups(table, draft)
     features: dict[str, Feature] = {}
     # Names of columns, by what a note says of them.
     inferred = defaultdict[str, list[str]](list)
@@ -374,20 +353,6 @@ def _infer_columns(
     draft.drop = [*draft.drop, *chain.from_iterable(dropped.values())]
     doubts = [review.doubt for review in reviews if review.rule.changes_values]
     return Inference(notes, doubts=doubts)
-
-
-def _coordinates_of_groups(table: TableSummary, draft: Draft) -> list[str]:
-    """Set the coordinates of voxels; return a note on them.
-
-    Rows of a group with x, y and z are voxels; their position is not a feature.
-    """
-    if not draft.group:
-        return []
-    coordinates = infer_coordinates(table, draft)
-    if coordinates == draft.coordinates:
-        return []
-    draft.coordinates = coordinates
-    return [f"guessed role coordinates: {', '.join(coordinates)}"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract, Draft
 from screening.data.column_names import is_called
-from screening.data.dependence import FEW_VALUES
+from screening.data.dependence import FEW_VALUES, Sign
 from screening.data.feature_rules import (
     counts_instants,
     counts_rows,
@@ -211,6 +211,44 @@ def infer_stems(table: TableSummary, draft: Draft) -> list[str]:
         f"column '{draft.group}': the patient is the stem of a row's name, without "
         f"its running number ({len(sizes):,} patients)"
     ]
+
+
+def infer_group(draft: Draft, signs: Sequence[Sign]) -> None:
+    """Make the column that separates patients the group."""
+    sign = next((sign for sign in signs if sign.column), None)
+    if sign is None or sign.column is None or draft.group:
+        return
+    draft.group = sign.column
+    if sign.kind == "first_row_only":
+        draft.fill_down = [sign.column]
+    if sign.kind == "stem":
+        draft.group_stem = True
+        draft.id = draft.id or sign.column
+
+
+def coordinates_of_groups(table: TableSummary, draft: Draft) -> list[str]:
+    """Set the coordinates of voxels; return a note on them.
+
+    Rows of a group with x, y and z are voxels; their position is not a feature.
+    """
+    if not draft.group:
+        return []
+    coordinates = infer_coordinates(table, draft)
+    if coordinates == draft.coordinates:
+        return []
+    draft.coordinates = coordinates
+    return [f"guessed role coordinates: {', '.join(coordinates)}"]
+
+
+def infer_date_order(table: TableSummary, draft: Draft) -> None:
+    """Set the notation of the dates, as far as they allow."""
+    summary = table.columns.get(draft.time or "")
+    if summary is None or draft.date_order or draft.date_numbers:
+        return
+    if not summary.dates:
+        draft.date_numbers = summary.date_numbers
+    elif summary.day_or_month_first and summary.date_orders:
+        draft.date_order = min(summary.date_orders)
 
 
 def taken_columns(contract: Contract) -> set[str | None]:
