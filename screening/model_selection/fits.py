@@ -9,7 +9,7 @@ from typing import Any
 from screening.errors import ScreenError, UsageError
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOutDecisions, plan_method
+from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, side_by_side
 from screening.model_selection.scores import HeldOutScores, TemporalValidation
 from screening.model_selection.temporal_validation import validate_later
@@ -105,8 +105,8 @@ class Fits:
 def plan_training(
     study: Study,
     recipe: Recipe,
-    encoded: EncodedRows,
     others: Sequence[Recipe],
+    memory: int | None = None,
 ) -> Plan[Fits]:
     """Plan the method, its baselines and its temporal validation side by side.
 
@@ -117,14 +117,15 @@ def plan_training(
     ----------
     study : Study
     recipe : Recipe
-    encoded : EncodedRows
-        The sample, encoded for the recipe.
     others : sequence of Recipe
+    memory : int, optional
+        Bytes for kernel matrices.
     """
+    encoded = encode(study, recipe, memory)
     separate = [other for other in others if other.name not in recipe.members]
     plans: list[Plan[Any]] = [plan_method(study, recipe, encoded)]
     plans += [_plan_baseline(study, other, encoded) for other in separate]
-    plans.append(validate_later(study, recipe, encoded.distances.memory))
+    plans.append(validate_later(study, recipe, memory))
     method, *outcomes, temporal_validation = yield from side_by_side(plans)
     if isinstance(method, ScreenError):
         raise method

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -203,33 +204,27 @@ def hold_out(
     facts = competition.choose(recipe, study)
     chosen = dict(facts.chosen)
     if is_whole:
-        machines, first = competition.first_repeat(chosen)
-        seconds = _mean_seconds(competition.fits)
+        repeats = [competition.first_repeat(chosen)]
     else:
         later_work -= study.sample.n_rows * study.folds
-        tasks = fold_tasks(encoded, study.fold[:1], [chosen])
-        fits = yield from fitted(tasks, later_work)
-        machines = _machines_at(fits, 0)
-        (first,) = _decisions_of(fits, 1)
-        seconds = _mean_seconds(fits)
-    decisions = [first]
-    ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
+        repeats = yield from _plan_repeats(encoded, study.fold[:1], chosen, later_work)
+    ensemble = FoldEnsemble(
+        repeats[0].machines, recipe.machine, study.task.n_outputs, bundles
+    )
     if study.repeats_are_needed or ensemble.is_averageable:
-        repeats = yield from _plan_later_repeats(study, encoded, chosen)
-        for repeat_machines, decided in repeats:
-            machines = machines + repeat_machines
-            decisions.append(decided)
+        repeats += yield from _plan_repeats(encoded, study.fold[1:], chosen)
+        machines = [machine for repeat in repeats for machine in repeat.machines]
         ensemble = replace(ensemble, machines=machines)
-    dealt_folds = study.fold[: len(decisions)]
+    dealt_folds = study.fold[: len(repeats)]
     return HeldOutDecisions(
-        decisions=np.stack(decisions),
+        decisions=np.stack([repeat.decisions for repeat in repeats]),
         fold=dealt_folds,
         ensemble=ensemble,
         recipe=recipe,
         encoded=whole,
         search=facts,
         sv_share=ensemble.support_share(_n_learned(encoded, dealt_folds)),
-        seconds=seconds,
+        seconds=repeats[0].seconds,
         factor=competition.contrast(search.space, facts),
     )
 
@@ -249,18 +244,38 @@ def _competing_rows(
     return encoded.take(few), fold[few]
 
 
-def _plan_later_repeats(
-    study: Study, encoded: EncodedRows, chosen: Parameters
-) -> Plan[list[tuple[list[Estimator], np.ndarray]]]:
-    """Plan all repeats but the first: machines and held-out decisions of each."""
-    if len(study.fold) == 1:
+class _Repeat(NamedTuple):
+    """A repeat of the folds at one setting.
+
+    Parameters
+    ----------
+    machines : list of Estimator
+        By fold.
+    decisions : ndarray of shape (n_rows, n_outputs)
+        Held-out.
+    seconds : tuple of float
+        Mean of those of `FoldFit`.
+    """
+
+    machines: list[Estimator]
+    decisions: np.ndarray
+    seconds: tuple[float, float]
+
+
+def _plan_repeats(
+    encoded: EncodedRows, folds: np.ndarray, chosen: Parameters, later_work: int = 0
+) -> Plan[list[_Repeat]]:
+    """Plan repeats at one setting; `folds` are theirs, (n_repeats, n_rows)."""
+    if not len(folds):
         return []
-    fits = yield from fitted(fold_tasks(encoded, study.fold[1:], [chosen]))
+    fits = yield from fitted(fold_tasks(encoded, folds, [chosen]), later_work)
+    n_folds = len(fits) // len(folds)
     repeats = []
-    for start in range(0, len(fits), study.folds):
-        of_repeat = fits[start : start + study.folds]
+    for start in range(0, len(fits), n_folds):
+        of_repeat = fits[start : start + n_folds]
         (decisions,) = _decisions_of(of_repeat, 1)
-        repeats.append((_machines_at(of_repeat, 0), decisions))
+        machines = _machines_at(of_repeat, 0)
+        repeats.append(_Repeat(machines, decisions, _mean_seconds(of_repeat)))
     return repeats
 
 
@@ -300,8 +315,8 @@ class _Competition:
         )
         return facts.replace(asked=study.n_settings or 0, grid=study.grid)
 
-    def first_repeat(self, chosen: Parameters) -> tuple[list[Estimator], np.ndarray]:
-        """Return machines and held-out decisions at a setting.
+    def first_repeat(self, chosen: Parameters) -> _Repeat:
+        """Return the repeat on which settings competed, at one of them.
 
         Each machine decides by itself, as it will on new rows.
         """
@@ -316,7 +331,7 @@ class _Competition:
                 rows = np.flatnonzero(self.fold == number_of_fold)
                 x = np.ascontiguousarray(self.rows.x[rows])
                 decisions[rows] = self.rows.decisions(machine, x)
-        return machines, decisions
+        return _Repeat(machines, decisions, _mean_seconds(self.fits))
 
     def contrast(
         self, space: SettingSpace, facts: SearchFacts

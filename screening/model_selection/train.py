@@ -30,10 +30,7 @@ from screening.model_selection.fits import (
     scores_of_baselines,
 )
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import (
-    HeldOutDecisions,
-    encode,
-)
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.importance import importance_of
 from screening.model_selection.judge import (
     Judgement,
@@ -70,7 +67,6 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import reasons_of_left_out
 from screening.settings import Resources, Search, TableOptions, Validation, as_search
 from screening.store.model import Model
-from screening.threads import limit_threads
 
 # Rows that the trained machines decide on at a time.
 AT_ONCE = 100_000
@@ -180,9 +176,7 @@ def train(
     others = recipes_to_compare(recipe, study) if unit.is_compared else []
     preparing(1, 1)
     as_read = _as_read_by_model(study)
-    with limit_threads(resources.jobs):
-        encoded = encode(study, recipe, resources.memory)
-    plan = plan_training(study, recipe, encoded, others)
+    plan = plan_training(study, recipe, others, resources.memory)
     # Beside the fits, for which this process waits.
     with ThreadPoolExecutor(1) as thread:
         described = thread.submit(describe_table, as_read)
