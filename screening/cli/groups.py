@@ -1,4 +1,8 @@
-"""Commands whose options are fields of dataclasses."""
+"""Commands whose options are fields of dataclasses.
+
+Groups that functions of the library take too are those of `settings`; a group of
+commands alone is a dataclass in the module of its command, or in `cli.options`.
+"""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ ModelFolder = Annotated[Path, _model(help="Model directory written by `screen tr
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")
 ]
-ModelAnew = Annotated[Path, _model(help="Model directory, which is rewritten.")]
+RewrittenModel = Annotated[Path, _model(help="Model directory, which is rewritten.")]
 PageFile = Annotated[
     Path | None,
     Option("Page to write (HTML).", metavar="FILE", flags=("--out", "-o")),
@@ -178,7 +178,7 @@ class ContractKeys:
 
 @dataclass(frozen=True)
 class RuleOptions:
-    """Return the rule of a threshold from its options, at most one of `RULE_TYPES`."""
+    """The rule of a threshold, at most one of `RULE_TYPES`, and its numbers."""
 
     min_sensitivity: Annotated[
         float | None,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def threshold_command(
-    model: options.ModelAnew,
+    model: options.RewrittenModel,
     reason: Annotated[str, Option("Reason, shown on every page.", metavar="REASON")],
     *,
     rule: options.RuleOptions,
@@ -67,7 +67,7 @@ def threshold_command(
 
 
 def approve_command(
-    model: options.ModelAnew,
+    model: options.RewrittenModel,
     by: Annotated[str, Option("Person responsible for its use.", metavar="NAME")],
     *,
     reason: Annotated[

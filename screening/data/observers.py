@@ -1,8 +1,8 @@
 """Observers that count the typed rows of a table.
 
-Who opens a table registers them in its `ReadOptions`: a night its gates, unused rows
-and refused cells (`scoring.score`, `Model.opened`), `screen check` its gates. The ids
-are observed always (`CohortStream`), in a training nothing else.
+They are registered in `ReadOptions` where a table is opened: for a night the gates,
+unused rows and refused cells (`scoring.score`, `Model.opened`), for `screen check` the
+gates. The ids are observed always (`CohortStream`), in a training nothing else.
 """
 
 from __future__ import annotations

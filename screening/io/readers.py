@@ -291,9 +291,9 @@ class TableFile(SourceFile):
     """One file on disk.
 
     A kind of file is a subclass in a module of its own, and an entry of
-    `io.opening.READERS`.
-    A folder's files are tables by their `suffixes`; the kind of a file is determined by
-    its content.
+    `io.opening.READERS`. It has the attributes below, `read_header` and `read`. A
+    folder's files are tables by their `suffixes`; the kind of a file is determined by
+    its content (`knows`).
 
     Attributes
     ----------
