@@ -324,7 +324,7 @@ def enter_night(
     gates : Gates or None
         What they counted is kept for later nights.
     patients : Patients
-        Some of the night, whom later nights recognise.
+        Some of the night's, to detect on later nights that ids are spelled differently.
     trained : datetime or None
         When the model was trained.
     """
