@@ -245,16 +245,9 @@ def _competing_rows(
 
 
 class _Repeat(NamedTuple):
-    """A repeat of the folds at one setting.
+    """Machines of a repeat at one setting, by fold, and their held-out decisions.
 
-    Parameters
-    ----------
-    machines : list of Estimator
-        By fold.
-    decisions : ndarray of shape (n_rows, n_outputs)
-        Held-out.
-    seconds : tuple of float
-        Mean of those of `FoldFit`.
+    Decisions have shape (n_rows, n_outputs); the seconds are means of `FoldFit`'s.
     """
 
     machines: list[Estimator]

@@ -61,25 +61,6 @@ FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 MIN_LATER_SHARE = 0.5
 
 
-def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
-    """Return the cohort without columns that exist only after the outcome, and notes.
-
-    The contract declares these columns.
-    """
-    contract = cohort.contract
-    early = {
-        name: feature
-        for name, feature in contract.features.items()
-        if feature.available != "after"
-    }
-    notes = [
-        f"{name} is left out: it is known only after the outcome (contract)"
-        for name in contract.features
-        if name not in early
-    ]
-    return cohort.with_features(contract.with_features(early)), notes
-
-
 def _signs_by_column(
     cohort: Cohort, watched: np.ndarray, equal_pairs: Sequence[tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:

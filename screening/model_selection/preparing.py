@@ -27,7 +27,7 @@ from screening.model_selection.folds import (
     sub_sample,
 )
 from screening.model_selection.held_out import HeldOutDecisions
-from screening.model_selection.leakage import before_the_outcome, leaks
+from screening.model_selection.leakage import leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, infer_task
 from screening.model_selection.without_cases import (
@@ -80,7 +80,7 @@ def prepare_study(
         If the cohort does not allow it.
     """
     signs = [] if validation.independent else _signs_of_dependence(cohort)
-    cohort, late_notes = before_the_outcome(cohort)
+    cohort, late_notes = _before_the_outcome(cohort)
     if recipe.machine == "one_class":
         cohort = with_states_of_labels(cohort)
     task, task_notes = _task_of(recipe, cohort)
@@ -131,6 +131,25 @@ def read_labelled_cohort(
     if not isinstance(cohort, Cohort) and not table.keep:
         table = replace(table, keep=columns_of_points(*recipes))
     return labelled_cohort(cohort, table, label_optional=label_optional)
+
+
+def _before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """Return the cohort without columns that exist only after the outcome, and notes.
+
+    The contract declares these columns.
+    """
+    contract = cohort.contract
+    early = {
+        name: feature
+        for name, feature in contract.features.items()
+        if feature.available != "after"
+    }
+    notes = [
+        f"{name} is left out: it is known only after the outcome (contract)"
+        for name in contract.features
+        if name not in early
+    ]
+    return cohort.with_features(contract.with_features(early)), notes
 
 
 def _signs_of_dependence(cohort: Cohort) -> list[Sign]:

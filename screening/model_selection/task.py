@@ -229,13 +229,14 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         classes = ["negative", *positives]
         guess = "positive class taken to be"
     kind = "multi" if several else "binary"
+    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
     task = Task(
         kind=kind,
         label=column,
         positive=list(positives),
         classes=classes,
         watched=watched,
-        joined=_joined_labels(positives),
+        joined=joined or None,
     )
     if cohort.contract.positive:
         return task, []
@@ -285,11 +286,3 @@ def _other_classes(
             f"column {column}: `positive` names every class; leave one out"
         )
     return rest
-
-
-def _joined_labels(
-    positives: Mapping[str, tuple[str, ...]],
-) -> dict[str, tuple[str, ...]] | None:
-    """Return the labels of classes that join several; None if no class does."""
-    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
-    return joined or None

@@ -218,6 +218,8 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
     RecipeError
         If a column of a score is missing in the cohort.
     """
+    for recipe in recipes:
+        columns_used(recipe, cohort.contract)
     if any(recipe.machine == "given" for recipe in recipes):
         cohort = with_score_kind(cohort)
     if cohort.contract.per_unit is not None:
@@ -226,10 +228,8 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
             recipe for recipe in recipes if is_summed(recipe) or not needs_score
         ]
         chooser = [*choosers, *recipes][0]
-        columns_used(chooser, cohort.contract)
         cohort = one_row_per_unit(cohort, score_of_rows(chooser, cohort.contract))
     for recipe in recipes:
-        columns_used(recipe, cohort.contract)
         has_score = np.ones(cohort.n_rows, dtype=bool)
         columns = columns_needed(recipe, cohort.contract)
         for name in columns:
