@@ -16,7 +16,7 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from screening.cli import COMMANDS, EXAMPLES, app
+from screening.cli import COMMANDS, app
 from screening.cli.options import RuleOptions
 from screening.option_groups import option_of, options_of
 from screening.registry import refuse_plugins
@@ -115,8 +115,8 @@ def commands() -> str:
     """Return the page of all commands, with their options by name."""
     lines = taken()
     parts = [HEAD]
-    for title, command in COMMANDS.items():
-        summary, *_ = str(command.__doc__).split("\n\n")
+    for title, entry in COMMANDS.items():
+        summary, *_ = str(entry.function.__doc__).split("\n\n")
         listed = f"Options: {', '.join(_forms(lines[title]))}"
         parts += _section(title, summary, [listed])
     groups = [
@@ -162,10 +162,10 @@ def reference() -> str:
     lines = taken()
     shared = _shared(lines)
     parts = [REFERENCE_HEAD]
-    for title, command in COMMANDS.items():
+    for title, entry in COMMANDS.items():
         own, also = _own_and_also(lines[title], shared)
         listed = [*own, f"- also: {', '.join(also)}"] if also else own
-        parts += _section(title, str(command.__doc__), listed)
+        parts += _section(title, str(entry.function.__doc__), listed)
     groups = _explained(shared)
     grouped = {name for names in GROUPS.values() for name in names}
     others = [shared[name] for name in sorted(shared) if name not in grouped]
@@ -199,7 +199,7 @@ def _own_and_also(
 
 def _section(title: str, words: str, listed: Sequence[str]) -> list[str]:
     """Return the lines of a command: its words, its example, its options."""
-    example = f"    {EXAMPLES[title]}"
+    example = f"    {COMMANDS[title].example}"
     return [
         f"## screen {title}",
         "",

@@ -24,7 +24,7 @@ from ledger_nights import enter, night
 from written_files import contents_of, page_in, read_json
 
 from screening import MaxFlagRate, save_model
-from screening.cli import EXAMPLES, demo, options
+from screening.cli import COMMANDS, demo, options
 from screening.contract.contract import Contract
 from screening.ledger.database import open_ledger
 from screening.schemas.model import ModelDocument
@@ -458,11 +458,11 @@ def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
 HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed")
 
 
-@pytest.mark.parametrize("command", EXAMPLES)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_one_example_that_the_command_understands(command):
     """Usage has no braces, and the list of commands fits a terminal of 80 columns."""
     shown = screen(command, "--help").stdout
-    example = EXAMPLES[command]
+    example = COMMANDS[command].example
     words = example.split()
     listed = screen(code=2).stderr.partition("Commands:")[2]
 
@@ -473,7 +473,7 @@ def test_help_shows_one_example_that_the_command_understands(command):
     options = {word for word in words if word.startswith("--")}
     names = re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)
     assert options <= set(shown.split())
-    assert len(names) == len(EXAMPLES)
+    assert len(names) == len(COMMANDS)
     assert "..." not in listed
 
 

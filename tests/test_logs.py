@@ -14,9 +14,7 @@ import pytest
 from commands import screen
 from flow_cohorts import night_of_patients, written
 
-from screening.cli import COMMANDS
 from screening.cli.logs import KEYS
-from screening.cli.waiting import WORK
 
 ALWAYS = ["time", "level", "logger", "event"]
 
@@ -215,11 +213,6 @@ def test_silent_command_terminal():
     assert "Training" in told.partition("beware")[2]
     assert re.sub(r"\x1b\[[01]m", "", told).rstrip().endswith("out  m")
     assert without.stderr == "screen: beware\n"
-
-
-def test_work_of_every_command():
-    """Each command has words for what somebody waits for."""
-    assert WORK.keys() == COMMANDS.keys()
 
 
 def test_answer_folded_and_escaped():

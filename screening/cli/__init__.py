@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NamedTuple, NoReturn
 
 import typer
 
@@ -43,7 +43,7 @@ from screening.cli.serve import serve_command
 from screening.cli.status import status_command
 from screening.cli.train import train_command
 from screening.cli.validate import validate_command
-from screening.cli.waiting import WORK, shown_work
+from screening.cli.waiting import shown_work
 
 # Options in groups for people, plain lines for programs.
 _is_read_by_person = sys.stdout is not None and sys.stdout.isatty()
@@ -58,97 +58,162 @@ app = typer.Typer(
     epilog="Example: screen demo --out demo",
 )
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo_command,
-    "recipes": recipes_command,
-    "init": init_command,
-    "check": check_command,
-    "features": features_command,
-    "train": train_command,
-    "compare": compare_command,
-    "score": score_command,
-    "run": run_command,
-    "explain": explain_command,
-    "export": export_command,
-    "report": report_command,
-    "review": review_command,
-    "serve": serve_command,
-    "outcomes": outcomes_command,
-    "history": history_command,
-    "validate": validate_command,
-    "threshold": threshold_command,
-    "approve": approve_command,
-    "retrain": retrain_command,
-    "promote": promote_command,
-    "retire": retire_command,
-    "ledger": ledger_command,
-    "schema": schema_command,
-    "status": status_command,
-    "forget": forget_command,
-    "purge": purge_command,
-}
-EXAMPLES: dict[str, str] = {
-    "demo": "screen demo --out demo",
-    "recipes": "screen recipes one_class_conformal",
-    "init": "screen init past.csv --out cohort.toml",
-    "check": "screen check tonight.csv --model trained/infection",
-    "features": (
-        "screen features spec.toml --past 2024-01-01..2025-12-31 --out past.parquet"
+
+class Entry(NamedTuple):
+    """A command.
+
+    `example` ends its help; `work` is what a terminal shows while a user waits.
+    """
+
+    function: Callable[..., None]
+    example: str
+    work: str
+
+
+COMMANDS = {
+    "demo": Entry(
+        demo_command,
+        "screen demo --out demo",
+        "Running the whole job on the sample cohorts",
     ),
-    "train": (
+    "recipes": Entry(
+        recipes_command,
+        "screen recipes one_class_conformal",
+        "Reading the recipes",
+    ),
+    "init": Entry(
+        init_command,
+        "screen init past.csv --out cohort.toml",
+        "Reading the table",
+    ),
+    "check": Entry(
+        check_command,
+        "screen check tonight.csv --model trained/infection",
+        "Checking the table",
+    ),
+    "features": Entry(
+        features_command,
+        "screen features spec.toml --past 2024-01-01..2025-12-31 --out past.parquet",
+        "Making the table of features",
+    ),
+    "train": Entry(
+        train_command,
         "screen train past.csv --contract cohort.toml --label infected --out"
-        " trained/infection"
+        " trained/infection",
+        "Preparing the training",
     ),
-    "compare": (
+    "compare": Entry(
+        compare_command,
         "screen compare past.csv --contract cohort.toml --recipes all,auto --out"
-        " compared"
+        " compared",
+        "Preparing the comparison",
     ),
-    "score": (
+    "score": Entry(
+        score_command,
         "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger"
-        " screening.db"
+        " screening.db",
+        "Reading the model and the table",
     ),
-    "run": "screen run NIGHT.toml --date 2026-03-01",
-    "explain": "screen explain runs/2026-03-01 00123",
-    "export": "screen export runs/2026-03-01 --to fhir --out flagged.json",
-    "report": "screen report runs/2026-03-01",
-    "review": "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
-    "serve": "screen serve NIGHT.toml",
-    "outcomes": (
-        "screen outcomes events.csv --time infected_at --within 72h --series ward-7"
-        " --ledger screening.db"
+    "run": Entry(
+        run_command,
+        "screen run NIGHT.toml --date 2026-03-01",
+        "Scoring the night of every series",
     ),
-    "history": "screen history --ledger screening.db --out history.html",
-    "validate": "screen validate trained/infection other_hospital.csv --out validated",
-    "threshold": (
-        'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a'
-        ' night"'
+    "explain": Entry(
+        explain_command,
+        "screen explain runs/2026-03-01 00123",
+        "Explaining the case",
     ),
-    "approve": (
+    "export": Entry(
+        export_command,
+        "screen export runs/2026-03-01 --to fhir --out flagged.json",
+        "Writing the export",
+    ),
+    "report": Entry(
+        report_command,
+        "screen report runs/2026-03-01",
+        "Drawing the report",
+    ),
+    "review": Entry(
+        review_command,
+        "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
+        "Entering the verdicts",
+    ),
+    "serve": Entry(
+        serve_command,
+        "screen serve NIGHT.toml",
+        "Showing the published pages",
+    ),
+    "outcomes": Entry(
+        outcomes_command,
+        "screen outcomes events.csv --time infected_at --within 72h --series"
+        " ward-7 --ledger screening.db",
+        "Joining the outcomes with the nights",
+    ),
+    "history": Entry(
+        history_command,
+        "screen history --ledger screening.db --out history.html",
+        "Reading the nights of the ledger",
+    ),
+    "validate": Entry(
+        validate_command,
+        "screen validate trained/infection other_hospital.csv --out validated",
+        "Scoring and evaluating the cohort",
+    ),
+    "threshold": Entry(
+        threshold_command,
+        'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten'
+        ' reviews a night"',
+        "Evaluating the model at the new threshold",
+    ),
+    "approve": Entry(
+        approve_command,
         'screen approve trained/infection --by "Dr. A. Weber" --known-before'
-        " crp,temperature"
+        " crp,temperature",
+        "Writing the approved model",
     ),
-    "retrain": (
+    "retrain": Entry(
+        retrain_command,
         "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv'"
-        " --out trained/next"
+        " --out trained/next",
+        "Reading the past cohort and the tables of the nights",
     ),
-    "promote": (
+    "promote": Entry(
+        promote_command,
         'screen promote trained/challenger --series ward-7 --reason "finds more"'
-        " --ledger screening.db"
+        " --ledger screening.db",
+        "Comparing the nights of both models",
     ),
-    "retire": (
-        'screen retire ward-7 --reason "the ward has closed" --ledger screening.db'
+    "retire": Entry(
+        retire_command,
+        'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
+        "Entering the end of the series",
     ),
-    "ledger": "screen ledger backup screening.db --to backups --keep 14",
-    "schema": "screen schema run",
-    "status": "screen status --night today --ledger screening.db",
-    "forget": (
-        "screen forget - --ledger screening.db --runs runs --models trained < id.txt"
+    "ledger": Entry(
+        ledger_command,
+        "screen ledger backup screening.db --to backups --keep 14",
+        "Working on the ledger",
     ),
-    "purge": "screen purge --older-than 3y --ledger screening.db --runs runs",
+    "schema": Entry(schema_command, "screen schema run", "Writing the schema"),
+    "status": Entry(
+        status_command,
+        "screen status --night today --ledger screening.db",
+        "Reading the ledger",
+    ),
+    "forget": Entry(
+        forget_command,
+        "screen forget - --ledger screening.db --runs runs --models trained < id.txt",
+        "Erasing the patient from every file",
+    ),
+    "purge": Entry(
+        purge_command,
+        "screen purge --older-than 3y --ledger screening.db --runs runs",
+        "Erasing old nights from every file",
+    ),
 }
-for name, command in COMMANDS.items():
-    register = app.command(name, cls=Command, epilog=f"Example: {EXAMPLES[name]}")
-    register(exits()(with_groups(command, COMPLETIONS)))
+for name, entry in COMMANDS.items():
+    register = app.command(name, cls=Command, epilog=f"Example: {entry.example}")
+    register(exits()(with_groups(entry.function, COMPLETIONS)))
 
 
 def _version(asked: bool) -> None:
@@ -191,9 +256,8 @@ def screen(
         (hints,) = [each for each in app.registered_commands if each.name == name]
         assert hints.callback is not None
         offers(inspect.signature(hints.callback).parameters)
-    work = WORK.get(name)
-    if work is not None and log is LogFormat.text:
-        context.with_resource(shown_work(work))
+        if log is LogFormat.text:
+            context.with_resource(shown_work(COMMANDS[name].work))
 
 
 def main() -> NoReturn:

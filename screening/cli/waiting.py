@@ -18,37 +18,6 @@ INTERVAL = 0.5
 # Move to the start of the line, and erase it.
 _ERASE = "\r\x1b[K"
 
-WORK = {
-    "demo": "Running the whole job on the sample cohorts",
-    "recipes": "Reading the recipes",
-    "init": "Reading the table",
-    "check": "Checking the table",
-    "features": "Making the table of features",
-    "train": "Preparing the training",
-    "compare": "Preparing the comparison",
-    "score": "Reading the model and the table",
-    "run": "Scoring the night of every series",
-    "explain": "Explaining the case",
-    "export": "Writing the export",
-    "report": "Drawing the report",
-    "review": "Entering the verdicts",
-    "serve": "Showing the published pages",
-    "outcomes": "Joining the outcomes with the nights",
-    "history": "Reading the nights of the ledger",
-    "validate": "Scoring and evaluating the cohort",
-    "threshold": "Evaluating the model at the new threshold",
-    "approve": "Writing the approved model",
-    "retrain": "Reading the past cohort and the tables of the nights",
-    "promote": "Comparing the nights of both models",
-    "retire": "Entering the end of the series",
-    "ledger": "Working on the ledger",
-    "schema": "Writing the schema",
-    "status": "Reading the ledger",
-    "forget": "Erasing the patient from every file",
-    "purge": "Erasing old nights from every file",
-}
-"""The work that a user waits for, by command."""
-
 
 class _Screen:
     """What is drawn on the terminal now.
