@@ -25,12 +25,12 @@ from screening.data.reading import check_cohort
 from screening.data.stream import ReadOptions
 from screening.io.columns import SampledValues
 from screening.monitoring import chance
+from screening.monitoring.bins import equal_shares
 from screening.monitoring.drift import (
     ALARMS,
     Gates,
 )
 from screening.monitoring.profile import (
-    equal_shares,
     ks,
     profile,
     psi,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
 from screening.io.columns import Columns, SampledValues, count_rows, count_values
+from screening.monitoring.bins import TENTHS, equal_shares
 from screening.monitoring.chance import effective_units
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 
@@ -28,7 +29,6 @@ BINS = 20
 # A column's counts begin with rows, those with a value, those of an unseen category and
 # those outside the range of training; its bins follow.
 N_SHARES = 4
-TENTHS = 10
 
 
 def profile(
@@ -260,23 +260,6 @@ class ColumnGate:
             np.append(self.expected, self.more),
             np.append(self.counted.bins, self.counted.unseen.total()),
         )
-
-
-def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
-    """Return which of `n_steps` equal shares of the training rows each bin is in.
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_bins,)
-        Training rows in each bin.
-    n_steps : int
-    """
-    counted = np.asarray(counts, float)
-    weight = counted / max(counted.sum(), 1.0)
-    middle = np.cumsum(weight) - weight / 2
-    step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
-    _, share = np.unique(step, return_inverse=True)
-    return share
 
 
 def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from screening.monitoring.profile import TENTHS, equal_shares
+from screening.monitoring.bins import TENTHS, equal_shares
 from screening.report import format as fmt
 from screening.report.charts import Scale, Tick
 from screening.report.values import value_text

@@ -18,6 +18,7 @@ from screening.ledger.standing import (
     GivenReasons,
     mark_standing,
 )
+from screening.monitoring.bins import equal_shares
 from screening.monitoring.column_drift import (
     Drift,
     drifts,
@@ -25,7 +26,7 @@ from screening.monitoring.column_drift import (
     outbreak,
     slow_rise,
 )
-from screening.monitoring.profile import BINS, equal_shares
+from screening.monitoring.profile import BINS
 from screening.report import format as shown
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile
