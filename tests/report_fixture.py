@@ -61,7 +61,7 @@ def validated(
         "point": chosen.to_dict(),
         "curve": curve(scores, y).to_dict(),
         "summary": population_of(
-            EvaluatedRows(scores, y, np.inf, n_settings=1), "ranking"
+            EvaluatedRows(scores, y, np.inf, n_settings=1), "summary"
         ).to_dict(),
         "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }

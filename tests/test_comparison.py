@@ -446,14 +446,14 @@ def test_net_benefits_of_methods_are_at_the_chance_of_the_control():
 
     own = figures_of_method(method, at)["net_benefit"][0]
     of_control = figures_of_method(control, at)["net_benefit"][0]
-    gaps = method_differences(method, control, "compared", [chance])
+    gaps = method_differences(method, control, "compare", [chance])
 
     flagged = method.flagged[:, 0]
     by_hand = (flagged & y).mean() - (flagged & ~y).mean() * chance / (1 - chance)
     assert own == pytest.approx(by_hand)
     assert gaps["net_benefit"].value == pytest.approx(own - of_control)
     assert gaps["net_benefit"].low < gaps["net_benefit"].value
-    without = method_differences(method, control, "compared")
+    without = method_differences(method, control, "compare")
     assert without["net_benefit"] == UNDEFINED
     assert without["auroc"] == gaps["auroc"]
 

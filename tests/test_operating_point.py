@@ -31,6 +31,7 @@ from screening import (
 from screening.errors import UsageError
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.intervals import rate_interval
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -457,7 +458,7 @@ def test_groups_widen_every_interval():
     dealt = choose(scores, y, Threshold(0.5), group, fold=group % 5)
     whole = choose(scores, y, Threshold(0.5), group, fold=None)
     one, best = (
-        population_of(EvaluatedRows(*labelled(), np.inf, n_settings=n), "ranking")
+        population_of(EvaluatedRows(*labelled(), np.inf, n_settings=n), "summary")
         for n in (1, 24)
     )
 
@@ -476,7 +477,7 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
     fold = np.arange(len(y)) % 5
     made = [choose(scores, y, rule, group, fold=fold) for rule in RULES]
-    ranking = population_of(EvaluatedRows(scores, y, np.inf, group), "ranking")
+    ranking = population_of(EvaluatedRows(scores, y, np.inf, group), "summary")
     made += [curve(scores, y, group), ranking]
     for figures in made:
         content = figures.to_dict()
@@ -552,8 +553,9 @@ def test_observed_shares_are_those_of_scikit_learn():
     least = min(seen["sensitivity"].value, seen["specificity"].value)
     assert seen["min_sensitivity"].value == least
     flag_rate = night["flag_rate"]
-    for figure in (night["sensitivity"], night["ppv"], night["auroc"]):
+    for figure in (night["sensitivity"], night["nne"], night["auroc"]):
         assert figure.value is None
+    assert night["ppv"].value == 0
     assert night["specificity"].value == 0.75
     assert 0 < flag_rate.low < flag_rate.value == 0.25 < flag_rate.high
 

@@ -306,7 +306,7 @@ def test_factor_of_contributing(tree):
     (figures / "errors.py").write_text(figure, encoding="utf-8")
     titles = (
         "from screening.metrics.figures import figures_in;"
-        "print([figure.title for figure in figures_in('outcomes')])"
+        "print([figure.title for figure in figures_in('outcomes_by_month')])"
     )
     own = (
         "--recipe",

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -32,6 +31,7 @@ from screening.io.readers import TableFile
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import FIGURES
 from screening.metrics.figures.base import _accepted as _accepted_figure
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
 from screening.registry import KINDS, Registry, accepted_class, without_plugins
@@ -449,7 +449,6 @@ KIND = partial(ReasonKind, words="It is.", remedy="", when="never", arises_in=NI
         (_accepted_column, "score", Column("score", "", "", "")),
         (_accepted_figure, "auroc", FIGURES["auroc"].compute),
         (_accepted_figure, "other", FIGURES["auroc"]),
-        (_accepted_figure, "auroc", replace(FIGURES["auroc"], tables={"point"})),
         (_accepted_reason, "long", "long"),
         (_accepted_reason, "other", KIND("long", found_in=list)),
         (_accepted_reason, "long", KIND("long")),

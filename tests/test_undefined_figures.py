@@ -1,5 +1,6 @@
 """Figures, thresholds and charts of rows from which they cannot be computed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 from screening.errors import UsageError
 from screening.metrics.calibration import resolution_warning
 from screening.metrics.control import control_charts
-from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
-from screening.metrics.figures import FIGURES
+from screening.metrics.figures import FIGURES, evaluate
 from screening.metrics.intervals import percentiles
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.performance import (
     figures_at_prevalence,
@@ -40,7 +41,7 @@ def test_figures_one_class(name, positive):
     """A figure of both classes is undefined if a class is missing."""
     rows = EvaluatedRows(SCORES, positive, 0.5)
 
-    assert FIGURES[name].compute(rows) == UNDEFINED
+    assert evaluate(rows, [FIGURES[name]]) == {name: UNDEFINED}
 
 
 def test_categories_one_class():
@@ -149,23 +150,26 @@ def test_resolution_sufficient():
 
 def test_expected_without_chances():
     """Observed over expected needs a chance of every row; without a case it is 0."""
-    compute = FIGURES["observed_expected"].compute
+    entry = FIGURES["observed_expected"]
     positive = np.array([True, False, False])
     chance = np.array([0.5, 0.3, 0.2])
 
-    assert compute(EvaluatedRows(SCORES, positive, 0.5)) == UNDEFINED
+    without = evaluate(EvaluatedRows(SCORES, positive, 0.5), [entry])
+    assert without["observed_expected"] == UNDEFINED
     with_gap = np.array([0.5, np.nan, 0.2])
-    assert compute(EvaluatedRows(SCORES, positive, 0.5, chance=with_gap)) == UNDEFINED
-    assert compute(EvaluatedRows(SCORES, positive, 0.5, chance=chance)).value == 1
+    rows = EvaluatedRows(SCORES, positive, 0.5, chance=with_gap)
+    assert entry.compute(rows) == UNDEFINED
+    assert entry.compute(replace(rows, chance=chance)).value == 1
     nobody = ONE_CLASS["others only"]
-    assert compute(EvaluatedRows(SCORES, nobody, 0.5, chance=chance)) == Estimate(0.0)
+    rows = EvaluatedRows(SCORES, nobody, 0.5, chance=chance)
+    assert entry.compute(rows) == Estimate(0.0)
 
 
 def test_ranking_one_class():
     """AUROC and its rows' contributions are undefined without both classes."""
     for positive in ONE_CLASS.values():
         area, contributions = placements(SCORES, positive)
-        summary = population_of(EvaluatedRows(SCORES, positive, 0.5), "ranking")
+        summary = population_of(EvaluatedRows(SCORES, positive, 0.5), "summary")
 
         assert np.isnan(area)
         assert np.isnan(contributions).all()

@@ -152,7 +152,7 @@ def _figures_of_point(
     for figure in figures_in("promise"):
         title = in_sentence(figure)
         figures[title] = with_interval(known.get(figure.name, UNDEFINED), figure)
-        if point.n_positive == 0 and "cases" in figure.needs:
+        if point.n_positive == 0 and known.get(figure.name, UNDEFINED).value is None:
             figures[title] = NO_CASE_SEEN
         elif figure.name == "ppv":
             figures[title] += f" at {percent(point.prevalence)} prevalence"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
@@ -16,21 +16,59 @@ from screening.metrics.tally import ThresholdCounts, rate_at_last
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.figures import LabelledCounts
 
-Need = Literal[
-    "rows",
-    "cases",
-    "others",
-    "flagged",
-    "unflagged",
-    "chance",
-    "chance_at_threshold",
-]
-"""What a figure needs: enough rows of a kind, or chances."""
+Kind = Literal["rows", "cases", "others", "flagged", "unflagged"]
+"""Kind of rows."""
+
+Need = Kind | Literal["one_model", "chance", "chance_at_threshold"]
+"""What a figure needs: rows of a kind, one model's scores, or calibrated chances."""
 
 
 def is_enough(n_units: int, min_units: int) -> bool:
     """Return True if a figure of so many units is shown, and not withheld."""
     return n_units >= min_units
+
+
+class ShareMethod(Protocol):
+    """How shares of rows, and their 95 % intervals, are estimated."""
+
+    def rate(self, rows: EvaluatedRows, *, of_cases: bool) -> Estimate:
+        """Return sensitivity or specificity of rows with some of its class."""
+        ...
+
+    def share(
+        self, rows: EvaluatedRows, events: np.ndarray, among: np.ndarray
+    ) -> Estimate:
+        """Return the share of some rows, at least one, with an event.
+
+        Parameters
+        ----------
+        rows : EvaluatedRows
+        events, among : bool ndarray of shape (n_rows,)
+        """
+        ...
+
+
+class SharesOfSample:
+    """Wilson's intervals, for the effective number of rows if they come in groups.
+
+    Shares of a weighted sample are those of its table.
+    """
+
+    def rate(self, rows: EvaluatedRows, *, of_cases: bool) -> Estimate:
+        """As for ``ShareMethod``."""
+        return Estimate(*rate_at_last(rows.class_counts, of_cases))
+
+    def share(
+        self, rows: EvaluatedRows, events: np.ndarray, among: np.ndarray
+    ) -> Estimate:
+        """As for ``ShareMethod``."""
+        codes = rows.codes
+        if rows.weight is None:
+            codes_of_rows = None if codes is None else codes[among]
+            return share_range(events[among], codes_of_rows)
+        units = np.arange(len(events)) if codes is None else codes
+        share = weighted_share(events[among], rows.weight[among], units[among])
+        return Estimate(*share)
 
 
 @dataclass(frozen=True)
@@ -52,7 +90,7 @@ class EvaluatedRows:
         sampled from (``weights_of_table``); by default rows are all there is.
     min_units : int
         Units (independent rows, or groups) below which a figure is withheld, such as
-        the contract's `suppress`.
+        the contract's `suppress`; 0 withholds none.
     fold : ndarray of shape (n_rows,), optional
         Fold in which a row was held out.
     n_settings : int, optional
@@ -63,6 +101,11 @@ class EvaluatedRows:
     chance_at_threshold : float, optional
         Calibrated chance at the threshold, between 0 and 1, from which on a review is
         taken to be worth its effort; None where scores are not calibrated.
+    flags : bool ndarray of shape (n_rows,), optional
+        Rows that were flagged, where they had several thresholds, such as each night's.
+    one_model : bool
+        Scores are those of one model, and have a common order.
+    shares : ShareMethod
     """
 
     scores: np.ndarray
@@ -71,11 +114,14 @@ class EvaluatedRows:
     groups: np.ndarray | None = None
     chance: np.ndarray | None = None
     weight: np.ndarray | None = None
-    min_units: int = 1
+    min_units: int = 0
     fold: np.ndarray | None = None
     n_settings: int | None = None
     seed: int = 0
     chance_at_threshold: float | None = None
+    flags: np.ndarray | None = None
+    one_model: bool = True
+    shares: ShareMethod = field(default_factory=SharesOfSample)
 
     @cached_property
     def codes(self) -> np.ndarray | None:
@@ -84,8 +130,8 @@ class EvaluatedRows:
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """Mask of the rows at or above the threshold, (n_rows,)."""
-        return self.scores >= self.threshold
+        """Mask of the flagged rows, (n_rows,): by default those at the threshold."""
+        return self.scores >= self.threshold if self.flags is None else self.flags
 
     @property
     def two_by_two(self) -> LabelledCounts:
@@ -105,7 +151,7 @@ class EvaluatedRows:
         return variance_inflation(self.n_settings)
 
     @cached_property
-    def units(self) -> Mapping[str, int]:
+    def units(self) -> Mapping[Kind, int]:
         """Number of units of each kind: rows, or groups that have some."""
         return {
             "rows": units_of(np.ones(len(self.scores), dtype=bool), self.codes),
@@ -116,12 +162,18 @@ class EvaluatedRows:
         }
 
     def has(self, need: Need) -> bool:
-        """Return True if these rows have what a figure needs."""
+        """Return True if these rows have what a figure needs, however few of them."""
+        if need == "one_model":
+            return self.one_model
         if need == "chance":
             return self.chance is not None
         if need == "chance_at_threshold":
             return self.chance_at_threshold is not None
-        return is_enough(self.units[need], self.min_units)
+        return self.units[need] > 0
+
+    def may_show(self, kind: Kind) -> bool:
+        """Return True if figures of rows of a kind are shown, and not withheld."""
+        return is_enough(self.units[kind], self.min_units)
 
     @cached_property
     def sensitivity(self) -> Estimate:
@@ -134,42 +186,27 @@ class EvaluatedRows:
         return self.rate(of_cases=False)
 
     def rate(self, *, of_cases: bool) -> Estimate:
-        """Return sensitivity or specificity; undefined without a row of its class.
-
-        Intervals are Wilson's, for the effective number of rows if they come in groups.
-        """
+        """Return sensitivity or specificity; undefined without a row of its class."""
         if not self.units["cases" if of_cases else "others"]:
             return UNDEFINED
-        return Estimate(*rate_at_last(self._counts, of_cases))
+        return self.shares.rate(self, of_cases=of_cases)
 
     @cached_property
-    def _counts(self) -> ThresholdCounts:
+    def class_counts(self) -> ThresholdCounts:
         """Rows of each class at or above the threshold; both rates are of them."""
         thresholds = np.array([-np.inf, self.threshold])
         return ThresholdCounts(self.scores, self.positive, self.codes, thresholds)
 
     def share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
-        """Return the share of some rows with an event, with its interval.
-
-        Undefined, and so withheld, where these rows are too few.
+        """Return the share of some rows with an event; undefined without such a row.
 
         Parameters
         ----------
         events, among : bool ndarray of shape (n_rows,)
         """
-        n_units = units_of(among, self.codes)
-        if not n_units or not is_enough(n_units, self.min_units):
+        if not among.any():
             return UNDEFINED
-        return self._share(events, among)
-
-    def _share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
-        codes = self.codes
-        if self.weight is None:
-            codes_of_rows = None if codes is None else codes[among]
-            return share_range(events[among], codes_of_rows)
-        units = np.arange(len(events)) if codes is None else codes
-        share = weighted_share(events[among], self.weight[among], units[among])
-        return Estimate(*share)
+        return self.shares.share(self, events, among)
 
     def take(self, rows: np.ndarray) -> Self:
         """Return some of the rows, by a mask (n_rows,)."""
@@ -185,6 +222,7 @@ class EvaluatedRows:
             chance=of_rows(self.chance),
             weight=of_rows(self.weight),
             fold=of_rows(self.fold),
+            flags=of_rows(self.flags),
         )
 
 

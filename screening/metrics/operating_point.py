@@ -19,6 +19,7 @@ from screening.metrics.figures import Rates, evaluate_rates, figures_in
 from screening.metrics.groups import codes_of
 from screening.metrics.intervals import (
     design_effect,
+    share_range,
     shared_design,
     student_size_factor,
 )
@@ -304,12 +305,12 @@ class ThresholdSelector:
         sensitivity = 1.0 if everything else (m - misses) / (m + design)
         share = m / (m + n) if rule.prevalence is None else rule.prevalence
         evidence = self.evidence(threshold)
-        figures = {
-            "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
-            "specificity": _with_range(1 - false / n, evidence.specificity_range()),
-        }
-        rates = Rates(figures["sensitivity"], figures["specificity"])
-        figures |= evaluate_rates(rates, figures_in("point"))
+        rates = Rates(
+            _with_range(sensitivity, evidence.sensitivity_range()),
+            _with_range(1 - false / n, evidence.specificity_range()),
+            self.expected_prevalence(rule),
+        )
+        figures = evaluate_rates(rates, figures_in("operating_point"))
         figures |= self.predictive_figures(
             evidence, rule, predictive(share, sensitivity, false / n)
         )
@@ -489,6 +490,13 @@ class ThresholdSelector:
         n_positive = float(self.positive.sum())
         n_negative = float((~self.positive).sum())
         return worth * n_positive, worth * n_negative
+
+    def expected_prevalence(self, rule: Rule) -> Estimate:
+        """Return the rule's prevalence, or that of these rows with its interval."""
+        stated = rule.prevalence
+        if stated is None:
+            return share_range(self.positive, self.codes)
+        return Estimate(stated, stated, stated)
 
     def atom(self, threshold: float) -> float:
         """Return the share of negatives near the threshold that have common scores.

@@ -7,8 +7,6 @@ over has one, so sensitivity needs no audit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -25,6 +23,7 @@ from screening.metrics.intervals import (
     grouped_rate_interval,
     rate_interval,
 )
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.history import (
@@ -87,8 +86,8 @@ def outcome_figures(
     # Scores of two models have no common order.
     figures = {
         **rates.figures,
-        **evaluate(_evaluated(of_last), _of_whole_series(is_area=True)),
-        **evaluate(_evaluated(with_outcome), _of_whole_series(is_area=False)),
+        **evaluate(_evaluated(of_last), _of_all_nights(of_one_model=True)),
+        **evaluate(_evaluated(with_outcome), _of_all_nights(of_one_model=False)),
     }
     by_month = [
         OutcomesByMonth(
@@ -165,7 +164,7 @@ def figures_of_class(
     of_class = with_truth(of_class, known.of_names(texts), window, complete)
     with_outcome = with_known_truth(of_class)
     rates = rates_of(with_outcome)
-    areas = evaluate(_evaluated(with_outcome), _of_whole_series(is_area=True))
+    areas = evaluate(_evaluated(with_outcome), _of_all_nights(of_one_model=True))
     return OutcomesByClass(
         label=name,
         lead=lead_time(detected_events(of_class)),
@@ -196,21 +195,25 @@ def rates_of(rows: pd.DataFrame) -> KnownNights:
         cases=int(evaluated.positive.sum()),
         flagged=int(evaluated.flagged.sum()),
         true_positive=int((evaluated.flagged & evaluated.positive).sum()),
-        figures=evaluate(evaluated, figures_in("outcomes")),
+        figures=evaluate(evaluated, figures_in("outcomes_by_month")),
     )
 
 
-def _evaluated(rows: pd.DataFrame) -> RowsOfNights:
-    """Convert rows with a known truth to those of figures."""
-    return RowsOfNights(
+def _evaluated(rows: pd.DataFrame) -> EvaluatedRows:
+    """Convert rows with a known truth to those of figures.
+
+    All nights of a patient are one group. Each night has the threshold of its model.
+    """
+    return EvaluatedRows(
         scores=rows["score"].to_numpy(),
         positive=(rows["truth"] == "case").to_numpy(),
         groups=rows["patient"].to_numpy(),
         chance=rows["chance"].to_numpy(float) if "chance" in rows else None,
         threshold=np.nan,
-        min_units=0,
         flags=rows["flagged"].to_numpy(bool),
         chance_at_threshold=_common_chance_at_threshold(rows),
+        one_model="model" not in rows or rows["model"].nunique() <= 1,
+        shares=SharesOfNights(),
     )
 
 
@@ -224,40 +227,27 @@ def _common_chance_at_threshold(rows: pd.DataFrame) -> float | None:
 
 def undefined_areas() -> dict[str, Estimate]:
     """Return areas as they are of scores of several classes: without a common order."""
-    return {figure.name: UNDEFINED for figure in _of_whole_series(is_area=True)}
+    return {figure.name: UNDEFINED for figure in _of_all_nights(of_one_model=True)}
 
 
-def _of_whole_series(*, is_area: bool) -> list[Figure]:
-    """Return the figures of all nights together: areas of ranked scores, or others."""
-    figures = figures_in("nights")
-    return [figure for figure in figures if (figure.form == "area") is is_area]
+def _of_all_nights(*, of_one_model: bool) -> list[Figure]:
+    """Return the figures of all nights that need the scores of one model, or others."""
+    return [
+        figure
+        for figure in figures_in("outcomes_overall")
+        if ("one_model" in figure.needs) is of_one_model
+    ]
 
 
-@dataclass(frozen=True)
-class RowsOfNights(EvaluatedRows):
-    """Rows of nights; all nights of a patient are one group.
+class SharesOfNights:
+    """Shares of rows of nights, with intervals by patient."""
 
-    Parameters
-    ----------
-    flags : bool ndarray of shape (n_rows,)
-        Rows that the model of their night flagged, each at its own threshold.
-    """
-
-    flags: np.ndarray = field(kw_only=True)
-
-    @cached_property
-    def flagged(self) -> np.ndarray:
-        """Mask of the rows that were flagged, (n_rows,)."""
-        return self.flags
-
-    def rate(self, *, of_cases: bool) -> Estimate:
-        """Return sensitivity or specificity with its 95 % interval by patient."""
-        among = self.positive if of_cases else ~self.positive
-        if not among.any():
-            return UNDEFINED
-        counted = self.flagged[among] == of_cases
-        scores = self.scores[among]
-        codes = codes_of(np.asarray(self.groups)[among])
+    def rate(self, rows: EvaluatedRows, *, of_cases: bool) -> Estimate:
+        """As for ``ShareMethod``."""
+        among = rows.positive if of_cases else ~rows.positive
+        counted = rows.flagged[among] == of_cases
+        scores = rows.scores[among]
+        codes = codes_of(np.asarray(rows.groups)[among])
         low, high = grouped_rate_interval(
             np.bincount(codes, counted)[:, None],
             np.bincount(codes),
@@ -265,12 +255,15 @@ class RowsOfNights(EvaluatedRows):
         )
         return Estimate(float(np.mean(counted)), float(low[0]), float(high[0]))
 
-    def _share(self, events: np.ndarray, among: np.ndarray) -> Estimate:
+    def share(
+        self, rows: EvaluatedRows, events: np.ndarray, among: np.ndarray
+    ) -> Estimate:
+        """As for ``ShareMethod``."""
         # Unlike sensitivity, it is not a share of scores above a threshold. The
         # correlation of a patient's scores does not matter, and would make the interval
         # too wide.
         events = events[among]
-        codes = codes_of(np.asarray(self.groups)[among])
+        codes = codes_of(np.asarray(rows.groups)[among])
         size = len(events) / design_effect(events, codes)
         freedom = max(int(codes.max()), 1)
         share = float(np.mean(events))

@@ -8,7 +8,7 @@ these thresholds".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from screening.metrics.groups import codes_of, group_codes
 from screening.metrics.intervals import design_effect, percentiles, student_size_factor
+from screening.metrics.evaluated_rows import Need
 from screening.metrics.predictive_intervals import between_folds
 from screening.metrics.ranking import half_width, placements
 from screening.schemas.base import UNDEFINED, Estimate
@@ -72,6 +73,20 @@ class ResampledRows:
     flagged: np.ndarray
     weights: np.ndarray
     chance_at_threshold: float | None = None
+
+    def has(self, need: Need) -> bool:
+        """Return True if the rows that were drawn from have what a figure needs."""
+        needs: Mapping[Need, bool] = {
+            "rows": len(self.scores) > 0,
+            "cases": bool(self.positive.any()),
+            "others": not self.positive.all(),
+            "flagged": bool(self.flagged.any()),
+            "unflagged": not self.flagged.all(),
+            "one_model": True,
+            "chance": False,
+            "chance_at_threshold": self.chance_at_threshold is not None,
+        }
+        return needs[need]
 
     def share(self, events: np.ndarray, among: np.ndarray) -> np.ndarray:
         """Return the share of some rows with an event.

@@ -17,7 +17,7 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.groups import group_codes
 from screening.metrics.intervals import rate_interval
-from screening.metrics.predictive_intervals import predictive, predictive_interval
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.tally import ThresholdCounts, rate_bands, spaced_thresholds
 from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
 from screening.schemas.figures import (
@@ -28,9 +28,6 @@ from screening.schemas.figures import (
 )
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
-_RATES = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
-# Order of (value, low, high) after a figure is subtracted from 1.
-_COMPLEMENT = [0, 2, 1]
 # Youden's index from which the prevalence can be estimated from the flag rate.
 _MIN_YOUDEN = 0.2
 
@@ -111,38 +108,9 @@ def figures_at_prevalence(
     A rate is undefined if its class is absent, and so is what depends on it. So is what
     needs a calibrated chance at the threshold, without one.
     """
-    figures = dict.fromkeys(_RATES, UNDEFINED)
     stated = Estimate(prevalence, prevalence, prevalence)
-    figures |= evaluate_rates(
-        Rates(sensitivity, specificity, stated, chance_at_threshold),
-        figures_in("point"),
-    )
-    figures["sensitivity"] = sensitivity
-    figures["specificity"] = specificity
-    hit = np.array(sensitivity.value_and_interval, float)
-    clear = np.array(specificity.value_and_interval, float)
-    false = 1 - clear[_COMPLEMENT]
-    if specificity.value is None:
-        return figures | {"flag_rate": sensitivity}
-    if sensitivity.value is None:
-        return figures | {"flag_rate": Estimate(*false.tolist())}
-    values = predictive(prevalence, hit[0], false[0])
-    case_part = prevalence * (hit - hit[0])
-    other_part = (1 - prevalence) * (false - false[0])
-    reach = np.hypot(case_part, other_part)
-    flag_rate = values["flag_rate"]
-    ends = {"flag_rate": (flag_rate - reach[1], flag_rate + reach[2])}
-    if 0 < prevalence < 1:
-        missed = 1 - hit[_COMPLEMENT]
-        low, high = predictive_interval(prevalence, tuple(hit), tuple(false))
-        ends["ppv"] = (low, high)
-        with np.errstate(divide="ignore"):
-            ends["nne"] = (1 / high, 1 / low)
-        ends["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(missed))
-    for name, value in values.items():
-        if name in ends and np.isfinite(value):
-            figures[name] = Estimate(float(value), *ends[name])
-    return figures
+    expected = Rates(sensitivity, specificity, stated, chance_at_threshold)
+    return evaluate_rates(expected, figures_in("operating_point"))
 
 
 def performance(
@@ -167,7 +135,7 @@ def performance(
         chance_at_threshold=chance_at_threshold,
     )
     return Observed(
-        **vars(population_of(rows, "observed")),
+        **vars(population_of(rows, "labelled_night")),
         **vars(rows.two_by_two),
         threshold=rows.threshold,
     )

@@ -104,14 +104,12 @@ class RankSelector(ThresholdSelector):
         prevalence = rule.prevalence
         if prevalence is None and n_cases:
             prevalence = n_cases / len(self.scores)
-        figures = dict.fromkeys(("ppv", "npv", "nne"), UNDEFINED)
-        figures["flag_rate"] = Estimate(share, low, high)
+        expected = UNDEFINED if prevalence is None else self.expected_prevalence(rule)
+        rates = Rates(sensitivity, specificity, expected)
+        figures = evaluate_rates(rates, figures_in("operating_point"))
         if sensitivity.value is not None and prevalence is not None:
             values = predictive(prevalence, sensitivity.value, share)
-            figures = self.predictive_figures(evidence, rule, values)
-        figures |= {"sensitivity": sensitivity, "specificity": specificity}
-        rates = Rates(sensitivity, specificity)
-        figures |= evaluate_rates(rates, figures_in("point"))
+            figures |= self.predictive_figures(evidence, rule, values)
         point = OperatingPoint(
             threshold=threshold,
             rule=rule,

@@ -161,9 +161,8 @@ def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, floa
 
 def _ranked_figures() -> list[str]:
     """Return the names of the figures by which methods are ranked."""
-    ranked = [figure.name for figure in figures_in("ranked")]
-    shares = [each for each in figures_in("own_boundary") if each.form == "share"]
-    own = [f"own_{figure.name}" for figure in shares]
+    ranked = [figure.name for figure in figures_in("compare_ranks")]
+    own = [f"own_{figure.name}" for figure in figures_in("compare_own_ranks")]
     return [*ranked, "specificity_at", *own, "macro_recall", "macro_g"]
 
 

@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
-from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
-from screening.metrics.figures import Figure, evaluate, figures_in
+from screening.metrics.figures import Figure, evaluate, figures_in, withheld
 from screening.metrics.intervals import independent_difference, independent_ratio
+from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts
@@ -22,8 +22,6 @@ from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFac
 _MAX_LEVELS = 12
 _OTHER = "other"
 MISSING = "missing"
-# Needs that are not met for another reason than too few rows.
-_OF_CALIBRATION = frozenset({"chance", "chance_at_threshold"})
 # Cells of two columns that are shown: nobody reads more.
 MAX_CELLS = 24
 # Rows of all cells' rests above which cells are not compared with theirs: it would take
@@ -142,23 +140,19 @@ def _figures_of_level(
     level: EvaluatedRows, name: str | None, figures: Sequence[Figure]
 ) -> Subgroup:
     """Return the figures of the rows of one level, and the names of those withheld."""
-    few = [
-        figure.name
-        for figure in figures
-        if not all(map(level.has, figure.needs - _OF_CALIBRATION))
-    ]
+    few = withheld(level, figures)
     n = len(level.scores)
     events = int(level.positive.sum())
-    has_rows = level.has("rows")
-    has_cases = level.has("cases")
-    if not has_rows:
+    shows_rows = level.may_show("rows")
+    shows_cases = level.may_show("cases")
+    if not shows_rows:
         few.append("n")
-    if not has_cases:
+    if not shows_cases:
         few.append("events")
     return Subgroup(
         level=name,
-        n=n if has_rows else None,
-        events=events if has_cases else None,
+        n=n if shows_rows else None,
+        events=events if shows_cases else None,
         few=few,
         figures=evaluate(level, figures),
     )
@@ -167,7 +161,7 @@ def _figures_of_level(
 def _has_enough(rows: EvaluatedRows, is_cell: np.ndarray) -> bool:
     """Return True if enough cases and enough others are among some rows."""
     cell = rows.take(is_cell)
-    return cell.has("cases") and cell.has("others")
+    return cell.may_show("cases") and cell.may_show("others")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from screening.io.queries import Database
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
 from screening.metrics.groups import fewest_units
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import (
     DRAWS,
     ResampledRows,
@@ -453,7 +454,9 @@ def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> Facto
             n_settings=n_settings,
         )
         without = replace(rows, scores=contrast.without[:, column])
-        by_class.append(evaluate_differences(rows, without, figures_in("members")))
+        by_class.append(
+            evaluate_differences(rows, without, figures_in("compare_factors"))
+        )
     gaps = means_over_classes(by_class)
     if task.kind == "multi":
         gaps["macro_recall"] = recall_difference(
@@ -526,7 +529,7 @@ def _cohort_facts(
         differences = None
         if not facts.control:
             differences = gaps | method_differences(
-                judgement, control, "compared", chances
+                judgement, control, "compare", chances
             )
         counts = {
             name: judgement.rows(m).two_by_two
@@ -599,7 +602,7 @@ def figures_of_method(
             weights,
             at.chances_at_threshold[m],
         )
-        figures = evaluate_samples(rows, figures_in("compared"))
+        figures = evaluate_samples(rows, figures_in("compare"))
         figures["specificity_at"] = rows.specificity_at(at.sensitivity)
         if held.at_own_boundary is not None:
             rows = replace(rows, flagged=held.at_own_boundary[:, m])

@@ -133,7 +133,7 @@ def validate(
     for m, promise in enumerate(promises):
         point = promise.replace(**vars(judgement.points[m]), lesions=lesions)
         points.append(point)
-        observed = judgement.figures_of(m, "baselines")
+        observed = judgement.figures_of(m, "validate_differences")
         classes[point.label] = _class_elsewhere(
             facts, promise, point, observed, held, local_threshold
         )

@@ -34,6 +34,7 @@ from screening.metrics.figures import (
     figures_in,
 )
 from screening.metrics.intervals import share_range
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
 from screening.metrics.performance import (
@@ -277,7 +278,7 @@ class Judgement:
                 threshold=point.threshold,
                 n_positive=point.n_positive,
                 n_negative=point.n_negative,
-                figures=after.figures_of(m, "baselines"),
+                figures=after.figures_of(m, "temporal_validation"),
                 observed_expected=calibration.observed_expected,
                 slope=calibration.slope,
                 intercept=calibration.intercept,
@@ -377,13 +378,18 @@ def with_chance(
     if point.rule.prevalence is None:
         prevalence = share_range(held.watched[:, m], held.codes)
     expected = Rates(point["sensitivity"], point["specificity"], prevalence, chance)
-    figures = evaluate_rates(expected, figures_in("point"))
+    of_chance = [
+        figure
+        for figure in figures_in("operating_point")
+        if "chance_at_threshold" in figure.needs
+    ]
+    figures = evaluate_rates(expected, of_chance)
     return point.replace(figures={**point.figures, **figures})
 
 
 def _ranking(judgement: Judgement, m: int) -> dict[str, Any]:
     """Return how a watched class, by its number, is ranked."""
-    return {"summary": population_of(judgement.rows(m), "ranking")}
+    return {"summary": population_of(judgement.rows(m), "summary")}
 
 
 def _other_points(judgement: Judgement, m: int) -> dict[str, Any]:
@@ -580,7 +586,7 @@ def _observed_point(
         held.groups,
         chance_at_threshold=chance,
     )
-    observed = population_of(rows, "point")
+    observed = population_of(rows, "operating_point")
     prevalence = held.population.prevalence
     if prevalence is not None:
         figures = figures_at_prevalence(

@@ -67,7 +67,7 @@ def render_comparison(
 
 def titles_of(comparison: ComparisonDocument) -> dict[str, str]:
     """Return the names of a comparison's figures with their titles."""
-    titles = _titles("compared")
+    titles = _titles("compare")
     asked = fmt.percent(comparison.asked_sensitivity)
     titles["specificity_at"] = f"Specificity at {asked} sensitivity"
     for name, title in _titles("own_boundary").items():
@@ -177,7 +177,7 @@ def _cohort_block(
     drawn = sorted(best, key=lambda method: not method.control)[:MAX_CURVES]
     return {
         "facts": cohort,
-        "columns": _among(known, (*_titles("compared"), "specificity_at")),
+        "columns": _among(known, (*_titles("compare"), "specificity_at")),
         "own_columns": {
             f"own_{name}": title
             for name, title in _titles("own_boundary").items()
@@ -185,7 +185,7 @@ def _cohort_block(
         },
         "class_columns": _among(known, CLASS_TITLES),
         "factors": [method for method in methods if method.factor is not None],
-        "factor_columns": _titles("members") | _among(known, ("macro_recall",)),
+        "factor_columns": _titles("compare_factors") | _among(known, ("macro_recall",)),
         "several_watched": any(len(method.counts) > 1 for method in methods),
         "drawn": drawn,
         "roc": roc_curves(drawn, number),
@@ -221,10 +221,9 @@ def _difference_charts(
     """
     if len(methods) < 2:
         return []
-    ranked = [*_titles("ranked"), "specificity_at"]
-    own = [f"own_{name}" for name in ranked]
-    benefits = [each.name for each in figures_in("compared") if each.form == "benefit"]
-    measures = (first, *ranked, *benefits, *own, "macro_recall", "macro_g")
+    charts = [*_titles("compare_charts"), "specificity_at"]
+    own = [f"own_{name}" for name in charts]
+    measures = (first, *charts, *own, "macro_recall", "macro_g")
     return [
         (title, differences(methods, name, number, title))
         for name, title in _among(known, measures).items()

@@ -17,6 +17,7 @@ from screening.metrics.figures.base import (
     figure,
     figures_in,
     gain,
+    withheld,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "figure",
     "figures_in",
     "gain",
+    "withheld",
 ]

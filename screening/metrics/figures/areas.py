@@ -6,9 +6,10 @@ import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, figure
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import delong, precision_with_interval
-from screening.schemas.base import UNDEFINED, Estimate
+from screening.schemas.base import Estimate
 
 
 def _difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
@@ -42,25 +43,28 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
     form="area",
+    needs=("cases", "others", "one_model"),
     tables=(
         "subgroups",
-        "nights",
-        "observed",
-        "ranking",
+        "outcomes_overall",
+        "labelled_night",
+        "summary",
         "promise",
         "side_by_side",
         "baselines",
         "members",
-        "compared",
-        "ranked",
+        "temporal_validation",
+        "validate_differences",
+        "compare",
+        "compare_charts",
+        "compare_ranks",
+        "compare_factors",
     ),
     order=60,
     formulas=Formulas(difference=_difference, of_samples=_area_of_samples),
 )
 def auroc(rows: EvaluatedRows) -> Estimate:
     """Return the area under the ROC curve (DeLong 1988, of groups Obuchowski 1997)."""
-    if rows.positive.all() or not rows.positive.any():
-        return UNDEFINED
     return delong(rows.scores, rows.positive, rows.codes, rows.variance_inflation)
 
 
@@ -68,14 +72,20 @@ def auroc(rows: EvaluatedRows) -> Estimate:
     title="Average precision",
     help="Mean PPV over all thresholds; guessing gives the prevalence.",
     form="area",
-    tables=("observed", "ranking", "side_by_side", "compared", "ranked"),
+    needs=("cases", "others", "one_model"),
+    tables=(
+        "labelled_night",
+        "summary",
+        "side_by_side",
+        "compare",
+        "compare_charts",
+        "compare_ranks",
+    ),
     order=65,
     formulas=Formulas(of_samples=_precision_of_samples),
 )
 def average_precision(rows: EvaluatedRows) -> Estimate:
     """Return the mean precision over the cases, with its bootstrap interval."""
-    if rows.positive.all() or not rows.positive.any():
-        return UNDEFINED
     return precision_with_interval(
         rows.scores, rows.positive, rows.codes, rows.seed, rows.variance_inflation
     )

@@ -1,43 +1,72 @@
 """A figure as one entry, and the functions that evaluate entries.
 
-`figure` makes a function of evaluated rows an entry, and `figures_in` chooses those of
-a table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
+`figure` makes a function of evaluated rows an entry, and `figures_in` chooses those of a
+table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
 `evaluate_differences` and `evaluate_samples` compute one kind of their further
 `Formulas`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 
-from screening.metrics.evaluated_rows import EvaluatedRows, Need
+from screening.metrics.evaluated_rows import EvaluatedRows, Kind, Need
 from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
 Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
-    "subgroups",  # each level of a subgroup (`metrics/subgroups.py`)
-    "night",  # those of a level of a subgroup that the page of a night shows
-    "outcomes",  # nights of a month with known outcomes (`metrics/outcomes.py`)
-    "nights",  # all those nights together
-    "observed",  # labelled rows of a night or of another place (`performance`)
-    "own_boundary",  # held-out rows, flagged at the machine's own boundary
-    "point",  # an operating point: by `of_rates`, others by `metrics.operating_point`
-    "ranking",  # held-out rows, whatever the threshold
-    "promise",  # `screen train` prints it, and `screen validate` compares with it
-    "side_by_side",  # one row for each of several models
-    "baselines",  # a model's page: other methods on the same held-out rows
-    "members",  # members of a blend alone
-    "compared",  # `screen compare`: one row for each method
-    "ranked",  # figures by which `screen compare` ranks methods
+    # A model's page, and that of a validation, which shows most tables of it.
+    "operating_point",  # list of the threshold's figures
+    "summary",  # `summary` of the document: held-out rows, whatever the threshold
+    "subgroups",  # levels of columns, and cells of two
+    "own_boundary",  # the machine's own boundary; also on the page of `screen compare`
+    "baselines",  # comparison with other methods on the same folds
+    "members",  # members of a blend: alone, and what each adds
+    "temporal_validation",  # a model of the past on what came after
+    "promise",  # `screen train` prints it; validations show what is observed beside it
+    "validate_differences",  # `screen validate`: observed minus promised
+    "side_by_side",  # `screen report` of several models: a row for each
+    # The page of `screen compare`.
+    "compare",  # a row for each method, and differences from the control
+    "compare_charts",  # charts of these differences
+    "compare_ranks",  # tests of the methods' ranks over several cohorts
+    "compare_own_ranks",  # the same at the machines' own boundaries
+    "compare_factors",  # what the factor of a kernel adds
+    # Nights.
+    "night_subgroups",  # a night's page: past figures of each level of a subgroup
+    "labelled_night",  # `screen score --label`: rows that came with their labels
+    "outcomes_by_month",  # outcomes in the ledger (`screen outcomes`), of each month
+    "outcomes_overall",  # the same of all nights together
 ]
+"""Where figures are shown, by page or command."""
+
+_NEEDED_FORMULAS: Mapping[Table, str] = {
+    "operating_point": "of_rates",
+    "own_boundary": "of_samples",
+    "baselines": "difference",
+    "members": "difference",
+    "compare": "of_samples",
+    "compare_factors": "difference",
+}
+# Tables that show values of another one, one of these.
+_SHOWN_FROM: Mapping[Table, tuple[Table, ...]] = {
+    "promise": ("operating_point", "summary"),
+    "validate_differences": ("operating_point", "summary"),
+    "temporal_validation": ("operating_point", "summary"),
+    "side_by_side": ("operating_point", "summary"),
+    "night_subgroups": ("subgroups",),
+    "compare_charts": ("compare",),
+    "compare_ranks": ("compare",),
+    "compare_own_ranks": ("own_boundary",),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +86,31 @@ class Rates:
     specificity: Estimate
     prevalence: Estimate = UNDEFINED
     chance_at_threshold: float | None = None
+
+    def has(self, need: Need) -> bool:
+        """Return True if a figure's need is met: the rate of a class, or a chance."""
+        needs: Mapping[Need, bool] = {
+            "cases": self.sensitivity.value is not None,
+            "others": self.specificity.value is not None,
+            "chance": False,
+            "chance_at_threshold": self.chance_at_threshold is not None,
+        }
+        return needs.get(need, True)
+
+
+def complement(rate: Estimate) -> Estimate:
+    """Return 1 minus a rate; undefined unless it has an interval."""
+    if rate.value is None or rate.low is None or rate.high is None:
+        return UNDEFINED
+    return Estimate(1 - rate.value, 1 - rate.high, 1 - rate.low)
+
+
+class Population(Protocol):
+    """What a figure is computed of: `EvaluatedRows`, `ResampledRows` or `Rates`."""
+
+    def has(self, need: Need) -> bool:
+        """Return True if it has what a figure needs."""
+        ...
 
 
 Value = TypeVar("Value", Estimate, np.ndarray)
@@ -80,7 +134,7 @@ class Formulas:
         interval.
     of_samples : callable, optional
         Returns the figure in each of several bootstrap samples, (n_draws,). `screen
-        compare` shows the difference of these where there is no `difference`.
+        compare` shows it, with its difference where there is no `difference`.
     """
 
     of_rates: OfRates | None = None
@@ -106,8 +160,12 @@ class Figure:
     better : {"higher", "lower"} or None
         Which values are better; None where neither is.
     needs : frozenset of Need
-        What the population must have: enough rows, cases, others, flagged or unflagged
-        rows, a chance of every row, or a calibrated chance at the threshold.
+        What the population must have; else the figure is undefined: some rows, cases,
+        others, flagged or unflagged rows, scores of one model, a chance of every row,
+        or a calibrated chance at the threshold.
+    reveals : frozenset of Kind
+        Further kinds of rows whose number the figure tells. It is withheld where there
+        are too few of these, or of the rows that it needs, to be shown.
     tables : frozenset of Table
         Where it is computed and shown.
     order : int
@@ -124,6 +182,7 @@ class Figure:
     form: Form
     better: Literal["higher", "lower"] | None
     needs: frozenset[Need]
+    reveals: frozenset[Kind]
     tables: frozenset[Table]
     order: int
     compute: Compute
@@ -133,17 +192,14 @@ class Figure:
         unknown = self.tables - {*get_args(Table)}
         if unknown:
             raise ValueError(f"there is no table {', '.join(sorted(unknown))}")
-        formulas = self.formulas
-        if self.tables & {"baselines", "members"} and formulas.difference is None:
-            raise ValueError(
-                "a figure of `baselines` or `members` needs a `difference`"
-            )
-        if "compared" in self.tables and not (
-            formulas.difference or formulas.of_samples
-        ):
-            raise ValueError(
-                "a figure of `compared` needs a `difference` or `of_samples`"
-            )
+        for table in sorted(self.tables):
+            formula = _NEEDED_FORMULAS.get(table)
+            if formula and getattr(self.formulas, formula) is None:
+                raise ValueError(f"a figure of `{table}` needs `{formula}`")
+            sources = _SHOWN_FROM.get(table, self.tables)
+            if self.tables.isdisjoint(sources):
+                either = "` or `".join(sources)
+                raise ValueError(f"a figure of `{table}` must be in `{either}` too")
 
 
 def _shipped() -> Iterator[tuple[str, Figure]]:
@@ -161,8 +217,6 @@ def _accepted(name: str, member: Any) -> Figure:
         raise TypeError("it is not a function decorated with `figure(...)`")
     if member.name != name:
         raise ValueError(f"its function is not called {name!r}")
-    if "point" in member.tables and member.formulas.of_rates is None:
-        raise ValueError("a figure of `point` needs `of_rates`")
     return member
 
 
@@ -178,6 +232,7 @@ def figure(
     order: int,
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
+    reveals: Iterable[Kind] = (),
     tables: Iterable[Table] = (),
     formulas: Formulas = Formulas(),
 ) -> Callable[[Compute], Figure]:
@@ -194,6 +249,7 @@ def figure(
             form=form,
             better=better,
             needs=frozenset(needs),
+            reveals=frozenset(reveals),
             tables=frozenset(tables),
             order=order,
             compute=compute,
@@ -209,47 +265,59 @@ def figures_in(table: Table) -> list[Figure]:
     return sorted(shown, key=lambda figure: figure.order)
 
 
-def evaluate(rows: EvaluatedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
+def withheld(rows: EvaluatedRows, figures: Iterable[Figure]) -> list[str]:
+    """Return the names of the figures that too few rows, or patients, are behind."""
+    shown = {kind for kind in get_args(Kind) if rows.may_show(kind)}
+    counted = {*get_args(Kind)}
+    return [
+        each.name
+        for each in figures
+        if not (each.needs | each.reveals) & counted <= shown
+    ]
+
+
+def evaluate(rows: EvaluatedRows, figures: Sequence[Figure]) -> dict[str, Estimate]:
     """Evaluate figures of a population of rows: by name, each with its 95 % interval.
 
-    A figure is undefined where the rows do not have what it needs: so figures of too
-    few patients are withheld.
+    A figure is undefined if it is withheld, or the rows do not have what it needs.
     """
-    found = {}
-    for each in figures:
-        found[each.name] = UNDEFINED
-        if all(map(rows.has, each.needs)):
-            found[each.name] = _call(each, each.compute, rows, failed=UNDEFINED)
-    return found
+    hidden = withheld(rows, figures)
+    return {
+        each.name: UNDEFINED
+        if each.name in hidden
+        else _value(each, each.compute, rows, undefined=UNDEFINED)
+        for each in figures
+    }
 
 
-def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
+def evaluate_rates(rates: Rates, figures: Sequence[Figure]) -> dict[str, Estimate]:
     """Evaluate the figures that need only the rates at an operating point, by name."""
     return {
-        each.name: _call(each, each.formulas.of_rates, rates, failed=UNDEFINED)
+        each.name: _value(each, each.formulas.of_rates, rates, undefined=UNDEFINED)
         for each in figures
         if each.formulas.of_rates is not None
     }
 
 
 def evaluate_differences(
-    first: EvaluatedRows, second: EvaluatedRows, figures: Iterable[Figure]
+    first: EvaluatedRows, second: EvaluatedRows, figures: Sequence[Figure]
 ) -> dict[str, Estimate]:
     """Evaluate figures of a first method minus those of a second, on the same rows.
 
     A figure without a formula for it is left out.
     """
+    hidden = {*withheld(first, figures), *withheld(second, figures)}
     return {
-        each.name: _call(
-            each, each.formulas.difference, first, second, failed=UNDEFINED
-        )
+        each.name: UNDEFINED
+        if each.name in hidden
+        else _value(each, each.formulas.difference, first, second, undefined=UNDEFINED)
         for each in figures
         if each.formulas.difference is not None
     }
 
 
 def evaluate_samples(
-    rows: ResampledRows, figures: Iterable[Figure]
+    rows: ResampledRows, figures: Sequence[Figure]
 ) -> dict[str, np.ndarray]:
     """Evaluate figures of bootstrap samples, by name, (n_draws,) each.
 
@@ -257,27 +325,33 @@ def evaluate_samples(
     """
     undefined = np.full(len(rows.weights), np.nan)
     return {
-        each.name: _call(each, each.formulas.of_samples, rows, failed=undefined)
+        each.name: _value(each, each.formulas.of_samples, rows, undefined=undefined)
         for each in figures
         if each.formulas.of_samples is not None
     }
 
 
-def _call(
-    entry: Figure, formula: Callable[..., Value], *arguments: object, failed: Value
+def _value(
+    entry: Figure,
+    formula: Callable[..., Value],
+    *populations: Population,
+    undefined: Value,
 ) -> Value:
-    """Compute a formula of a figure; that of a plug-in is `failed` where it fails.
+    """Compute a formula of a figure of populations that have what it needs.
 
-    It also fails if it returns another type.
+    That of a plug-in is undefined where it fails, or returns another type.
     """
+    for population in populations:
+        if not all(map(population.has, entry.needs)):
+            return undefined
 
     def checked() -> Value:
-        found = formula(*arguments)
-        if not isinstance(found, type(failed)):
-            raise TypeError(f"not of type {type(failed).__name__}")
+        found = formula(*populations)
+        if not isinstance(found, type(undefined)):
+            raise TypeError(f"not of type {type(undefined).__name__}")
         return found
 
-    return FIGURES.call(entry.name, checked, default=failed)
+    return FIGURES.call(entry.name, checked, default=undefined)
 
 
 def gain(name: str, difference: Estimate) -> Estimate:

@@ -8,6 +8,7 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.schemas.base import UNDEFINED, Estimate
 
 
@@ -16,18 +17,17 @@ from screening.schemas.base import UNDEFINED, Estimate
     help="Observed over expected cases (sum of chances); above 1, chances are too low.",
     form="ratio",
     better=None,
-    needs=("cases", "others", "chance"),
-    tables=("subgroups", "nights"),
+    needs=("rows", "chance"),
+    reveals=("cases", "others"),
+    tables=("subgroups", "outcomes_overall"),
     order=70,
 )
 def observed_expected(rows: EvaluatedRows) -> Estimate:
     """Return the number of cases over the sum of the rows' chances.
 
-    Undefined without a chance of every row. The logarithm of the ratio is taken for
-    normal, by groups where rows come in groups.
+    The logarithm of the ratio is taken for normal, by groups where rows come in groups.
     """
-    if rows.chance is None:
-        return UNDEFINED
+    assert rows.chance is not None
     weight = np.ones(len(rows.scores)) if rows.weight is None else rows.weight
     expected = float((weight * rows.chance).sum())
     # NaN if a row has no chance.

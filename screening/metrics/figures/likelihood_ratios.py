@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, Rates, Table, figure
+from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
 from screening.metrics.intervals import rate_ratio
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
 _TABLES: tuple[Table, ...] = (
     "subgroups",
-    "outcomes",
-    "observed",
+    "outcomes_by_month",
+    "labelled_night",
     "own_boundary",
-    "point",
+    "operating_point",
     "promise",
-    "compared",
+    "compare",
 )
 
 
@@ -34,11 +34,11 @@ def _ratio_of_samples(rate: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _positive_of_rates(rates: Rates) -> Estimate:
-    return _ratio(rates.sensitivity, _complement(rates.specificity))
+    return _ratio(rates.sensitivity, complement(rates.specificity))
 
 
 def _negative_of_rates(rates: Rates) -> Estimate:
-    return _ratio(_complement(rates.sensitivity), rates.specificity)
+    return _ratio(complement(rates.sensitivity), rates.specificity)
 
 
 @figure(
@@ -67,13 +67,6 @@ def positive_likelihood_ratio(rows: EvaluatedRows) -> Estimate:
 def negative_likelihood_ratio(rows: EvaluatedRows) -> Estimate:
     """Return (1 - sensitivity) / specificity."""
     return _negative_of_rates(Rates(rows.sensitivity, rows.specificity))
-
-
-def _complement(rate: Estimate) -> Estimate:
-    """Return 1 minus a rate; undefined unless it has an interval."""
-    if rate.value is None or rate.low is None or rate.high is None:
-        return UNDEFINED
-    return Estimate(1 - rate.value, 1 - rate.high, 1 - rate.low)
 
 
 def _ratio(rate: Estimate, other: Estimate) -> Estimate:

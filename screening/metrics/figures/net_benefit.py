@@ -12,6 +12,7 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Rates, figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z, student_size_factor
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -44,15 +45,15 @@ def _mean(values: np.ndarray, rows: EvaluatedRows) -> Estimate:
 def _difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
     """Return a paired difference; undefined unless both count reviews at one rate."""
     chance = first.chance_at_threshold
-    if chance is None or chance != second.chance_at_threshold:
+    if chance != second.chance_at_threshold:
         return UNDEFINED
+    assert chance is not None
     gain = _of_each_row(first, chance) - _of_each_row(second, chance)
     return _mean(gain, first)
 
 
 def _of_samples(rows: ResampledRows) -> np.ndarray:
-    if rows.chance_at_threshold is None:
-        return np.full(len(rows.weights), np.nan)
+    assert rows.chance_at_threshold is not None
     every_row = np.ones(len(rows.scores), dtype=bool)
     true_share = rows.share(rows.flagged & rows.positive, every_row)
     false_share = rows.share(rows.flagged & ~rows.positive, every_row)
@@ -60,17 +61,18 @@ def _of_samples(rows: ResampledRows) -> np.ndarray:
 
 
 def _of_rates(rates: Rates) -> Estimate:
-    """Return the net benefit at the chance of the threshold; undefined without one.
+    """Return the net benefit at the chance of the threshold.
 
     The intervals of both rates and of the prevalence are joined by MOVER (Zou and
     Donner 2008): each contributes by how far its own ends move the net benefit.
     """
     chance = rates.chance_at_threshold
+    assert chance is not None
     hit, least_hit, most_hit = rates.sensitivity.value_and_interval
     clear, least_clear, most_clear = rates.specificity.value_and_interval
     share, least_share, most_share = rates.prevalence.value_and_interval
     ends = (least_hit, most_hit, least_clear, most_clear, least_share, most_share)
-    if chance is None or None in ends:
+    if None in ends:
         return UNDEFINED
     benefit = partial(chances.net_benefit_of_rates, chance=chance)
     value = benefit(hit, clear, share)
@@ -93,15 +95,22 @@ def _of_rates(rates: Rates) -> Estimate:
     help="Cases found per row, less unnecessary reviews at the exchange rate of the "
     "threshold; without reviews: 0.",
     form="benefit",
-    needs=("cases", "others", "chance_at_threshold"),
-    tables=("outcomes", "observed", "point", "promise", "compared"),
+    needs=("rows", "chance_at_threshold"),
+    reveals=("cases", "others"),
+    tables=(
+        "outcomes_by_month",
+        "labelled_night",
+        "operating_point",
+        "promise",
+        "compare",
+        "compare_charts",
+    ),
     order=55,
     formulas=Formulas(
         of_rates=_of_rates, difference=_difference, of_samples=_of_samples
     ),
 )
 def net_benefit(rows: EvaluatedRows) -> Estimate:
-    """Return the net benefit of the flags; undefined without a chance."""
-    if rows.chance_at_threshold is None:
-        return UNDEFINED
+    """Return the net benefit of the flags."""
+    assert rows.chance_at_threshold is not None
     return _mean(_of_each_row(rows, rows.chance_at_threshold), rows)

@@ -2,27 +2,97 @@
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 
 import numpy as np
 
+from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, Table, figure
 from screening.metrics.paired import ResampledRows, share_difference
+from screening.metrics.predictive_intervals import predictive_interval
 from screening.schemas.base import UNDEFINED, Estimate
 
 _OF_BOTH_RATES: tuple[Table, ...] = (
     "subgroups",
-    "night",
-    "outcomes",
-    "observed",
+    "night_subgroups",
+    "outcomes_by_month",
+    "labelled_night",
     "own_boundary",
-    "point",
+    "operating_point",
     "promise",
+    "validate_differences",
+    "temporal_validation",
     "side_by_side",
     "baselines",
-    "compared",
+    "compare",
+    "compare_own_ranks",
 )
+
+
+def _ppv_of_rates(rates: Rates) -> Estimate:
+    return _by_bayes(rates.prevalence, rates.sensitivity, complement(rates.specificity))
+
+
+def _npv_of_rates(rates: Rates) -> Estimate:
+    return _by_bayes(
+        complement(rates.prevalence), rates.specificity, complement(rates.sensitivity)
+    )
+
+
+def _by_bayes(prevalence: Estimate, right: Estimate, wrong: Estimate) -> Estimate:
+    """Return the share of rows on a side of the threshold that belong there.
+
+    Parameters
+    ----------
+    prevalence : Estimate
+        Share of rows that belong to this side; taken as known.
+    right, wrong : Estimate
+        Share that is on this side, of the rows that belong there and of the others.
+    """
+    share = prevalence.value
+    if share is None or right.value is None or wrong.value is None:
+        return UNDEFINED
+    on_side = share * right.value + (1 - share) * wrong.value
+    if not on_side or not 0 < share < 1:
+        return UNDEFINED
+    low, high = predictive_interval(
+        share, right.value_and_interval, wrong.value_and_interval
+    )
+    return Estimate(share * right.value / on_side, float(low), float(high))
+
+
+def _nne_of_rates(rates: Rates) -> Estimate:
+    return _reciprocal(_ppv_of_rates(rates))
+
+
+def _reciprocal(share: Estimate) -> Estimate:
+    """Return 1 over a share; undefined where it is 0."""
+    if not share.value:
+        return UNDEFINED
+    value, low, high = share.value_and_interval
+    return Estimate(1 / value, 1 / high if high else None, 1 / low if low else None)
+
+
+def _flag_rate_of_rates(rates: Rates) -> Estimate:
+    """Return the flag rate at the prevalence, taken as known.
+
+    Without the rate of a class, the flag rate is that of the other.
+    """
+    sensitivity = rates.sensitivity
+    false = complement(rates.specificity)
+    if false.value is None:
+        return sensitivity
+    if sensitivity.value is None:
+        return false
+    if rates.prevalence.value is None:
+        return UNDEFINED
+    of_cases = rates.prevalence.value * np.array(sensitivity.value_and_interval, float)
+    of_others = (1 - rates.prevalence.value) * np.array(false.value_and_interval)
+    value = float(of_cases[0] + of_others[0])
+    below = math.hypot(of_cases[0] - of_cases[1], of_others[0] - of_others[1])
+    above = math.hypot(of_cases[2] - of_cases[0], of_others[2] - of_others[0])
+    return Estimate(value, value - below, value + above)
 
 
 def _sensitivity_difference(first: EvaluatedRows, second: EvaluatedRows) -> Estimate:
@@ -49,7 +119,9 @@ def _specificity_difference(first: EvaluatedRows, second: EvaluatedRows) -> Esti
     tables=_OF_BOTH_RATES,
     order=10,
     formulas=Formulas(
-        difference=_sensitivity_difference, of_samples=attrgetter("sensitivity")
+        of_rates=attrgetter("sensitivity"),
+        difference=_sensitivity_difference,
+        of_samples=attrgetter("sensitivity"),
     ),
 )
 def sensitivity(rows: EvaluatedRows) -> Estimate:
@@ -65,7 +137,9 @@ def sensitivity(rows: EvaluatedRows) -> Estimate:
     tables=_OF_BOTH_RATES,
     order=20,
     formulas=Formulas(
-        difference=_specificity_difference, of_samples=attrgetter("specificity")
+        of_rates=attrgetter("specificity"),
+        difference=_specificity_difference,
+        of_samples=attrgetter("specificity"),
     ),
 )
 def specificity(rows: EvaluatedRows) -> Estimate:
@@ -77,16 +151,18 @@ def specificity(rows: EvaluatedRows) -> Estimate:
     title="PPV",
     help="Share of the flagged rows that are cases.",
     form="share",
-    needs=("cases", "others", "flagged"),
+    needs=("flagged",),
+    reveals=("cases", "others"),
     tables=(
         "subgroups",
-        "outcomes",
-        "observed",
-        "point",
+        "outcomes_by_month",
+        "labelled_night",
+        "operating_point",
         "promise",
         "side_by_side",
     ),
     order=30,
+    formulas=Formulas(of_rates=_ppv_of_rates),
 )
 def ppv(rows: EvaluatedRows) -> Estimate:
     """Return the share of flagged rows that are cases."""
@@ -97,9 +173,11 @@ def ppv(rows: EvaluatedRows) -> Estimate:
     title="NPV",
     help="Share of the unflagged rows that are not cases.",
     form="share",
-    needs=("cases", "others", "unflagged"),
-    tables=("subgroups", "observed", "point", "promise"),
+    needs=("unflagged",),
+    reveals=("cases", "others"),
+    tables=("subgroups", "labelled_night", "operating_point", "promise"),
     order=40,
+    formulas=Formulas(of_rates=_npv_of_rates),
 )
 def npv(rows: EvaluatedRows) -> Estimate:
     """Return the share of unflagged rows that are others."""
@@ -112,8 +190,15 @@ def npv(rows: EvaluatedRows) -> Estimate:
     form="share",
     better=None,
     needs=("rows",),
-    tables=("subgroups", "night", "observed", "point", "side_by_side"),
+    tables=(
+        "subgroups",
+        "night_subgroups",
+        "labelled_night",
+        "operating_point",
+        "side_by_side",
+    ),
     order=90,
+    formulas=Formulas(of_rates=_flag_rate_of_rates),
 )
 def flag_rate(rows: EvaluatedRows) -> Estimate:
     """Return the share of rows that is flagged."""
@@ -125,14 +210,15 @@ def flag_rate(rows: EvaluatedRows) -> Estimate:
     help="Number of flagged rows for each case among them.",
     form="ratio",
     better="lower",
-    needs=("cases", "others", "flagged"),
-    tables=("observed", "point"),
+    needs=("flagged",),
+    reveals=("cases", "others"),
+    tables=("labelled_night", "operating_point"),
     order=35,
+    formulas=Formulas(of_rates=_nne_of_rates),
 )
 def nne(rows: EvaluatedRows) -> Estimate:
     """Return the number needed to evaluate, 1 / PPV."""
-    share, low, high = rows.share(rows.positive, rows.flagged).value_and_interval
-    return Estimate(*[1 / end if end else None for end in (share, high, low)])
+    return _reciprocal(rows.share(rows.positive, rows.flagged))
 
 
 def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
@@ -145,7 +231,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     help="Share of all rows that are classified correctly.",
     form="share",
     needs=("rows",),
-    tables=("observed", "own_boundary"),
+    tables=("labelled_night", "own_boundary", "compare_own_ranks"),
     order=5,
     formulas=Formulas(of_samples=_accuracy_of_samples),
 )
@@ -159,7 +245,7 @@ def accuracy(rows: EvaluatedRows) -> Estimate:
     help="Harmonic mean of sensitivity and PPV.",
     form="share",
     needs=("cases",),
-    tables=("observed",),
+    tables=("labelled_night",),
     order=24,
 )
 def f1(rows: EvaluatedRows) -> Estimate:
@@ -177,7 +263,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
     title="Minimum sensitivity",
     help="The smaller of sensitivity and specificity.",
     form="share",
-    tables=("observed", "own_boundary", "compared"),
+    tables=("labelled_night", "own_boundary", "compare", "compare_own_ranks"),
     order=22,
     formulas=Formulas(of_samples=_min_sensitivity_of_samples),
 )
@@ -185,8 +271,7 @@ def min_sensitivity(rows: EvaluatedRows) -> Estimate:
     """Return the smaller of both rates, without an interval."""
     of_cases = rows.sensitivity.value
     of_others = rows.specificity.value
-    if of_cases is None or of_others is None:
-        return UNDEFINED
+    assert of_cases is not None and of_others is not None
     return Estimate(min(of_cases, of_others))
 
 
@@ -198,7 +283,14 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
     title="G-mean",
     help="Geometric mean of sensitivity and specificity.",
     form="share",
-    tables=("observed", "own_boundary", "compared", "ranked"),
+    tables=(
+        "labelled_night",
+        "own_boundary",
+        "compare",
+        "compare_charts",
+        "compare_ranks",
+        "compare_own_ranks",
+    ),
     order=23,
     formulas=Formulas(of_samples=_g_mean_of_samples),
 )
@@ -206,6 +298,5 @@ def g_mean(rows: EvaluatedRows) -> Estimate:
     """Return the geometric mean of both rates, without an interval."""
     of_cases = rows.sensitivity.value
     of_others = rows.specificity.value
-    if of_cases is None or of_others is None:
-        return UNDEFINED
+    assert of_cases is not None and of_others is not None
     return Estimate(float(np.sqrt(of_cases * of_others)))
