@@ -33,7 +33,6 @@ from screening.metrics.calibration import (
 from screening.metrics.chances import chances_at
 from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.intervals import share_range
-from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,

@@ -27,7 +27,6 @@ from screening import (
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import FIGURES
 from screening.metrics.intervals import student_size_factor
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import area_difference, share_difference
 from screening.metrics.predictive_intervals import (

@@ -37,7 +37,6 @@ from screening.metrics.figures import (
     gain,
 )
 from screening.metrics.intervals import share_range
-from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights

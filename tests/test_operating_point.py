@@ -31,7 +31,6 @@ from screening import (
 from screening.errors import UsageError
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.intervals import rate_interval
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,

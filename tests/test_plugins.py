@@ -31,7 +31,6 @@ from screening.io.readers import TableFile
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import FIGURES
 from screening.metrics.figures.base import _accepted as _accepted_figure
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.recipes.building import RECIPES, _accepted_text
 from screening.recipes.recipe import _accepted_estimator
 from screening.registry import KINDS, Registry, accepted_class, without_plugins

@@ -188,7 +188,7 @@ def test_outcomes_go_before_verdicts(ward, tmp_path):
 def test_retrain_by_champion(ward, next_model):
     """It learns from every verdict by the champion's recipe rule and contract.
 
-    Figures stay at the past cohort's prevalence, though evaluated rows were chosen.
+    Figures stay at the past cohort's prevalence, though judged rows were chosen.
     """
     folder, words = ward
     champion = load_model(folder / "m")

@@ -10,7 +10,6 @@ from scipy.stats.contingency import relative_risk
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import figures_in
 from screening.metrics.intervals import independent_ratio, rate_interval
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.report import render_model
 from screening.schemas.base import Estimate

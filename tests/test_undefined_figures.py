@@ -9,9 +9,9 @@ import pytest
 from screening.errors import UsageError
 from screening.metrics.calibration import resolution_warning
 from screening.metrics.control import control_charts
+from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import FIGURES, evaluate
 from screening.metrics.intervals import percentiles
-from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import choose
 from screening.metrics.performance import (
     figures_at_prevalence,

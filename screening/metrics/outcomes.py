@@ -23,7 +23,6 @@ from screening.metrics.intervals import (
     grouped_rate_interval,
     rate_interval,
 )
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.schemas.base import UNDEFINED, Estimate
 from screening.schemas.history import (

@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import Need
 from screening.metrics.groups import codes_of, group_codes
 from screening.metrics.intervals import design_effect, percentiles, student_size_factor
-from screening.metrics.evaluated_rows import Need
 from screening.metrics.predictive_intervals import between_folds
 from screening.metrics.ranking import half_width, placements
 from screening.schemas.base import UNDEFINED, Estimate

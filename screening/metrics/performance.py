@@ -17,7 +17,6 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import Rates, Table, evaluate, evaluate_rates, figures_in
 from screening.metrics.groups import group_codes
 from screening.metrics.intervals import rate_interval
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.tally import ThresholdCounts, rate_bands, spaced_thresholds
 from screening.schemas.base import UNDEFINED, Estimate, PopulationFigures
 from screening.schemas.figures import (

@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
+from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
 from screening.metrics.figures import Figure, evaluate, figures_in, withheld
 from screening.metrics.intervals import independent_difference, independent_ratio
-from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import CrossedSubgroups, Subgroup, SubgroupFacts

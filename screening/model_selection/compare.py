@@ -23,7 +23,6 @@ from screening.io.queries import Database
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures import evaluate_differences, evaluate_samples, figures_in
 from screening.metrics.groups import fewest_units
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import (
     DRAWS,
     ResampledRows,

@@ -34,7 +34,6 @@ from screening.metrics.figures import (
     figures_in,
 )
 from screening.metrics.intervals import share_range
-from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import recall_difference, weighted_recalls
 from screening.metrics.performance import (

@@ -1,4 +1,4 @@
-"""Match patients of evaluated rows with those of the past cohort, by id and by merges."""
+"""Match patients of judged rows with those of the past cohort, by id and by merges."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def count_rewritten(
     Parameters
     ----------
     past, after : Cohort
-        The past cohort, and the evaluated rows.
+        The past cohort, and the judged rows.
     training : TrainingFacts
         Of the champion; where many of its ids collide, reduced forms say nothing.
     accepted : bool

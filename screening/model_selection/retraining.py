@@ -55,7 +55,7 @@ _DIGEST_DIGITS = 16
 
 @dataclass(frozen=True)
 class JudgedCohort:
-    """The past cohort with the evaluated rows.
+    """The past cohort with the judged rows.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def judged_cohort(
     *,
     accept_delivery: str | None = None,
 ) -> JudgedCohort:
-    """Add the evaluated rows to the past cohort.
+    """Add the judged rows to the past cohort.
 
     A verdict is applied to its row in exactly the table on which it was given, by the
     digest that the ledger keeps. A patient counts once, by the last verdict.
@@ -95,7 +95,7 @@ def judged_cohort(
     pattern : str
         Path of the nights' tables, with `{date}` and optionally `{series}`.
     accept_delivery : str, optional
-        Why ids of the past cohort are right that are ids of evaluated rows but for zeros
+        Why ids of the past cohort are right that are ids of judged rows but for zeros
         in front, blanks, dots or case.
 
     Raises
@@ -103,7 +103,7 @@ def judged_cohort(
     UsageError
         If verdicts do not say what to learn, or patients cannot be identified.
     CohortError
-        Ids of the past cohort are written otherwise than those of evaluated rows.
+        Ids of the past cohort are written otherwise than those of judged rows.
     """
     contract = champion.contract
     task = champion.document["task"]
@@ -121,7 +121,7 @@ def judged_cohort(
     usable = _usable_verdicts(judged.words, left_out)
     for night, verdicts in groupby(usable, lambda verdict: verdict.night):
         path = filled(pattern, series, night)
-        night_rows = _evaluated_rows(
+        night_rows = _judged_rows(
             champion, path, [*verdicts], label_of_verdict, left_out
         )
         if night_rows is not None:
@@ -304,7 +304,7 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     """Return in words what was learned from verdicts, and what was not."""
     notes = []
     rows = (
-        f"trained again on the past cohort and on {facts.taken} evaluated rows of "
+        f"trained again on the past cohort and on {facts.taken} judged rows of "
         f"{facts.nights} nights of {facts.series} ({facts.confirmed} with the "
         "condition)"
     )
@@ -350,7 +350,7 @@ def summary_sentences(facts: TrainedOn) -> list[str]:
     return notes
 
 
-def _evaluated_rows(
+def _judged_rows(
     champion: Model,
     path: str,
     verdicts: Sequence[LastWord],
@@ -385,7 +385,7 @@ def _label_rows(
     label_of_verdict: Mapping[str, str],
     left_out: Counter[str],
 ) -> Cohort | None:
-    """Return the evaluated rows of a night with labels; None if there are none."""
+    """Return the judged rows of a night with labels; None if there are none."""
     patients = patients_of(night)
     n_rows_of = Counter(patients.tolist())
     label_of_patient = {}
@@ -421,7 +421,7 @@ def _rule_of_champion(champion: Model, prevalence: float | None) -> tuple[Rule, 
     if used is None:
         note = (
             "the past cohort had no case, so predictive values and workload use "
-            "the share of cases in it and the evaluated rows together. Judged rows "
+            "the share of cases in it and the judged rows together. Judged rows "
             "were selected: give a prevalence with screen threshold once it is "
             "known"
         )

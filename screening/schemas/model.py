@@ -98,7 +98,7 @@ class FeatureDeclaration(InContract):
 class TrainedOn(Document):
     """Judged rows used in a training, and those left out, by reason.
 
-    `already` of the evaluated rows were in the past cohort, where each counts once with
+    `already` of the judged rows were in the past cohort, where each counts once with
     the cohort's label; on `disagreeing` of them the verdict differs from it. Of the
     rows taken, `by_outcome` have what became of the patient as their label, flagged or
     not, which `contradicted` verdicts had otherwise; `flagged_without_event` of these

@@ -6,7 +6,6 @@ import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, figure
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import delong, precision_with_interval
 from screening.schemas.base import Estimate

@@ -1,7 +1,7 @@
 """A figure as one entry, and the functions that evaluate entries.
 
-`figure` makes a function of evaluated rows an entry, and `figures_in` chooses those of a
-table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
+`figure` makes a function of evaluated rows an entry, and `figures_in` chooses those of
+a table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
 `evaluate_differences` and `evaluate_samples` compute one kind of their further
 `Formulas`.
 """

@@ -8,7 +8,6 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.schemas.base import UNDEFINED, Estimate
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
 from screening.metrics.intervals import rate_ratio
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 

@@ -12,7 +12,6 @@ from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.figures.base import Formulas, Rates, figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z, student_size_factor
-from screening.metrics.evaluated_rows import EvaluatedRows
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
 

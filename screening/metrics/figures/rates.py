@@ -7,8 +7,8 @@ from operator import attrgetter
 
 import numpy as np
 
-from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
 from screening.metrics.evaluated_rows import EvaluatedRows
+from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.metrics.predictive_intervals import predictive_interval
 from screening.schemas.base import UNDEFINED, Estimate
