@@ -19,8 +19,13 @@ from screening.schemas.figures import LabelledCounts
 Kind = Literal["rows", "cases", "others", "flagged", "unflagged"]
 """Kind of rows."""
 
-Need = Kind | Literal["one_model", "chance", "chance_at_threshold"]
-"""What a figure needs: rows of a kind, one model's scores, or calibrated chances."""
+Need = Kind | Literal["class_sizes", "one_model", "chance", "chance_at_threshold"]
+"""What a figure needs.
+
+Some rows of a kind; that numbers of cases and of others may be shown, even 0, since the
+figure tells them; scores of one model, which have a common order; a calibrated chance
+of every row, or at the threshold.
+"""
 
 
 def is_enough(n_units: int, min_units: int) -> bool:
@@ -151,7 +156,7 @@ class EvaluatedRows:
         return variance_inflation(self.n_settings)
 
     @cached_property
-    def units(self) -> Mapping[Kind, int]:
+    def units(self) -> Mapping[Need, int]:
         """Number of units of each kind: rows, or groups that have some."""
         return {
             "rows": units_of(np.ones(len(self.scores), dtype=bool), self.codes),
@@ -163,17 +168,19 @@ class EvaluatedRows:
 
     def has(self, need: Need) -> bool:
         """Return True if these rows have what a figure needs, however few of them."""
-        if need == "one_model":
-            return self.one_model
-        if need == "chance":
-            return self.chance is not None
-        if need == "chance_at_threshold":
-            return self.chance_at_threshold is not None
-        return self.units[need] > 0
+        conditions = {
+            "class_sizes": True,
+            "one_model": self.one_model,
+            "chance": self.chance is not None,
+            "chance_at_threshold": self.chance_at_threshold is not None,
+        }
+        return conditions[need] if need in conditions else self.units[need] > 0
 
-    def may_show(self, kind: Kind) -> bool:
-        """Return True if figures of rows of a kind are shown, and not withheld."""
-        return is_enough(self.units[kind], self.min_units)
+    def may_show(self, need: Need) -> bool:
+        """Return True unless figures with this need are withheld, of too few rows."""
+        if need == "class_sizes":
+            return self.may_show("cases") and self.may_show("others")
+        return need not in self.units or is_enough(self.units[need], self.min_units)
 
     @cached_property
     def sensitivity(self) -> Estimate:

@@ -82,6 +82,7 @@ class ResampledRows:
             "others": not self.positive.all(),
             "flagged": bool(self.flagged.any()),
             "unflagged": not self.flagged.all(),
+            "class_sizes": True,
             "one_model": True,
             "chance": False,
             "chance_at_threshold": self.chance_at_threshold is not None,

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 
-from screening.metrics.evaluated_rows import EvaluatedRows, Kind, Need
+from screening.metrics.evaluated_rows import EvaluatedRows, Need
 from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
@@ -160,12 +160,8 @@ class Figure:
     better : {"higher", "lower"} or None
         Which values are better; None where neither is.
     needs : frozenset of Need
-        What the population must have; else the figure is undefined: some rows, cases,
-        others, flagged or unflagged rows, scores of one model, a chance of every row,
-        or a calibrated chance at the threshold.
-    reveals : frozenset of Kind
-        Further kinds of rows whose number the figure tells. It is withheld where there
-        are too few of these, or of the rows that it needs, to be shown.
+        What the population must have; else the figure is undefined. It is withheld
+        where there are fewer of the rows that it needs than may be shown.
     tables : frozenset of Table
         Where it is computed and shown.
     order : int
@@ -182,7 +178,6 @@ class Figure:
     form: Form
     better: Literal["higher", "lower"] | None
     needs: frozenset[Need]
-    reveals: frozenset[Kind]
     tables: frozenset[Table]
     order: int
     compute: Compute
@@ -232,7 +227,6 @@ def figure(
     order: int,
     better: Literal["higher", "lower"] | None = "higher",
     needs: Iterable[Need] = ("cases", "others"),
-    reveals: Iterable[Kind] = (),
     tables: Iterable[Table] = (),
     formulas: Formulas = Formulas(),
 ) -> Callable[[Compute], Figure]:
@@ -249,7 +243,6 @@ def figure(
             form=form,
             better=better,
             needs=frozenset(needs),
-            reveals=frozenset(reveals),
             tables=frozenset(tables),
             order=order,
             compute=compute,
@@ -267,13 +260,7 @@ def figures_in(table: Table) -> list[Figure]:
 
 def withheld(rows: EvaluatedRows, figures: Iterable[Figure]) -> list[str]:
     """Return the names of the figures that too few rows, or patients, are behind."""
-    shown = {kind for kind in get_args(Kind) if rows.may_show(kind)}
-    counted = {*get_args(Kind)}
-    return [
-        each.name
-        for each in figures
-        if not (each.needs | each.reveals) & counted <= shown
-    ]
+    return [each.name for each in figures if not all(map(rows.may_show, each.needs))]
 
 
 def evaluate(rows: EvaluatedRows, figures: Sequence[Figure]) -> dict[str, Estimate]:

@@ -16,8 +16,7 @@ from screening.schemas.base import UNDEFINED, Estimate
     help="Observed over expected cases (sum of chances); above 1, chances are too low.",
     form="ratio",
     better=None,
-    needs=("rows", "chance"),
-    reveals=("cases", "others"),
+    needs=("rows", "chance", "class_sizes"),
     tables=("subgroups", "outcomes_overall"),
     order=70,
 )

@@ -94,8 +94,7 @@ def _of_rates(rates: Rates) -> Estimate:
     help="Cases found per row, less unnecessary reviews at the exchange rate of the "
     "threshold; without reviews: 0.",
     form="benefit",
-    needs=("rows", "chance_at_threshold"),
-    reveals=("cases", "others"),
+    needs=("rows", "chance_at_threshold", "class_sizes"),
     tables=(
         "outcomes_by_month",
         "labelled_night",
