@@ -11,7 +11,13 @@ from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, side_by_side
-from screening.model_selection.scores import HeldOutScores, TemporalValidation
+from screening.model_selection.scores import (
+    HeldOutScores,
+    OtherMethods,
+    Population,
+    TemporalValidation,
+    shares_of,
+)
 from screening.model_selection.temporal_validation import validate_later
 from screening.recipes.building import load_recipe
 from screening.recipes.encoders import has_columns
@@ -155,7 +161,46 @@ def _plan_baseline(
     return (yield from plan_method(replace(study, params=shared), other, encoded))
 
 
-def scores_of_baselines(
+def scores_to_judge(
+    study: Study, scores: HeldOutScores, fits: Fits, prevalence: float | None
+) -> HeldOutScores:
+    """Return everything that a model is judged by.
+
+    Parameters
+    ----------
+    study : Study
+    scores : HeldOutScores
+        Of the method.
+    fits : Fits
+    prevalence : float, optional
+        As the caller or the contract states it.
+    """
+    method = fits.method
+    members = {
+        member.recipe.name: HeldOutScores.of(member, study) for member in method.members
+    }
+    titles = {member.recipe.name: member.recipe.title for member in method.members}
+    compared, baseline_scores = _scores_of_baselines(study, fits.baselines)
+    target = study.task.target(study.cohort.labels)
+    return replace(
+        scores,
+        population=Population(
+            shares_of(study.task, target, study.cohort.group),
+            prevalence,
+            study.sample.subgroups,
+            study.sample.contract.suppress,
+        ),
+        others=OtherMethods(
+            scores=members | baseline_scores,
+            members=titles,
+            pooling=getattr(method.ensemble, "pooling", None),
+            baselines=compared,
+        ),
+        temporal_validation=fits.temporal_validation,
+    )
+
+
+def _scores_of_baselines(
     study: Study, fitted: Sequence[tuple[Recipe, HeldOutDecisions | ScreenError]]
 ) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
     """Return what the method is compared with, and the scores of these methods.

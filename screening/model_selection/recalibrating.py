@@ -17,7 +17,7 @@ from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
 from screening.model_selection.external import read_labelled
 from screening.model_selection.folds import choose_groups, split_folds
 from screening.model_selection.judge import judge, refuse_too_few
-from screening.model_selection.train import validation_table
+from screening.model_selection.scores import validation_table
 from screening.monitoring.profile import profile
 from screening.report.model_attention import with_attention
 from screening.schemas.figures import Rule
@@ -119,7 +119,7 @@ def recalibrate(
         model,
         document=with_attention(document).to_dict(),
         calibration=held.calibration(judgement.thresholds),
-        held_out=validation_table(judgement, rows, groups, no_row),
+        held_out=validation_table(held, judgement.thresholds, rows, groups, no_row),
         directory=None,
     )
 

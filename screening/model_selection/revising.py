@@ -9,13 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from screening.errors import ModelError, UsageError
-from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import count_rows
 from screening.metrics.operating_point import overall
-from screening.metrics.ties import hashed
-from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import judge
-from screening.model_selection.scores import held_out_scores
+from screening.model_selection.scores import HELD, held_out_scores
 from screening.model_selection.without_cases import (
     notes_without_cases,
     refuse_few_rows,
@@ -193,30 +190,8 @@ def change_of(before: ModelDocument, after: ModelDocument) -> dict[str, object]:
     }
 
 
-HELD = "held"
-"""Column of held-out scores: some machine stores a copy of the row."""
 # Columns of held-out scores that name a patient.
 _PATIENT_COLUMNS = ("id", "group", "unit")
-
-
-def stored_rows(held_out: HeldOutDecisions) -> np.ndarray:
-    """Return the mask of training rows that some machine stores, (n_rows,).
-
-    All rows, if synthetic rows are stored.
-    """
-    is_stored = np.zeros(len(held_out.encoded.x), dtype=bool)
-    for method in held_out.members or (held_out,):
-        ensemble = method.ensemble
-        if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
-            continue
-        rows, _ = ensemble.union
-        hashes = hashed(method.encoded.x)
-        stored = hashed(rows)
-        if np.isin(stored, hashes).all():
-            is_stored |= np.isin(hashes, stored)
-        else:
-            is_stored[:] = True
-    return is_stored
 
 
 def without_patient(

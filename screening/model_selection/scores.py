@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from screening.data.cohort import Cohort
 from screening.errors import ModelError
-from screening.estimators.ensembles import Pooling
+from screening.estimators.ensembles import FoldEnsemble, Pooling
 from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.groups import codes_of, group_codes
 from screening.metrics.intervals import share_range
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
+from screening.metrics.ties import hashed
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
@@ -42,6 +44,8 @@ AFTER = -1
 PAST = "past:"
 TRAINED = "trained:"
 SUBGROUP = "subgroup:"
+HELD = "held"
+"""Column of held-out scores: some machine stores a copy of the row."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -401,6 +405,55 @@ class ScoredMethod:
     reliance: Reliance | None = None
     importance: Sequence[Importance] = ()
     lesions: LesionFacts | None = None
+
+
+def stored_rows(held_out: HeldOutDecisions) -> np.ndarray:
+    """Return the mask of training rows that some machine stores, (n_rows,).
+
+    All rows, if synthetic rows are stored.
+    """
+    is_stored = np.zeros(len(held_out.encoded.x), dtype=bool)
+    for method in held_out.members or (held_out,):
+        ensemble = method.ensemble
+        if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
+            continue
+        rows, _ = ensemble.union
+        hashes = hashed(method.encoded.x)
+        stored = hashed(rows)
+        if np.isin(stored, hashes).all():
+            is_stored |= np.isin(hashes, stored)
+        else:
+            is_stored[:] = True
+    return is_stored
+
+
+def validation_table(
+    held: HeldOutScores,
+    thresholds: np.ndarray,
+    sample: Cohort,
+    groups: np.ndarray | None,
+    is_stored: np.ndarray,
+) -> Columns:
+    """Return `validation.parquet`: a line a row, in the order of the sample.
+
+    Parameters
+    ----------
+    held : HeldOutScores
+    thresholds : ndarray of shape (n_watched,)
+        Those in use.
+    sample : Cohort
+    groups : ndarray of shape (n_rows,), optional
+        Groups that no fold split.
+    is_stored : bool ndarray of shape (n_rows,)
+        Rows that some machine stores.
+    """
+    table: dict[str, np.ndarray] = {"id": sample.id}
+    if sample.group is not None:
+        table["group"] = sample.group
+    if groups is not None and groups is not sample.group:
+        table["unit"] = groups
+    table |= {HELD: is_stored, "label": sample.labels}
+    return table | held.columns(thresholds)
 
 
 def held_out_scores(model: Model) -> HeldOutScores:

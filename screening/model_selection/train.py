@@ -21,13 +21,11 @@ from screening.data.cohort import Cohort
 from screening.data.dependence import reasons
 from screening.data.ids import row_number_ids
 from screening.errors import UsageError
-from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.model_selection.fits import (
-    Fits,
     plan_training,
     recipes_to_compare,
-    scores_of_baselines,
+    scores_to_judge,
 )
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
@@ -42,13 +40,11 @@ from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import describe_table, model_document
 from screening.model_selection.plans import run_plan, split_progress
 from screening.model_selection.preparing import prepare_study, read_labelled_cohort
-from screening.model_selection.revising import HELD, stored_rows
 from screening.model_selection.scores import (
     HeldOutScores,
-    OtherMethods,
-    Population,
     ScoredMethod,
-    shares_of,
+    stored_rows,
+    validation_table,
 )
 from screening.option_groups import groups_from
 from screening.recipes.building import as_recipe, load_recipe
@@ -313,45 +309,6 @@ class ByRow:
         return ScoredMethod(scores, study.rule, reliance, importance)
 
 
-def scores_to_judge(
-    study: Study, scores: HeldOutScores, fits: Fits, prevalence: float | None
-) -> HeldOutScores:
-    """Return everything that a model is judged by.
-
-    Parameters
-    ----------
-    study : Study
-    scores : HeldOutScores
-        Of the method.
-    fits : Fits
-    prevalence : float, optional
-        As the caller or the contract states it.
-    """
-    method = fits.method
-    members = {
-        member.recipe.name: HeldOutScores.of(member, study) for member in method.members
-    }
-    titles = {member.recipe.name: member.recipe.title for member in method.members}
-    compared, baseline_scores = scores_of_baselines(study, fits.baselines)
-    target = study.task.target(study.cohort.labels)
-    return replace(
-        scores,
-        population=Population(
-            shares_of(study.task, target, study.cohort.group),
-            prevalence,
-            study.sample.subgroups,
-            study.sample.contract.suppress,
-        ),
-        others=OtherMethods(
-            scores=members | baseline_scores,
-            members=titles,
-            pooling=getattr(method.ensemble, "pooling", None),
-            baselines=compared,
-        ),
-        temporal_validation=fits.temporal_validation,
-    )
-
-
 def _model(
     study: Study, method: HeldOutDecisions, judgement: Judgement, card: ModelDocument
 ) -> Model:
@@ -371,37 +328,15 @@ def _model(
         ensemble=method.model,
         calibration=judgement.held.calibration(judgement.thresholds),
         held_out=validation_table(
-            judgement, study.sample, study.groups, stored_rows(method)
+            judgement.held,
+            judgement.thresholds,
+            study.sample,
+            study.groups,
+            stored_rows(method),
         ),
         selftest=_self_test(method.encoder, study.sample),
         trained=datetime.datetime.now(),
     )
-
-
-def validation_table(
-    judgement: Judgement,
-    sample: Cohort,
-    groups: np.ndarray | None,
-    is_stored: np.ndarray,
-) -> Columns:
-    """Return `validation.parquet`: a line a row, in the order of the sample.
-
-    Parameters
-    ----------
-    judgement : Judgement
-    sample : Cohort
-    groups : ndarray of shape (n_rows,), optional
-        Groups that no fold split.
-    is_stored : bool ndarray of shape (n_rows,)
-        Rows that some machine stores.
-    """
-    table: dict[str, np.ndarray] = {"id": sample.id}
-    if sample.group is not None:
-        table["group"] = sample.group
-    if groups is not None and groups is not sample.group:
-        table["unit"] = groups
-    table |= {HELD: is_stored, "label": sample.labels}
-    return table | judgement.held.columns(judgement.thresholds)
 
 
 def _self_test(encoder: RowEncoder, sample: Cohort) -> np.ndarray:
