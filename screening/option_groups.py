@@ -88,11 +88,17 @@ class OptionGroup:
     def __post_init__(self) -> None:
         for name, option in options_of(type(self)).items():
             value = getattr(self, name)
-            if option.min is not None and value is not None and value < option.min:
-                raise UsageError(
-                    f"`{name}` must be {option.min} or more, not {value}",
-                    parameters=[name],
-                )
+            if value is None:
+                continue
+            if option.min is not None and value < option.min:
+                limit = f"{option.min} or more"
+            elif option.max is not None and value > option.max:
+                limit = f"{option.max} or less"
+            else:
+                continue
+            raise UsageError(
+                f"`{name}` must be {limit}, not {value}", parameters=[name]
+            )
 
     def stated(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""

@@ -34,7 +34,10 @@ class Ward(OptionGroup):
     """
 
     beds: Annotated[
-        int, Option("Beds of the ward; see --names.", metavar="N", min=1, unit="beds")
+        int,
+        Option(
+            "Beds of the ward; see --names.", metavar="N", min=1, max=99, unit="beds"
+        ),
     ] = 20
     names: Annotated[
         Sequence[str],
@@ -121,10 +124,13 @@ def test_docstring_lists_the_fields():
     assert documentation.index("size :") < documentation.index("Examples")
 
 
-def test_least_value():
-    """It is the same for Python and the command line."""
+def test_least_and_greatest_value():
+    """They are the same for Python and the command line."""
     with pytest.raises(UsageError, match="`folds` must be 2 or more, not 1"):
         Validation(folds=1)
+    with pytest.raises(UsageError, match="`beds` must be 99 or less, not 100"):
+        Ward(beds=100)
+    assert run(keep_house([]), "--place", "here", "--beds", "100").exit_code == 2
 
 
 def test_words_of_the_command_line():

@@ -55,20 +55,20 @@ class RowTyper:
         return self.contract.display if self.to_score else []
 
     def type_rows(
-        self, format: FileFormat, block: Block, n_above: int
+        self, file_format: FileFormat, block: Block, n_above: int
     ) -> tuple[Cohort, list[Fault]]:
         """Return all rows of a block, valid or not, and the faults of their cells.
 
         Parameters
         ----------
-        format : FileFormat
+        file_format : FileFormat
             Of the block's file.
         block : Block
         n_above : int
             Rows of the table above the file.
         """
         contract = self.contract
-        parser = _BlockParser(format, block)
+        parser = _BlockParser(file_format, block)
         numbers = n_above + block.first_row + np.arange(block.n_rows)
         # In the order in which a row's faults are reported: it is left out for the
         # first.
@@ -117,7 +117,7 @@ class RowTyper:
 class _BlockParser:
     """Types columns of one block, and notes the faults of their cells."""
 
-    format: FileFormat
+    file_format: FileFormat
     block: Block
     faults: list[Fault] = field(init=False)
 
@@ -153,7 +153,7 @@ class _BlockParser:
         axes = []
         for name in names:
             cells = self.block.columns[name]
-            axis = parse_coordinate(cells, self.format.decimal(name))
+            axis = parse_coordinate(cells, self.file_format.decimal(name))
             axes.append(self._noted(name, axis))
         return np.column_stack(axes)
 
@@ -190,7 +190,7 @@ class _BlockParser:
         values = {}
         for name, feature in contract.features.items():
             cells = self.block.columns[name]
-            typed = parse_feature(cells, feature, self.format.decimal(name))
+            typed = parse_feature(cells, feature, self.file_format.decimal(name))
             values[name] = self._noted(name, typed)
         return values
 
