@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from screening.metrics.groups import codes_of
 from screening.metrics.intervals import share_range
 from screening.schemas.base import UNDEFINED, Estimate
 
@@ -119,5 +120,5 @@ def observed_sensitivity(past: Past, flagged: np.ndarray) -> Estimate:
 
 def sensitivity_of(table: PublicTable, flagged: np.ndarray) -> Estimate:
     """Return the share of a table's cases that are flagged, with Wilson's interval."""
-    patients = None if table.group is None else table.group[table.case]
+    patients = None if table.group is None else codes_of(table.group[table.case])
     return share_range(flagged[table.case].astype(bool), patients)

@@ -133,12 +133,13 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     ----------
     events : ndarray of shape (n_rows,)
         True or false for a share, numbers for a mean.
-    codes : ndarray of shape (n_rows,)
-        Group of each row.
+    codes : int ndarray of shape (n_rows,)
+        Number of each row's group, at least 0; some numbers may have no row.
     """
-    codes = codes_of(codes)
     sizes = np.bincount(codes)
-    counts = np.bincount(codes, weights=events)
+    has_rows = sizes > 0
+    sizes = sizes[has_rows]
+    counts = np.bincount(codes, weights=events)[has_rows]
     rows = len(codes)
     groups = len(sizes)
     mean = float(np.mean(events))
@@ -236,8 +237,8 @@ def share_range(events: np.ndarray, codes: np.ndarray | None = None) -> Estimate
     Parameters
     ----------
     events : bool ndarray of shape (n_rows,)
-    codes : ndarray of shape (n_rows,), optional
-        Group of each row; None for independent rows.
+    codes : int ndarray of shape (n_rows,), optional
+        Number of each row's group; None for independent rows.
     """
     design = 1.0 if codes is None else design_effect(events, codes)
     size = len(events) / design
