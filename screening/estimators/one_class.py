@@ -228,7 +228,10 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     def decide(self, x: np.ndarray) -> np.ndarray:
         """Return the scores that machines of folds are averaged by, of checked rows."""
-        return self.log_ratio(x) if self.has_log_scores else super().decide(x)
+        if not self.has_log_scores:
+            return super().decide(x)
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        return self._expansion.scorer.log_ratios(x)[0][:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return +1 for normal rows, -1 for the others, shape (n_rows,)."""
