@@ -1,4 +1,4 @@
-"""Reasons why a model needs attention, from its document alone."""
+"""Reasons why a model needs attention, from its document and its age."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def with_attention(document: ModelDocument) -> ModelDocument:
 def _reasons_of_figures(model: ModelDocument) -> list[Reason]:
     """Return reasons in a model's own figures: cases, operating points and ranking."""
     attention = []
-    last_day = parse_day(model.retrain_by)
+    last_day = _parse_day(model.retrain_by)
     if last_day is not None:
         attention.append(reasons.TO_BE_TRAINED_AGAIN(day=last_day))
     for point in model.points:
@@ -152,22 +152,62 @@ def review_due(
     date or None
         None if the model's age is unknown.
     """
-    stated = parse_day(model.stated.review_by)
+    stated = _parse_day(model.stated.review_by)
     if stated is not None:
         return stated
-    since = day_of_last_row(model) or (trained.date() if trained else None)
+    since = _day_of_last_row(model) or (trained.date() if trained else None)
     if since is None:
         return None
     return since + datetime.timedelta(days=int(MAX_AGE_YEARS * DAYS_A_YEAR))
 
 
-def day_of_last_row(model: ModelDocument) -> datetime.date | None:
+def reasons_of_age(
+    model: ModelDocument, night: str, trained: datetime.datetime | None
+) -> Iterator[Reason]:
+    """Yield the reason that a model is past its review on a night.
+
+    Parameters
+    ----------
+    model : ModelDocument
+    night : str
+        YYYY-MM-DD.
+    trained : datetime or None
+        As for `review_due`.
+    """
+    date = _parse_day(night)
+    due = review_due(model, trained)
+    if date is None or due is None or date <= due:
+        return
+    if _parse_day(model.stated.review_by):
+        yield reasons.PAST_REVIEW_DATE(
+            figure=float((date - due).days),
+            threshold=0.0,
+            description=f"This model was to be reviewed by {due}.",
+        )
+        return
+    last_row = _day_of_last_row(model)
+    if last_row:
+        since = last_row
+        origin = "its last training row is from"
+    else:
+        since = trained.date() if trained else date
+        origin = "it was trained on"
+    years = (date - since).days / DAYS_A_YEAR
+    yield reasons.PAST_REVIEW_DATE(
+        figure=years,
+        threshold=MAX_AGE_YEARS,
+        description=f"This model is {years:.1f} years old: {origin} {since}, and no "
+        "review date is set.",
+    )
+
+
+def _day_of_last_row(model: ModelDocument) -> datetime.date | None:
     """Return the day of the last training row, where the contract names a time."""
     window = model.training.window
-    return parse_day(window[1]) if window else None
+    return _parse_day(window[1]) if window else None
 
 
-def parse_day(value: str | None) -> datetime.date | None:
+def _parse_day(value: str | None) -> datetime.date | None:
     """Parse an ISO date; None for None and other texts."""
     try:
         return datetime.date.fromisoformat(value or "")

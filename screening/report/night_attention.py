@@ -12,14 +12,7 @@ from scipy.special import pdtrc
 
 from screening.registry import faults_so_far, plugin_names
 from screening.report import format as fmt
-from screening.report.model_attention import (
-    DAYS_A_YEAR,
-    MAX_AGE_YEARS,
-    OF_TRAINING,
-    day_of_last_row,
-    parse_day,
-    review_due,
-)
+from screening.report.model_attention import OF_TRAINING, reasons_of_age
 from screening.report.worklist import score_places, worklist
 from screening.schemas import reasons
 from screening.schemas.base import Reason
@@ -100,7 +93,7 @@ def attention_of_night(
     of_model = run.model.attention
     attention = [
         *(reason for reason in of_model if reason.code not in OF_TRAINING),
-        *_reasons_of_age(run, trained),
+        *reasons_of_age(run.model, run.date, trained),
         *_reasons_of_training_rows(run),
         *_reasons_of_values(run),
         *_reasons_of_counts(run),
@@ -124,37 +117,6 @@ def _reasons_of_plugins(run: RunDocument) -> Iterator[Reason]:
         # Their columns are tried, so that the document names those that fail.
         worklist(run, score_places(run.model, run))
     yield from reasons.reasons_of_left_out(faults_so_far())
-
-
-def _reasons_of_age(
-    run: RunDocument, trained: datetime.datetime | None
-) -> Iterator[Reason]:
-    """Yield the reason that a model is past its review on the night of the run."""
-    night = parse_day(run.date)
-    due = review_due(run.model, trained)
-    if night is None or due is None or night <= due:
-        return
-    if parse_day(run.model.stated.review_by):
-        yield reasons.PAST_REVIEW_DATE(
-            figure=float((night - due).days),
-            threshold=0.0,
-            description=f"This model was to be reviewed by {due}.",
-        )
-        return
-    last_row = day_of_last_row(run.model)
-    if last_row:
-        since = last_row
-        origin = "its last training row is from"
-    else:
-        since = trained.date() if trained else night
-        origin = "it was trained on"
-    years = (night - since).days / DAYS_A_YEAR
-    yield reasons.PAST_REVIEW_DATE(
-        figure=years,
-        threshold=MAX_AGE_YEARS,
-        description=f"This model is {years:.1f} years old: {origin} {since}, and no "
-        "review date is set.",
-    )
 
 
 def _reasons_of_training_rows(run: RunDocument) -> Iterator[Reason]:
