@@ -26,6 +26,7 @@ from screening.metrics.calibration import decision_curve
 from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import (
     FIGURES,
+    SHARE,
     Rates,
     Table,
     evaluate,
@@ -423,7 +424,7 @@ def test_net_benefit_of_nights_needs_one_chance_at_their_thresholds():
 )
 def test_a_figure_enters_only_tables_that_can_show_it(table, needed):
     """Without a formula or a source its column would be empty, without a word."""
-    entry = figure(title="E", help="Errors.", form="share", order=95, tables=[table])
+    entry = figure(title="E", help="Errors.", form=SHARE, order=95, tables=[table])
 
     with pytest.raises(ValueError, match=needed):
         entry(lambda rows: UNDEFINED)

@@ -63,7 +63,7 @@ BROKEN = {
 }
 BROKEN_NIGHT = """
 from screening.io.readers import TableFile
-from screening.metrics.figures import figure
+from screening.metrics.figures import SHARE, figure
 from screening.report import render_run
 from screening.report.columns import COLUMNS, Column
 from screening.report.model_attention import with_attention
@@ -84,7 +84,7 @@ def fail(*arguments):
 def find(flagged):
     pass
 
-@figure(title="Fails", help="Nothing.", form="share", order=99, tables=["subgroups"])
+@figure(title="Fails", help="Nothing.", form=SHARE, order=99, tables=["subgroups"])
 def fails(rows):
     return "no estimate"
 

@@ -131,7 +131,7 @@ def _subgroup(
         beside = facts[figure.name], of_rest[figure.name]
         differences[figure.name] = independent_difference(*beside)
         # What may be negative has no ratio.
-        if figure.form != "benefit":
+        if not figure.form.signed:
             ratios[figure.name] = independent_ratio(*beside)
     return facts.replace(to_the_rest=differences, ratio_to_the_rest=ratios)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.metrics.figures import FIGURES, Table, figures_in, gain
+from screening.metrics.figures import FIGURES, SHARE, Form, Table, figures_in, gain
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
@@ -117,7 +117,7 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
     value = fmt.percent(best.figures[measure], 1)
     gap = (
         f"{fmt.name(method.recipe)} minus {fmt.name(control)}, the control: "
-        f"{_in_points(difference)} points, 95% interval."
+        f"{_signed(difference, 100, 1)} points, 95% interval."
     )
     if title[1:2].islower():
         title = title[0].lower() + title[1:]
@@ -281,17 +281,19 @@ def differences(
     for _, gap in gaps:
         ends += [abs(end) for end in gap.value_and_interval if end is not None]
     reach = max(ends, default=MIN_DIFFERENCE) * 1.05 or MIN_DIFFERENCE
-    figure = FIGURES.get(name)
-    is_benefit = figure is not None and figure.form == "benefit"
-    unit = "cases per 100 rows" if is_benefit else "points"
+    form = _form_of(name)
+    unit = "points" if form.percent != "nowhere" else form.per_hundred or ""
+    scale = 100 if unit else 1
+    places = 1 if unit else form.decimals
     words = [
-        f"{fmt.name(method.recipe)} {_in_points(gap)} {unit}" for method, gap in gaps
+        f"{fmt.name(method.recipe)} {_signed(gap, scale, places)} {unit}".rstrip()
+        for method, gap in gaps
     ]
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
-        f"{unit} better than the control",
+        f"{unit} better than the control".lstrip(),
         "",
-        x=(-100 * reach, 100 * reach),
+        x=(-scale * reach, scale * reach),
         y=(0, len(gaps)),
         title=f"{title}: difference from the control",
         description="; ".join(words),
@@ -306,16 +308,26 @@ def differences(
         if gap.value is None:
             continue
         if gap.low is not None and gap.high is not None:
-            axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
-        axes.mark(100 * gap.value, y, "validated")
-        axes.write_beside(axes.up.at(y) + 4, "plain", _in_points(gap))
+            axes.line([scale * gap.low, scale * gap.high], [y, y], "first")
+        axes.mark(scale * gap.value, y, "validated")
+        axes.write_beside(axes.up.at(y) + 4, "plain", _signed(gap, scale, places))
     axes.line([0, 0], [0, len(gaps)], "chance")
     return axes
 
 
-def _in_points(gap: Estimate) -> str:
-    """Return a difference with its interval, in percentage points."""
-    return f"{fmt.points(gap.value)} ({fmt.points(gap.low)} to {fmt.points(gap.high)})"
+def _form_of(measure: str) -> Form:
+    """Return how a measure is written: one that is no figure, as a share."""
+    figure = FIGURES.get(measure.removeprefix("own_"))
+    return SHARE if figure is None else figure.form
+
+
+def _signed(gap: Estimate, scale: int, places: int) -> str:
+    """Return `scale` times a difference, with its interval."""
+    value, low, high = [
+        fmt.signed(None if end is None else scale * end, places)
+        for end in gap.value_and_interval
+    ]
+    return f"{value} ({low} to {high})"
 
 
 def critical_difference(

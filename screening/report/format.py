@@ -350,18 +350,16 @@ def in_sentence(figure: Figure) -> str:
 
 def written(value: float | Estimate | None, figure: Figure) -> str:
     """Return the value of a figure."""
-    if figure.form == "share":
+    if figure.form.percent == "everywhere":
         return percent(value)
-    return fixed(value, _decimals(figure))
+    return fixed(value, figure.form.decimals)
 
 
 def interval(of: Estimate, figure: Figure) -> str:
     """Return the 95 % interval of a figure; empty without one."""
-    if figure.form == "share":
+    if figure.form.percent == "everywhere":
         return ci(of)
-    if figure.form == "benefit":
-        return signed_ci(of, _decimals(figure))
-    return area_ci(of)
+    return signed_ci(of, figure.form.decimals)
 
 
 def with_ends(value: str, ends: str) -> str:
@@ -384,14 +382,9 @@ def gap(value: float | None, figure: Figure, places: int = 2) -> str:
 
     `places` are the decimals of other figures, if more than those of their form.
     """
-    if figure.form == "share":
+    if figure.form.percent == "everywhere":
         return points(value)
-    return signed(value, max(places, _decimals(figure)))
-
-
-def _decimals(figure: Figure) -> int:
-    """Return the decimals of a figure that is not written in per cent."""
-    return 3 if figure.form == "benefit" else 2
+    return signed(value, max(places, figure.form.decimals))
 
 
 _FORMATS = (

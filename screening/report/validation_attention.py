@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screening.metrics.figures import FIGURES, gain
+from screening.metrics.figures import FIGURES, SHARE, gain
 from screening.report import format as fmt
 from screening.schemas import reasons
 from screening.schemas.base import Estimate, Reason
@@ -53,14 +53,15 @@ def _promises_not_kept(
         if seen is None or expected is None:
             continue
         figure = FIGURES.get(name)
-        form = ".0%" if figure is None or figure.form == "share" else ".2f"
+        form = SHARE if figure is None else figure.form
+        spec = ".0%" if form.percent == "everywhere" else f".{form.decimals}f"
         yield reasons.PROMISE_NOT_KEPT(
             figure=seen,
             threshold=expected,
             measure="Share of lesions found" if figure is None else figure.title,
             of_class=fmt.of_class(validation.model, point.label),
-            here=format(seen, form),
-            promised=format(expected, form),
+            here=format(seen, spec),
+            promised=format(expected, spec),
         )
 
 

@@ -129,7 +129,7 @@ def difference_words(measure: str, gap: Estimate) -> str:
     if gap.value is None or gap.low is None or gap.high is None:
         return measure_name(measure)
     figure = FIGURES.get(measure)
-    is_share = figure is None or figure.form == "share"
+    is_share = figure is None or figure.form.percent == "everywhere"
     value, low, high = [
         fmt.points(end) if is_share else fmt.signed(end, 3)
         for end in gap.value_and_interval

@@ -5,8 +5,12 @@ entry of `FIGURES`: that is all it takes. `base` has what entries are made of.
 """
 
 from screening.metrics.figures.base import (
+    AREA,
     FIGURES,
+    NUMBER,
+    SHARE,
     Figure,
+    Form,
     Formulas,
     Rates,
     Table,
@@ -21,8 +25,12 @@ from screening.metrics.figures.base import (
 )
 
 __all__ = [
+    "AREA",
     "FIGURES",
+    "NUMBER",
+    "SHARE",
     "Figure",
+    "Form",
     "Formulas",
     "Rates",
     "Table",

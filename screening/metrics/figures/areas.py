@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, figure
+from screening.metrics.figures.base import AREA, Formulas, figure
 from screening.metrics.paired import ResampledRows, area_difference
 from screening.metrics.ranking import delong, precision_with_interval
 from screening.schemas.base import Estimate
@@ -41,7 +41,7 @@ def _precision_of_samples(rows: ResampledRows) -> np.ndarray:
 @figure(
     title="AUROC",
     help="Chance that a case scores higher than another row; 0.5 is guessing.",
-    form="area",
+    form=AREA,
     needs=("cases", "others", "one_model"),
     tables=(
         "subgroups",
@@ -70,7 +70,7 @@ def auroc(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="Average precision",
     help="Mean PPV over all thresholds; guessing gives the prevalence.",
-    form="area",
+    form=AREA,
     needs=("cases", "others", "one_model"),
     tables=(
         "labelled_night",

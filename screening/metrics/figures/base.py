@@ -21,7 +21,6 @@ from screening.metrics.paired import ResampledRows
 from screening.registry import Registry
 from screening.schemas.base import UNDEFINED, Estimate
 
-Form = Literal["share", "area", "ratio", "benefit"]
 Table = Literal[
     # A model's page, and that of a validation, which shows most tables of it.
     "operating_point",  # list of the threshold's figures
@@ -67,6 +66,39 @@ _SHOWN_FROM: Mapping[Table, tuple[Table, ...]] = {
     "compare_ranks": ("compare",),
     "compare_own_ranks": ("own_boundary",),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How the values of a figure are written.
+
+    Parameters
+    ----------
+    percent : {"everywhere", "compare", "nowhere"}
+        Where it is in per cent, with differences in points: "compare" is the page of
+        `screen compare`.
+    decimals : int
+        Where it is not in per cent.
+    signed : bool
+        Values may be negative: subgroups have no ratio of two.
+    per_hundred : str, optional
+        Unit of a hundred times a difference, on charts of what is not in per cent; None
+        for charts of the differences themselves.
+    """
+
+    percent: Literal["everywhere", "compare", "nowhere"] = "nowhere"
+    decimals: int = 2
+    signed: bool = False
+    per_hundred: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.signed and self.percent != "nowhere":
+            raise ValueError("what is in per cent cannot be `signed`")
+
+
+SHARE = Form(percent="everywhere")
+AREA = Form(percent="compare")
+NUMBER = Form()
 
 
 @dataclass(frozen=True)
@@ -154,9 +186,8 @@ class Figure:
         Head of its column.
     help : str
         What it is, one sentence for a reader of a page.
-    form : {"share", "area", "ratio", "benefit"}
-        How it is written: in per cent, with two decimals, or with three. Only a
-        "benefit" may be negative.
+    form : Form
+        How it is written, such as `SHARE`, `AREA` or `NUMBER`.
     better : {"higher", "lower"} or None
         Which values are better; None where neither is.
     needs : frozenset of Need

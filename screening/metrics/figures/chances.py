@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import figure
+from screening.metrics.figures.base import NUMBER, figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z
 from screening.schemas.base import UNDEFINED, Estimate
@@ -14,7 +14,7 @@ from screening.schemas.base import UNDEFINED, Estimate
 @figure(
     title="Observed / expected",
     help="Observed over expected cases (sum of chances); above 1, chances are too low.",
-    form="ratio",
+    form=NUMBER,
     better=None,
     needs=("rows", "chance", "class_sizes"),
     tables=("subgroups", "outcomes_overall"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
+from screening.metrics.figures.base import (
+    NUMBER,
+    Formulas,
+    Rates,
+    Table,
+    complement,
+    figure,
+)
 from screening.metrics.intervals import rate_ratio
 from screening.metrics.paired import ResampledRows
 from screening.schemas.base import UNDEFINED, Estimate
@@ -44,7 +51,7 @@ def _negative_of_rates(rates: Rates) -> Estimate:
 @figure(
     title="LR+",
     help="Factor by which a flag multiplies the odds of a case; 1: no information.",
-    form="ratio",
+    form=NUMBER,
     tables=_TABLES,
     order=50,
     formulas=Formulas(of_rates=_positive_of_rates, of_samples=_positive_of_samples),
@@ -58,7 +65,7 @@ def positive_likelihood_ratio(rows: EvaluatedRows) -> Estimate:
     title="LR−",
     help="Factor by which the absence of a flag multiplies the odds; 1: no "
     "information.",
-    form="ratio",
+    form=NUMBER,
     better="lower",
     tables=_TABLES,
     order=51,

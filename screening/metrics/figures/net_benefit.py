@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.metrics import chances
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, Rates, figure
+from screening.metrics.figures.base import Form, Formulas, Rates, figure
 from screening.metrics.groups import sum_by_group
 from screening.metrics.intervals import Z, student_size_factor
 from screening.metrics.paired import ResampledRows
@@ -93,7 +93,7 @@ def _of_rates(rates: Rates) -> Estimate:
     title="Net benefit",
     help="Cases found per row, less unnecessary reviews at the exchange rate of the "
     "threshold; without reviews: 0.",
-    form="benefit",
+    form=Form(decimals=3, signed=True, per_hundred="cases per 100 rows"),
     needs=("rows", "chance_at_threshold", "class_sizes"),
     tables=(
         "outcomes_by_month",

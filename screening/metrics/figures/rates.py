@@ -8,7 +8,15 @@ from operator import attrgetter
 import numpy as np
 
 from screening.metrics.evaluated_rows import EvaluatedRows
-from screening.metrics.figures.base import Formulas, Rates, Table, complement, figure
+from screening.metrics.figures.base import (
+    NUMBER,
+    SHARE,
+    Formulas,
+    Rates,
+    Table,
+    complement,
+    figure,
+)
 from screening.metrics.paired import ResampledRows, share_difference
 from screening.metrics.predictive_intervals import predictive_interval
 from screening.schemas.base import UNDEFINED, Estimate
@@ -114,7 +122,7 @@ def _specificity_difference(first: EvaluatedRows, second: EvaluatedRows) -> Esti
 @figure(
     title="Sensitivity",
     help="Share of the cases that is flagged.",
-    form="share",
+    form=SHARE,
     needs=("cases",),
     tables=_OF_BOTH_RATES,
     order=10,
@@ -132,7 +140,7 @@ def sensitivity(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="Specificity",
     help="Share of the others that is not flagged.",
-    form="share",
+    form=SHARE,
     needs=("others",),
     tables=_OF_BOTH_RATES,
     order=20,
@@ -150,7 +158,7 @@ def specificity(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="PPV",
     help="Share of the flagged rows that are cases.",
-    form="share",
+    form=SHARE,
     needs=("flagged", "class_sizes"),
     tables=(
         "subgroups",
@@ -171,7 +179,7 @@ def ppv(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="NPV",
     help="Share of the unflagged rows that are not cases.",
-    form="share",
+    form=SHARE,
     needs=("unflagged", "class_sizes"),
     tables=("subgroups", "labelled_night", "operating_point", "promise"),
     order=40,
@@ -185,7 +193,7 @@ def npv(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="Flagged",
     help="Share of all rows that is flagged.",
-    form="share",
+    form=SHARE,
     better=None,
     needs=("rows",),
     tables=(
@@ -206,7 +214,7 @@ def flag_rate(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="Reviews per case",
     help="Number of flagged rows for each case among them.",
-    form="ratio",
+    form=NUMBER,
     better="lower",
     needs=("flagged", "class_sizes"),
     tables=("labelled_night", "operating_point"),
@@ -226,7 +234,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
 @figure(
     title="Accuracy",
     help="Share of all rows that are classified correctly.",
-    form="share",
+    form=SHARE,
     needs=("rows",),
     tables=("labelled_night", "own_boundary", "compare_own_ranks"),
     order=5,
@@ -240,7 +248,7 @@ def accuracy(rows: EvaluatedRows) -> Estimate:
 @figure(
     title="F1",
     help="Harmonic mean of sensitivity and PPV.",
-    form="share",
+    form=SHARE,
     needs=("cases",),
     tables=("labelled_night",),
     order=24,
@@ -259,7 +267,7 @@ def _min_sensitivity_of_samples(rows: ResampledRows) -> np.ndarray:
 @figure(
     title="Minimum sensitivity",
     help="The smaller of sensitivity and specificity.",
-    form="share",
+    form=SHARE,
     tables=("labelled_night", "own_boundary", "compare", "compare_own_ranks"),
     order=22,
     formulas=Formulas(of_samples=_min_sensitivity_of_samples),
@@ -279,7 +287,7 @@ def _g_mean_of_samples(rows: ResampledRows) -> np.ndarray:
 @figure(
     title="G-mean",
     help="Geometric mean of sensitivity and specificity.",
-    form="share",
+    form=SHARE,
     tables=(
         "labelled_night",
         "own_boundary",

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from screening.metrics.figures import figure
+from screening.metrics.figures import SHARE, figure
 
 
 @figure(
     title="Errors",
     help="Share of all rows that are flagged wrongly or missed.",
-    form="share",
+    form=SHARE,
     better="lower",
     needs=("rows",),
     tables=("subgroups",),
