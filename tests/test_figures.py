@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -27,6 +28,7 @@ from screening.metrics.evaluated_rows import EvaluatedRows, weights_of_table
 from screening.metrics.figures import (
     FIGURES,
     SHARE,
+    Form,
     Rates,
     Table,
     evaluate,
@@ -43,6 +45,7 @@ from screening.metrics.outcomes import rates_of
 from screening.metrics.paired import ResampledRows, drawn_weights
 from screening.metrics.performance import figures_at_prevalence
 from screening.metrics.subgroups import performance_by_subgroup
+from screening.report.comparison import differences
 from screening.report.page import render_model
 from screening.report.verdict import beaten_by_other
 from screening.schemas.base import UNDEFINED, Estimate
@@ -284,9 +287,13 @@ def test_a_figure_is_undefined_without_what_it_needs():
     few = evaluate(rows_of(2, 2, 10, 30, min_units=5), figures)
 
     # Of flagged rows, none is a case: that is a PPV, but tells how few cases are.
-    for found, shown in ((no_case, {"ppv", "npv"}), (few, set())):
+    met = {"rows", "others", "flagged", "unflagged"}
+    for found, needs in ((no_case, met | {"class_sizes"}), (few, met)):
         defined = {name for name, each in found.items() if each.value is not None}
-        assert defined == {"specificity", "flag_rate"} | shown
+        assert defined == {each.name for each in figures if each.needs <= needs}
+        assert defined >= {"specificity", "flag_rate"}
+    assert no_case["ppv"].value == 0
+    assert few["ppv"] == UNDEFINED
 
 
 def heads_in(page):
@@ -428,6 +435,30 @@ def test_a_figure_enters_only_tables_that_can_show_it(table, needed):
 
     with pytest.raises(ValueError, match=needed):
         entry(lambda rows: UNDEFINED)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("auroc", "+12.0 (+5.0 to +20.0) points"),
+        ("own_g_mean", "+12.0 (+5.0 to +20.0) points"),
+        ("net_benefit", "+12.0 (+5.0 to +20.0) cases per 100 rows"),
+        ("positive_likelihood_ratio", "+0.12 (+0.05 to +0.20)"),
+    ],
+)
+def test_charts_of_differences_have_the_unit_of_their_figure(name, words):
+    """A ratio is not a hundredfold of anything."""
+    gap = Estimate(0.12, 0.05, 0.2)
+    method = SimpleNamespace(recipe="forest", differences={name: gap})
+
+    chart = differences([method], name, 0, "Title")
+
+    assert chart.description == f"forest {words}"
+
+
+def test_form_of_shares_has_no_sign():
+    with pytest.raises(ValueError, match="in per cent cannot be `signed`"):
+        Form(percent="everywhere", signed=True)
 
 
 def test_every_table_is_asked_for_and_has_figures():

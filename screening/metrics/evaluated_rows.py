@@ -54,7 +54,9 @@ class ShareMethod(Protocol):
 
 
 class SharesOfSample:
-    """Wilson's intervals, for the effective number of rows if they come in groups.
+    """Shares of held-out or labelled rows, by default.
+
+    With Wilson's intervals, for the effective number of rows if they come in groups.
 
     Shares of a weighted sample are those of its table.
     """
@@ -111,6 +113,7 @@ class EvaluatedRows:
     one_model : bool
         Scores are those of one model, and have a common order.
     shares : ShareMethod
+        How `rate` and `share` are estimated, which suits where the rows come from.
     """
 
     scores: np.ndarray
@@ -167,14 +170,16 @@ class EvaluatedRows:
         }
 
     def has(self, need: Need) -> bool:
-        """Return True if these rows have what a figure needs, however few of them."""
-        conditions = {
-            "class_sizes": True,
-            "one_model": self.one_model,
-            "chance": self.chance is not None,
-            "chance_at_threshold": self.chance_at_threshold is not None,
-        }
-        return conditions[need] if need in conditions else self.units[need] > 0
+        """Return True if these rows have what a figure needs, and may show it."""
+        if need == "one_model":
+            return self.one_model
+        if need == "chance":
+            return self.chance is not None
+        if need == "chance_at_threshold":
+            return self.chance_at_threshold is not None
+        if need != "class_sizes" and not self.units[need]:
+            return False
+        return self.may_show(need)
 
     def may_show(self, need: Need) -> bool:
         """Return True unless figures with this need are withheld, of too few rows."""

@@ -8,7 +8,7 @@ a table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -47,6 +47,7 @@ Table = Literal[
 ]
 """Where figures are shown, by page or command."""
 
+# Formula that a table needs besides the function itself.
 _NEEDED_FORMULAS: Mapping[Table, str] = {
     "operating_point": "of_rates",
     "own_boundary": "of_samples",
@@ -75,10 +76,10 @@ class Form:
     Parameters
     ----------
     percent : {"everywhere", "compare", "nowhere"}
-        Where it is in per cent, with differences in points: "compare" is the page of
-        `screen compare`.
+        Where values are in per cent, and differences in points: "compare" is the page
+        of `screen compare`.
     decimals : int
-        Where it is not in per cent.
+        Of values that are not in per cent.
     signed : bool
         Values may be negative: subgroups have no ratio of two.
     per_hundred : str, optional
@@ -289,26 +290,18 @@ def figures_in(table: Table) -> list[Figure]:
     return sorted(shown, key=lambda figure: figure.order)
 
 
-def withheld(rows: EvaluatedRows, figures: Iterable[Figure]) -> list[str]:
-    """Return the names of the figures that too few rows, or patients, are behind."""
-    return [each.name for each in figures if not all(map(rows.may_show, each.needs))]
-
-
-def evaluate(rows: EvaluatedRows, figures: Sequence[Figure]) -> dict[str, Estimate]:
+def evaluate(rows: EvaluatedRows, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate figures of a population of rows: by name, each with its 95 % interval.
 
     A figure is undefined if it is withheld, or the rows do not have what it needs.
     """
-    hidden = withheld(rows, figures)
     return {
-        each.name: UNDEFINED
-        if each.name in hidden
-        else _value(each, each.compute, rows, undefined=UNDEFINED)
+        each.name: _value(each, each.compute, rows, undefined=UNDEFINED)
         for each in figures
     }
 
 
-def evaluate_rates(rates: Rates, figures: Sequence[Figure]) -> dict[str, Estimate]:
+def evaluate_rates(rates: Rates, figures: Iterable[Figure]) -> dict[str, Estimate]:
     """Evaluate the figures that need only the rates at an operating point, by name."""
     return {
         each.name: _value(each, each.formulas.of_rates, rates, undefined=UNDEFINED)
@@ -318,24 +311,23 @@ def evaluate_rates(rates: Rates, figures: Sequence[Figure]) -> dict[str, Estimat
 
 
 def evaluate_differences(
-    first: EvaluatedRows, second: EvaluatedRows, figures: Sequence[Figure]
+    first: EvaluatedRows, second: EvaluatedRows, figures: Iterable[Figure]
 ) -> dict[str, Estimate]:
     """Evaluate figures of a first method minus those of a second, on the same rows.
 
     A figure without a formula for it is left out.
     """
-    hidden = {*withheld(first, figures), *withheld(second, figures)}
     return {
-        each.name: UNDEFINED
-        if each.name in hidden
-        else _value(each, each.formulas.difference, first, second, undefined=UNDEFINED)
+        each.name: _value(
+            each, each.formulas.difference, first, second, undefined=UNDEFINED
+        )
         for each in figures
         if each.formulas.difference is not None
     }
 
 
 def evaluate_samples(
-    rows: ResampledRows, figures: Sequence[Figure]
+    rows: ResampledRows, figures: Iterable[Figure]
 ) -> dict[str, np.ndarray]:
     """Evaluate figures of bootstrap samples, by name, (n_draws,) each.
 
@@ -347,6 +339,11 @@ def evaluate_samples(
         for each in figures
         if each.formulas.of_samples is not None
     }
+
+
+def withheld(rows: EvaluatedRows, figures: Iterable[Figure]) -> list[str]:
+    """Return the names of the figures that too few rows, or patients, are behind."""
+    return [each.name for each in figures if not all(map(rows.may_show, each.needs))]
 
 
 def _value(

@@ -10,7 +10,7 @@ from screening.metrics.figures import SHARE, figure
     help="Share of all rows that are flagged wrongly or missed.",
     form=SHARE,
     better="lower",
-    needs=("rows",),
+    needs=("rows", "class_sizes"),
     tables=("subgroups",),
     order=95,
 )
