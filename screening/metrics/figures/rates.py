@@ -235,7 +235,7 @@ def _accuracy_of_samples(rows: ResampledRows) -> np.ndarray:
     title="Accuracy",
     help="Share of all rows that are classified correctly.",
     form=SHARE,
-    needs=("rows",),
+    needs=("rows", "class_sizes"),
     tables=("labelled_night", "own_boundary", "compare_own_ranks"),
     order=5,
     formulas=Formulas(of_samples=_accuracy_of_samples),
@@ -249,7 +249,7 @@ def accuracy(rows: EvaluatedRows) -> Estimate:
     title="F1",
     help="Harmonic mean of sensitivity and PPV.",
     form=SHARE,
-    needs=("cases",),
+    needs=("cases", "class_sizes"),
     tables=("labelled_night",),
     order=24,
 )
