@@ -78,6 +78,10 @@ class Knows(TableFile):
     kind = "Knows"
     suffixes = (".knows",)
 
+    @classmethod
+    def knows(cls, path, head):
+        return head.startswith(cls.absent)
+
 def fail(*arguments):
     raise KeyError("the value of a patient")
 
@@ -318,6 +322,12 @@ class Failing(TableFile):
 
     def read_header(self):
         raise KeyError("the value of a patient")
+
+
+def test_reader_recognises_its_files():
+    """A reader needs the first bytes of its files, or a `knows` of its own."""
+    with pytest.raises(TypeError, match="no attribute magic"):
+        _accepted_reader("failing", Failing)
 
 
 def test_traceback_of_reader(tmp_path, monkeypatch, caplog):

@@ -209,10 +209,11 @@ class Violations:
         return total
 
     @property
-    def stopped(self) -> bool:
-        """True if the faults so far stop the table.
+    def is_refused(self) -> bool:
+        """True if the faults so far refuse the table, whatever follows.
 
-        `conclude` may refuse it later.
+        The rest is still read, so that all faults come together. `conclude` also
+        refuses what only the whole table shows, such as too many unreadable cells.
         """
         if self.table_faults:
             return True
@@ -260,17 +261,17 @@ class Violations:
         Kinds of `NOTED` go to `add`. `is_taken`: where one row of a unit is used, the
         mask of these.
         """
-        is_valid = np.ones(block.n_rows, dtype=bool)
+        is_kept = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
             self.add(file, column, kind, block.first_row + np.flatnonzero(mask))
             # A row with several faults is left out for the first of them.
-            n_refused = int(np.count_nonzero(mask & is_valid))
+            n_refused = int(np.count_nonzero(mask & is_kept))
             if n_refused:
                 description, _ = FAULTS[kind]
                 reason = f"{column}: {description}" if column else description
                 self.refused[reason] = self.refused.get(reason, 0) + n_refused
-            is_valid &= ~mask
-        is_used = is_valid if is_taken is None else is_valid & is_taken
+            is_kept &= ~mask
+        is_used = is_kept if is_taken is None else is_kept & is_taken
         self.n_rows += block.n_rows
         self.n_used += int(np.count_nonzero(is_used))
         return is_used
@@ -305,7 +306,7 @@ class Violations:
                 continue
             faults.append(line)
             notes.append(f"rows left out: {line}")
-        if self.stopped or refused_columns:
+        if self.is_refused or refused_columns:
             raise CohortError(faults)
         return notes
 

@@ -39,14 +39,14 @@ class Piece:
         Rows of the table above the file.
     blocks : iterable of Block
         One that was read, or a range, which is read where it is iterated.
-    unreadable : sequence of str
+    file_faults : sequence of str
         What is wrong with a file that cannot be read, or not to its end.
     """
 
     format: FileFormat
     n_above: int
     blocks: Iterable[Block] = ()
-    unreadable: Sequence[str] = ()
+    file_faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -138,14 +138,14 @@ class BlockReader:
 
     def read(self, piece: Piece) -> Iterator[TypedBlock]:
         """Yield the typed blocks of a piece; one without rows where it is damaged."""
-        unreadable = [*piece.unreadable]
+        file_faults = [*piece.file_faults]
         try:
             for block in piece.blocks:
                 yield self._type_block(piece, block)
         except CohortError as error:
-            unreadable += error.violations
-        if unreadable:
-            violations = Violations(self.row_typer.contract, table_faults=unreadable)
+            file_faults += error.violations
+        if file_faults:
+            violations = Violations(self.row_typer.contract, table_faults=file_faults)
             yield TypedBlock(ReadCounts(violations))
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
@@ -168,7 +168,7 @@ class BlockReader:
         if id_hashes is not None and self.repeated_ids is not None:
             is_repeated = np.isin(id_hashes, self.repeated_ids)
             faults.left_out.append((str(contract.id), "repeated_id", is_repeated))
-        violations, is_valid = self._violations(piece, block, faults, is_taken)
+        violations, is_used = self._violations(piece, block, faults, is_taken)
         observed = CheckedBlock(
             piece.format.name,
             block.first_row,
@@ -183,12 +183,12 @@ class BlockReader:
             () if id_hashes is None else (id_hashes,),
             tuple([count(observed) for count in self.counters]),
         )
-        if not is_valid.any():
+        if not is_used.any():
             return TypedBlock(counts)
         if self.row_typer.to_score:
             rows = _without_cells(rows, faults.unused)
-        valid_rows = self._normalised(rows.take(is_valid))
-        valid_hashes = None if id_hashes is None else id_hashes[is_valid]
+        valid_rows = self._normalised(rows.take(is_used))
+        valid_hashes = None if id_hashes is None else id_hashes[is_used]
         return TypedBlock(counts, valid_rows, valid_hashes)
 
     def _violations(
@@ -201,14 +201,14 @@ class BlockReader:
         """Return the violations of a block, and the mask of the rows that are used."""
         file = piece.format.name
         violations = Violations(self.row_typer.contract)
-        is_valid = violations.add_block(file, block, faults.left_out, is_taken)
+        is_used = violations.add_block(file, block, faults.left_out, is_taken)
         noted = [
-            (column, kind, mask & is_valid)
+            (column, kind, mask & is_used)
             for column, kind, mask in [*faults.unused, *faults.noted]
         ]
         for column, kind, mask in [*noted, *faults.not_taken]:
             violations.add(file, column, kind, block.first_row + np.flatnonzero(mask))
-        return violations, is_valid
+        return violations, is_used
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
         """Add the rows of a piece to the candidates; one per unit is taken.

@@ -57,7 +57,10 @@ class Observer(ABC):
     @property
     @abstractmethod
     def counter(self) -> Callable[[CheckedBlock], Any]:
-        """Counts a block, in any process; counts of consecutive rows add up."""
+        """Counts a block, in any process, to which it is pickled.
+
+        Within a piece counts are added by `+`.
+        """
 
     @property
     def categories(self) -> Mapping[str, Set[str | None]]:
@@ -66,7 +69,10 @@ class Observer(ABC):
 
     @abstractmethod
     def add(self, counts: Any) -> None:
-        """Take in the counts of the next rows of the table."""
+        """Take in the counts of the next piece or block.
+
+        It is called in the process of the command, in the order of the table.
+        """
 
     def add_repeated_ids(self, file: str, column: str, rows: np.ndarray) -> None:
         """Take in the rows of a file whose ids are those of other rows.

@@ -9,9 +9,11 @@ Some contracts ask what only the whole table shows. `CohortStream.read_ahead` th
 it before that pass, at most twice:
 
 1. Where one row of each unit is used (`[score]`), for the numbers of these rows; else,
-   where rows with repeated ids are left out, for these ids. (Where they refuse the
-   table, the pass over the rows finds them.)
+   where rows with repeated ids are left out, for these ids.
 2. Where features are normalised within groups, for centre and spread of each group.
+
+Repeated ids that refuse the table are found in the pass over the rows. Opening a file
+reads what its format must know first: of a CSV file, all bytes for their encoding.
 
 file, block, range
     As in `screening.io.readers`.
@@ -208,7 +210,7 @@ class CohortStream:
         for piece in self.pieces():
             for block in reader.read(piece):
                 reading.add(block.counts)
-                if block.rows is not None and reading.is_valid:
+                if block.rows is not None and not reading.is_refused:
                     yield replace(
                         block.rows,
                         source=self.source,
@@ -341,7 +343,7 @@ class CohortStream:
                 block = replace(block, columns={**block.columns, **filled})
                 yield Piece(file.format, n_above, [block])
         except CohortError as error:
-            yield Piece(file.format, n_above, unreadable=error.violations)
+            yield Piece(file.format, n_above, file_faults=error.violations)
 
 
 class ReadingTotals:
@@ -369,14 +371,14 @@ class ReadingTotals:
         return self._violations.n_rows
 
     @property
-    def is_valid(self) -> bool:
-        """False from the first violation that stops the run."""
-        return not self._violations.stopped
+    def is_refused(self) -> bool:
+        """True from the first violation that refuses the table."""
+        return self._violations.is_refused
 
     def add(self, counts: ReadCounts) -> None:
         """Add the counts of the next rows."""
         self._violations += counts.violations
-        # A damaged file has no rows to observe.
+        # Faults of a damaged file come without counts of observers.
         for observer, counted in zip(self._observers, counts.observed, strict=False):
             observer.add(counted)
         if self._counts_ids:

@@ -47,7 +47,10 @@ def _accepted_reader(name: str, member: Any) -> type[TableFile]:
     """Return the reader of a plug-in; TypeError if it cannot be used."""
     if not isinstance(member, type) or not issubclass(member, TableFile):
         raise TypeError("it is not a class derived from TableFile")
-    missing = [key for key in ("kind", "suffixes") if not hasattr(member, key)]
+    needed = ["kind", "suffixes"]
+    if member.knows.__qualname__ == TableFile.knows.__qualname__:
+        needed.append("magic")
+    missing = [key for key in needed if not hasattr(member, key)]
     if missing:
         raise TypeError(f"it has no attribute {', '.join(missing)}")
     return member

@@ -290,10 +290,10 @@ def _joined(batches: list[pa.RecordBatch], n_rows: int) -> list[pa.RecordBatch]:
 class TableFile(SourceFile):
     """One file on disk.
 
-    A kind of file is a subclass in a module of its own, and an entry of
-    `io.opening.READERS`. It has the attributes below, `read_header` and `read`. A
-    folder's files are tables by their `suffixes`; the kind of a file is determined by
-    its content (`knows`).
+    A kind of file is a subclass in a module of its own. `io.opening` lists those that
+    ship; a plug-in names its own as entry point `reader.NAME`. A kind has the
+    attributes below, `read_header` and `read`. A folder's files are tables by their
+    `suffixes`; the kind of a file is determined by its content (`knows`).
 
     Attributes
     ----------
@@ -302,7 +302,7 @@ class TableFile(SourceFile):
     suffixes : tuple of str
         Ends of file names, in small letters.
     magic : bytes
-        First bytes of every file of the kind.
+        First bytes of every file of the kind; without them it has a `knows` of its own.
     """
 
     kind: ClassVar[str]

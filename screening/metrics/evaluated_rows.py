@@ -82,6 +82,8 @@ class SharesOfSample:
 class EvaluatedRows:
     """Rows at a threshold that was chosen elsewhere.
 
+    Intervals of `rate` and `share`, and of figures made of them, are by groups.
+
     Parameters
     ----------
     scores : ndarray of shape (n_rows,)
@@ -96,8 +98,8 @@ class EvaluatedRows:
         Weights with which shares of these rows are those of the table that they were
         sampled from (``weights_of_table``); by default rows are all there is.
     min_units : int
-        Units (independent rows, or groups) below which a figure is withheld, such as
-        the contract's `suppress`; 0 withholds none.
+        Units (independent rows, or groups) below which a figure is withheld: of rows in
+        subgroups the contract's `suppress`, else 0, which withholds none.
     fold : ndarray of shape (n_rows,), optional
         Fold in which a row was held out.
     n_settings : int, optional

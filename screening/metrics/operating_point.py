@@ -311,6 +311,7 @@ class ThresholdSelector:
             self.expected_prevalence(rule),
         )
         figures = evaluate_rates(rates, figures_in("operating_point"))
+        # These have other intervals, for which the prevalence is drawn too.
         figures |= self.predictive_figures(
             evidence, rule, predictive(share, sensitivity, false / n)
         )

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.stats import chi2
 
 from screening.clock.windows import Known, Window, with_truth
-from screening.metrics.evaluated_rows import EvaluatedRows
+from screening.metrics.evaluated_rows import EvaluatedRows, is_enough
 from screening.metrics.figures import Figure, evaluate, figures_in
 from screening.metrics.groups import codes_of
 from screening.metrics.intervals import (
@@ -368,7 +368,7 @@ def lead_by_subgroup(
     leads = []
     for title, column in subgroups.items():
         for level, of_level in events.groupby(column):
-            if len(of_level) >= suppress:
+            if is_enough(len(of_level), suppress):
                 lead = SubgroupLead(
                     column=title, level=str(level), **vars(lead_time(of_level))
                 )

@@ -434,7 +434,7 @@ def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
             held.groups,
             chance,
             weights_of_table(positive, prevalence),
-            held.population.suppress,
+            min_units=held.population.suppress,
             chance_at_threshold=chance_at_threshold(calibration, point.threshold),
         )
         figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)

@@ -253,7 +253,7 @@ class BlockScorer:
     def score_piece(
         self,
         piece: Piece,
-        is_valid: bool = True,
+        is_refused: bool = False,
         drift_limit: int = ALL_HASHES,
     ) -> ScoredPiece:
         """Read and score a piece of the table.
@@ -261,8 +261,8 @@ class BlockScorer:
         Parameters
         ----------
         piece : Piece
-        is_valid : bool
-            False if the table is refused anyway: its rows are only read.
+        is_refused : bool
+            The table is refused anyway: its rows are only read.
         drift_limit : int
             Highest hash of units that may still count as drift: it spares work and
             changes no sum.
@@ -272,7 +272,7 @@ class BlockScorer:
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
-            if block.rows is None or counts.violations.stopped or not is_valid:
+            if is_refused or counts.violations.is_refused or block.rows is None:
                 continue
             scored = score_batch(self.model, block.rows)
             of_block = self.totals_of(block.rows, scored, block.id_hashes, drift_limit)

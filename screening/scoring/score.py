@@ -220,7 +220,8 @@ def score(
             contract=contract,
             ids=id_reader,
         )
-        scorer = BlockScorer(model, date, stream.read_ahead())
+        reader = stream.read_ahead()
+        scorer = BlockScorer(model, date, reader)
         rows = Rows(folder / "scores.parquet")
         pieces = score_pieces(scorer, stream, out, folder, resources.jobs, workers)
         total = _write_rows(pieces, rows, stream.source, resources.progress)

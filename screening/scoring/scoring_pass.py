@@ -117,12 +117,14 @@ def _score_in_order(
     drift_limit = ALL_HASHES
 
     def tasks() -> Iterator[PieceTask]:
+        # Each task is made when it begins, with what the results so far have shown. An
+        # older value costs work and changes no result.
         for piece in pieces:
-            yield piece, reading.is_valid, drift_limit
+            yield piece, reading.is_refused, drift_limit
 
     for scored in _results(scorer, tasks(), reading, folder, n_processes, cluster):
         reading.add(scored.counts)
-        if scored.rows is None or scored.totals is None or not reading.is_valid:
+        if scored.rows is None or scored.totals is None or reading.is_refused:
             continue
         drift_limit = min(drift_limit, scored.totals.drift.limit)
         yield scored.rows, scored.totals
@@ -153,6 +155,7 @@ def _results(
             seconds_left = _seconds_left(seconds, reading.n_rows, n_rows)
             if n_processes > 1 and seconds_left > least:
                 break
+    # The tasks that are left; none if all pieces were scored here.
     yield from _results_of_processes(scorer, tasks, folder, n_processes, cluster)
 
 

@@ -4,6 +4,11 @@
 a table. `evaluate` computes entries of evaluated rows; `evaluate_rates`,
 `evaluate_differences` and `evaluate_samples` compute one kind of their further
 `Formulas`.
+
+Evaluated rows are a population: all held-out rows, those of a subgroup
+(`EvaluatedRows.take`), a labelled night, or the nights of a month (`metrics.outcomes`).
+A figure is undefined where a population has nothing of what the figure `needs`, and
+withheld where it has fewer units of it than `min_units`, which only subgroups state.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ Table = Literal[
     "night_subgroups",  # a night's page: past figures of each level of a subgroup
     "labelled_night",  # `screen score --label`: rows that came with their labels
     "outcomes_by_month",  # outcomes in the ledger (`screen outcomes`), of each month
-    "outcomes_overall",  # the same of all nights together
+    "outcomes_overall",  # these and those by month, of all nights together
 ]
 """Where figures are shown, by page or command."""
 
