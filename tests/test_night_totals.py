@@ -134,7 +134,7 @@ def scored_in(scorer, stream, cuts, rng):
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
         travelled = pickle.loads(pickle.dumps(pieces[number]))
-        result = scorer.score_piece(travelled, True, drift_limit)
+        result = scorer.score_piece(travelled, False, drift_limit)
         results[number] = pickle.loads(pickle.dumps(result))
         if result.totals is not None:
             drift_limit = min(drift_limit, result.totals.drift.limit)

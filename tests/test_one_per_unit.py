@@ -225,10 +225,10 @@ def test_piece_that_a_process_leaves_in_a_file(tmp_path):
     scorer = BlockScorer(model, "2026-03-02", stream.read_ahead())
     packed = np.frombuffer(pickle.dumps(scorer), np.uint8)
     (piece,) = stream.pieces()
-    here = scorer.score_piece(piece, True, ALL_HASHES)
+    here = scorer.score_piece(piece, False, ALL_HASHES)
     (piece,) = stream.pieces()
 
-    taken = _load_once(_score_packed(packed, "a", tmp_path, piece, True, ALL_HASHES))
+    taken = _load_once(_score_packed(packed, "a", tmp_path, piece, False, ALL_HASHES))
 
     assert taken.rows == here.rows
     hashes = [scored.counts.id_hashes for scored in (taken, here)]

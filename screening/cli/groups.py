@@ -1,9 +1,9 @@
 """Commands whose options are fields of dataclasses.
 
 Groups that functions of the library take too are those of `settings`; a group of
-commands alone is a dataclass in the module of its command, or in `cli.options`. The
-package passes every command through `with_groups`, which typer then calls: it has an
-option for each field, and calls the command with groups made of what was typed.
+commands alone is a dataclass in the module of its command, or in `cli.options`.
+`cli/__init__.py` gives typer every command as `with_groups` makes it: with an option
+for each field, and calling the command with groups made of what was typed.
 """
 
 from __future__ import annotations

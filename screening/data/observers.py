@@ -52,7 +52,7 @@ class Observer(ABC):
     """Counts the rows of a table; registered when the table is opened."""
 
     # Duplicate ids are not counted by an observer: they need the hashes of all rows,
-    # which `ReadingTotals` keeps.
+    # which `ReadingTotals` keeps, those of a long table in a file (`DuplicateIds`).
 
     @property
     @abstractmethod

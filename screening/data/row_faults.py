@@ -151,9 +151,11 @@ class FaultSorter:
         - a category that is not listed, of an ordinal that a score needs: it has no
           rank, and would be imputed;
         - a text in place of a number, such as a remark, where a violation would refuse
-          the whole table (`on_violation = "stop"`). Else the row is left out as any
-          other, and so it is if the contract refuses missing values. A number written
-          in another way, such as with a decimal comma, is always a violation.
+          the whole table (`on_violation = "stop"`) and the number may be missing.
+
+        Other texts in place of numbers are violations: with "stop" the table is
+        refused, else the row is left out. So is always a number written in another
+        way, such as with a decimal comma.
         """
         feature = self.contract.features.get(column)
         if feature is None:

@@ -313,6 +313,7 @@ class CohortStream:
                 yield Piece(file.format, n_above, rows)
             if not ranges:
                 yield from self._read_pieces(file, n_above, columns)
+            # Known by now at the latest: all rows of the file have been read.
             n_above += file.rows or 0
 
     def paths_read_by_range(self) -> list[Path]:
@@ -363,7 +364,8 @@ class ReadingTotals:
         is_id_unique = stream.contract.per_unit is None
         self._counts_ids = is_id_unique and not stream.leaves_out_repeats
         # A table that is read again was counted before.
-        self._observers = [] if stream.n_rows else stream.observers
+        self._counts = stream.n_rows == 0
+        self._observers = stream.observers if self._counts else []
 
     @property
     def n_rows(self) -> int:
@@ -396,7 +398,7 @@ class ReadingTotals:
         for observer in self._observers:
             violations.table_faults += observer.faults()
         notes = violations.conclude(len(stream.source.files) > 1)
-        if not stream.n_rows:
+        if self._counts:
             stream.notes += notes
             for observer in self._observers:
                 stream.notes += observer.notes()

@@ -37,7 +37,7 @@ Readable: TypeAlias = str | Path | Database | Table
 def _shipped_readers() -> Iterator[tuple[str, type[TableFile]]]:
     """Yield the kinds of file that ship by name, in the order in which they are tried.
 
-    CSV is what no other reader knows.
+    CSV, which is what no other reader knows, comes after those of plug-ins.
     """
     for reader in (ExcelFile, ParquetFile, ArrowFile, CsvFile):
         yield reader.kind.lower(), reader

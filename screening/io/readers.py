@@ -291,9 +291,10 @@ class TableFile(SourceFile):
     """One file on disk.
 
     A kind of file is a subclass in a module of its own. `io.opening` lists those that
-    ship; a plug-in names its own as entry point `reader.NAME`. A kind has the
-    attributes below, `read_header` and `read`. A folder's files are tables by their
-    `suffixes`; the kind of a file is determined by its content (`knows`).
+    ship; a plug-in names its own as "reader.NAME", an entry point of group
+    `screening`. A kind has the attributes below, `read_header` and `read`. A folder's
+    files are tables by their `suffixes`; the kind of a file is determined by its
+    content (`knows`).
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""From a model and a new cohort to a run directory, in bounded memory.
+"""From a model and a new cohort to a run directory.
+
+Rows are in memory for a few blocks at a time. What grows with the table are figures of
+its groups, labels, and the flagged rows.
 
 `score_pieces` yields the rows of the table in order, each piece with its totals. The
 rows are written as they come, the totals are added up, and the document, the ledger's
