@@ -59,7 +59,7 @@ app = typer.Typer(
 )
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command.
 
     `example` ends its help; `work` is what a terminal shows while a user waits.
@@ -71,141 +71,141 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry(
+    "demo": CommandEntry(
         demo_command,
         "screen demo --out demo",
         "Running the whole job on the sample cohorts",
     ),
-    "recipes": Entry(
+    "recipes": CommandEntry(
         recipes_command,
         "screen recipes one_class_conformal",
         "Reading the recipes",
     ),
-    "init": Entry(
+    "init": CommandEntry(
         init_command,
         "screen init past.csv --out cohort.toml",
         "Reading the table",
     ),
-    "check": Entry(
+    "check": CommandEntry(
         check_command,
         "screen check tonight.csv --model trained/infection",
         "Checking the table",
     ),
-    "features": Entry(
+    "features": CommandEntry(
         features_command,
         "screen features spec.toml --past 2024-01-01..2025-12-31 --out past.parquet",
         "Making the table of features",
     ),
-    "train": Entry(
+    "train": CommandEntry(
         train_command,
         "screen train past.csv --contract cohort.toml --label infected --out"
         " trained/infection",
         "Preparing the training",
     ),
-    "compare": Entry(
+    "compare": CommandEntry(
         compare_command,
         "screen compare past.csv --contract cohort.toml --recipes all,auto --out"
         " compared",
         "Preparing the comparison",
     ),
-    "score": Entry(
+    "score": CommandEntry(
         score_command,
         "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger"
         " screening.db",
         "Reading the model and the table",
     ),
-    "run": Entry(
+    "run": CommandEntry(
         run_command,
         "screen run NIGHT.toml --date 2026-03-01",
         "Scoring the night of every series",
     ),
-    "explain": Entry(
+    "explain": CommandEntry(
         explain_command,
         "screen explain runs/2026-03-01 00123",
         "Explaining the case",
     ),
-    "export": Entry(
+    "export": CommandEntry(
         export_command,
         "screen export runs/2026-03-01 --to fhir --out flagged.json",
         "Writing the export",
     ),
-    "report": Entry(
+    "report": CommandEntry(
         report_command,
         "screen report runs/2026-03-01",
         "Drawing the report",
     ),
-    "review": Entry(
+    "review": CommandEntry(
         review_command,
         "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
         "Entering the verdicts",
     ),
-    "serve": Entry(
+    "serve": CommandEntry(
         serve_command,
         "screen serve NIGHT.toml",
         "Showing the published pages",
     ),
-    "outcomes": Entry(
+    "outcomes": CommandEntry(
         outcomes_command,
         "screen outcomes events.csv --time infected_at --within 72h --series"
         " ward-7 --ledger screening.db",
         "Joining the outcomes with the nights",
     ),
-    "history": Entry(
+    "history": CommandEntry(
         history_command,
         "screen history --ledger screening.db --out history.html",
         "Reading the nights of the ledger",
     ),
-    "validate": Entry(
+    "validate": CommandEntry(
         validate_command,
         "screen validate trained/infection other_hospital.csv --out validated",
         "Scoring and evaluating the cohort",
     ),
-    "threshold": Entry(
+    "threshold": CommandEntry(
         threshold_command,
         'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten'
         ' reviews a night"',
         "Evaluating the model at the new threshold",
     ),
-    "approve": Entry(
+    "approve": CommandEntry(
         approve_command,
         'screen approve trained/infection --by "Dr. A. Weber" --known-before'
         " crp,temperature",
         "Writing the approved model",
     ),
-    "retrain": Entry(
+    "retrain": CommandEntry(
         retrain_command,
         "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv'"
         " --out trained/next",
         "Reading the past cohort and the tables of the nights",
     ),
-    "promote": Entry(
+    "promote": CommandEntry(
         promote_command,
         'screen promote trained/challenger --series ward-7 --reason "finds more"'
         " --ledger screening.db",
         "Comparing the nights of both models",
     ),
-    "retire": Entry(
+    "retire": CommandEntry(
         retire_command,
         'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
         "Entering the end of the series",
     ),
-    "ledger": Entry(
+    "ledger": CommandEntry(
         ledger_command,
         "screen ledger backup screening.db --to backups --keep 14",
         "Working on the ledger",
     ),
-    "schema": Entry(schema_command, "screen schema run", "Writing the schema"),
-    "status": Entry(
+    "schema": CommandEntry(schema_command, "screen schema run", "Writing the schema"),
+    "status": CommandEntry(
         status_command,
         "screen status --night today --ledger screening.db",
         "Reading the ledger",
     ),
-    "forget": Entry(
+    "forget": CommandEntry(
         forget_command,
         "screen forget - --ledger screening.db --runs runs --models trained < id.txt",
         "Erasing the patient from every file",
     ),
-    "purge": Entry(
+    "purge": CommandEntry(
         purge_command,
         "screen purge --older-than 3y --ledger screening.db --runs runs",
         "Erasing old nights from every file",

@@ -281,10 +281,7 @@ def differences(
     for _, gap in gaps:
         ends += [abs(end) for end in gap.value_and_interval if end is not None]
     reach = max(ends, default=MIN_DIFFERENCE) * 1.05 or MIN_DIFFERENCE
-    form = _form_of(name)
-    unit = "points" if form.percent != "nowhere" else form.per_hundred or ""
-    scale = 100 if unit else 1
-    places = 1 if unit else form.decimals
+    unit, scale, places = _unit_of_differences(_form_of(name))
     words = [
         f"{fmt.name(method.recipe)} {_signed(gap, scale, places)} {unit}".rstrip()
         for method, gap in gaps
@@ -319,6 +316,14 @@ def _form_of(measure: str) -> Form:
     """Return how a measure is written: one that is no figure, as a share."""
     figure = FIGURES.get(measure.removeprefix("own_"))
     return SHARE if figure is None else figure.form
+
+
+def _unit_of_differences(form: Form) -> tuple[str, int, int]:
+    """Return the unit of differences on charts, their factor and decimals."""
+    unit = "points" if form.percent != "nowhere" else form.per_hundred
+    if unit is None:
+        return "", 1, form.decimals
+    return unit, 100, 1
 
 
 def _signed(gap: Estimate, scale: int, places: int) -> str:

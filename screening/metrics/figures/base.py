@@ -143,7 +143,7 @@ def complement(rate: Estimate) -> Estimate:
     return Estimate(1 - rate.value, 1 - rate.high, 1 - rate.low)
 
 
-class Population(Protocol):
+class Evaluated(Protocol):
     """What a figure is computed of: `EvaluatedRows`, `ResampledRows` or `Rates`."""
 
     def has(self, need: Need) -> bool:
@@ -354,7 +354,7 @@ def withheld(rows: EvaluatedRows, figures: Iterable[Figure]) -> list[str]:
 def _value(
     entry: Figure,
     formula: Callable[..., Value],
-    *populations: Population,
+    *populations: Evaluated,
     undefined: Value,
 ) -> Value:
     """Compute a formula of a figure of populations that have what it needs.
