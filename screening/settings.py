@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NewType, TypeAlias
 
@@ -84,6 +85,9 @@ def names_from_all(texts: Sequence[str]) -> list[str]:
     """Read names from several texts with commas between them."""
     return [name for text in texts for name in names_from(text)]
 
+
+out_option = partial(Option, flags=("--out", "-o"), panel="Output")
+"""Declare what a command writes, with a help and a metavar."""
 
 # Options of several groups, commands, or keys of NIGHT.toml.
 Label: TypeAlias = Annotated[
@@ -263,11 +267,9 @@ class ExportOptions(OptionGroup):
 
     out: Annotated[
         Path | None,
-        Option(
+        out_option(
             "File to write, or a directory for omop, nifti and dicom-seg.",
             metavar="FILE",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ] = None
     url: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,12 +21,10 @@ from screening.settings import (
     TableOptions,
     Templates,
     Validation,
+    out_option,
 )
 from screening.spelling import names_from
 from screening.store.publishing import publish
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +67,9 @@ class ComparisonOutput:
 
     out: Annotated[
         Path,
-        Option(
+        out_option(
             "Directory to write the comparison in.",
             metavar="DIR",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ]
     templates: Templates = None

@@ -5,16 +5,12 @@ from __future__ import annotations
 import shutil
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from screening.cli import options
 from screening.cli.console import bar, print_answer
-from screening.option_groups import Option
-from screening.settings import Resources, Validation
+from screening.settings import Resources, Validation, out_option
 from screening.spelling import command_line
-
-if TYPE_CHECKING:
-    pass
 
 
 class Job(NamedTuple):
@@ -52,11 +48,9 @@ JOBS = (
 def demo_command(
     out: Annotated[
         Path,
-        Option(
+        out_option(
             "Directory to write models and runs in.",
             metavar="DIR",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ],
     as_json: options.AsJson = False,

@@ -14,7 +14,7 @@ from screening.cli.options import AsJson
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
 from screening.option_groups import Option
-from screening.settings import Jobs
+from screening.settings import Jobs, out_option
 
 if TYPE_CHECKING:
     from screening.features.table import Features, Made
@@ -85,11 +85,9 @@ def features_command(
     which: WhichNights,
     out: Annotated[
         Path | None,
-        Option(
+        out_option(
             "Table to write.",
             metavar="FILE.parquet",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ] = None,
     sql: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,8 @@ from screening.cli.groups import Without
 from screening.cli.waiting import stop_waiting
 from screening.errors import UsageError
 from screening.option_groups import Option
-from screening.settings import DatabaseOptions, TableOptions
+from screening.settings import DatabaseOptions, TableOptions, out_option
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    pass
-
 
 DROPPED = "dropped, "
 
@@ -42,11 +38,9 @@ def init_command(
     cohort: options.OptionalPlace = None,
     out: Annotated[
         Path | None,
-        Option(
+        out_option(
             "Contract to write (TOML).",
             metavar="FILE",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ] = None,
     *,

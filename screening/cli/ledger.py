@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
 from screening.option_groups import Option
 from screening.spelling import SERVER_LEDGER, command_line
-
-if TYPE_CHECKING:
-    pass
 
 
 class Action(StrEnum):

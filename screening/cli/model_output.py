@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from screening.cli import options
 from screening.cli.options import AsJson
 from screening.option_groups import Option
-from screening.settings import Templates
+from screening.settings import Templates, out_option
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,11 +24,9 @@ class ModelOutput:
 
     out: Annotated[
         Path,
-        Option(
+        out_option(
             "Model directory to write.",
             metavar="DIR",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ]
     force: Annotated[

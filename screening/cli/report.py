@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -12,11 +12,7 @@ from screening.cli.console import print_answer
 from screening.cli.register import enter_in_register
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
-from screening.option_groups import Option
-from screening.settings import Templates
-
-if TYPE_CHECKING:
-    pass
+from screening.settings import Templates, out_option
 
 
 def report_command(
@@ -30,12 +26,10 @@ def report_command(
     ],
     out: Annotated[
         Path | None,
-        Option(
+        out_option(
             "Page to write (HTML); by default DIR/report.html. Required for "
             "several directories.",
             metavar="FILE",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from screening.option_groups import Option
-
-if TYPE_CHECKING:
-    pass
 
 
 def schema_command(

@@ -18,7 +18,13 @@ from screening.cli.register import enter_in_register
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.option_groups import Option
-from screening.settings import NightOptions, PublicKeyFile, PublishOptions, Resources
+from screening.settings import (
+    NightOptions,
+    PublicKeyFile,
+    PublishOptions,
+    Resources,
+    out_option,
+)
 
 if TYPE_CHECKING:
     from screening.scoring.score import Run
@@ -31,11 +37,9 @@ class RunOutput:
 
     out: Annotated[
         Path,
-        Option(
+        out_option(
             "Run directory to write.",
             metavar="DIR",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ]
     require_signature: PublicKeyFile = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,9 +14,6 @@ from screening.cli.model_output import ModelOutput, write_with_page
 from screening.cli.processes import prepare_for_training
 from screening.settings import Resources, Search, TableOptions, Validation
 from screening.store.publishing import publish
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,11 +13,8 @@ from screening.cli.console import facts_of, points_of, print_answer
 from screening.cli.model_output import write_with_page
 from screening.cli.options import AsJson
 from screening.option_groups import Option
-from screening.settings import Label, Templates
+from screening.settings import Label, Templates, out_option
 from screening.store.publishing import publish
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,9 @@ class ValidationOutput:
 
     out: Annotated[
         Path,
-        Option(
+        out_option(
             "Directory to write the validation in.",
             metavar="DIR",
-            flags=("--out", "-o"),
-            panel="Output",
         ),
     ]
     recalibrate: Annotated[

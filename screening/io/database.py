@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -42,9 +42,6 @@ from screening.io.readers import (
     refuse_header,
     update_digest,
 )
-
-if TYPE_CHECKING:
-    pass
 
 # Statements that begin a transaction which may change nothing.
 READ_ONLY_TRANSACTIONS = {
